@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/errors.md from the rows in each feature's `error_facts.py`.
+"""Writes docs/errors.md from the rows in each feature's `error_facts.toml`.
 
     tools/errors_document.py [--check]
 
@@ -8,15 +8,14 @@ that has no row. Rows that no code answers any more are printed.
 """
 
 import ast
-import importlib
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-from holdfast.errors import Fact
+from typing import Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "errors.md"
@@ -26,7 +25,7 @@ OF_OPERATIONS = {"Outcome", "TryAgain", "Failed", "Trouble", "_Failed", "fail_pe
 """Calls that name the key of a failed operation: none of their other texts looks like a key."""
 INTRODUCTION = """# Errors
 
-Made by `tools/errors_document.py` from each feature's `error_facts.py`; do not edit it by hand.
+Made by `tools/errors_document.py` from each feature's `error_facts.toml`; do not edit it by hand.
 
 A refused request answers `{"detail": {"key": …, "message": …, "params": {…}}}` with the status below. A failed operation
 carries the key as `error_key` and a sentence as `error_message`; both are marked `operation` here, findings of a
@@ -35,10 +34,29 @@ API's schema answers 422 with a list of fields instead.
 """
 
 
+Where = int | Literal["operation", "test", "other"]
+"""An HTTP status, the `error_key` of an operation, a finding of a connection test, or any other HTTP status."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The meaning of an error key."""
+
+    key: str
+    where: tuple[Where, ...]
+    happened: str
+    to_do: str
+    safe: str = "Nothing was changed."
+
+
 def features() -> dict[str, tuple[Fact, ...]]:
     """The rows of each feature, by the feature's name."""
-    names = sorted(path.parent.name for path in SERVER.glob("*/error_facts.py"))
-    return {name: importlib.import_module(f"holdfast.{name}.error_facts").FACTS for name in names}
+    return {path.parent.name: _read(path) for path in sorted(SERVER.glob("*/error_facts.toml"))}
+
+
+def _read(path: Path) -> tuple[Fact, ...]:
+    rows = tomllib.loads(path.read_text()).items()
+    return tuple(Fact(key, **{**row, "where": tuple(row["where"])}) for key, row in rows)
 
 
 def document(rows: Mapping[str, Iterable[Fact]]) -> str:
@@ -84,7 +102,7 @@ def answered() -> Answered:
 def _sources() -> Iterator[Path]:
     for base in (SERVER, *(ROOT / "packages").glob("*/src")):
         for path in sorted(base.rglob("*.py")):
-            if path.name != "error_facts.py" and not {"migrations", "entry"}.intersection(path.parts):
+            if not {"migrations", "entry"}.intersection(path.parts):
                 yield path
 
 
@@ -170,7 +188,7 @@ def faults() -> list[str]:
     """What is missing or wrong in the rows, a sentence each."""
     rows = {fact.key: fact for facts in features().values() for fact in facts}
     found = answered()
-    told = [f"{key}: the code answers it; add its row to the error_facts.py of the feature that owns it"
+    told = [f"{key}: the code answers it; add its row to the error_facts.toml of the feature that owns it"
             for key in sorted(found.statuses.keys() - rows.keys())]  # fmt: skip
     for key, statuses in sorted(found.statuses.items()):
         if key in rows and (missing := statuses - set(rows[key].where)):

@@ -8,7 +8,7 @@ from fastapi.routing import APIRoute, RouteContext
 
 from holdfast.agents.runtime_routes import call_output
 from holdfast.api import dependencies
-from holdfast.archives import routes as archive_routes
+from holdfast.archives import history_routes
 from holdfast.archives.live import LIVE_ANSWERS
 from holdfast.machines import folder_routes
 from holdfast.machines.machines import MACHINES
@@ -113,4 +113,4 @@ def test_every_route_that_cancels_waits_without_a_thread() -> None:
 
 def test_what_takes_long_and_is_no_ordinary_route_is_asynchronous() -> None:
     assert inspect.iscoroutinefunction(call_output)
-    assert inspect.iscoroutinefunction(archive_routes.browse)
+    assert inspect.iscoroutinefunction(history_routes.browse)

@@ -1,24 +1,6 @@
 """Errors that carry their HTTP status. The domain raises them; ``api.errors`` turns them into answers, once."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-Where = int | Literal["operation", "test", "other"]
-"""An HTTP status, the `error_key` of an operation, a finding of a connection test, or any other HTTP status."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """The meaning of an error key.
-
-    Each feature has a row per key in its `error_facts`; docs/errors.md is made from them.
-    """
-
-    key: str
-    where: tuple[Where, ...]
-    happened: str
-    to_do: str
-    safe: str = "Nothing was changed."
+from typing import Any, ClassVar
 
 
 class HoldfastError(Exception):

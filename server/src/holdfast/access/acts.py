@@ -4,17 +4,17 @@ Each act names the route that performs it; a test holds the two equal.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.kit.frozen import frozen
 
 FORBIDDEN = "access.forbidden"
 LOGIN_NEEDED = "auth.login_token_required"
 SCOPE_TOO_NARROW = "auth.scope_too_narrow"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Act:
     name: str
     route: str

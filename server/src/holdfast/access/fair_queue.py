@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from holdfast.kit.frozen import frozen
 
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whose:
     """The order: addresses take turns, and within an address its names do."""
 

@@ -1,6 +1,5 @@
 """Invitations: with a link that works once, a user chooses their own password, which no admin ever knows."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Select, select
@@ -13,6 +12,7 @@ from holdfast.access.models import User
 from holdfast.access.passwords import hash_password
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -21,7 +21,7 @@ PREFIX = "inv_"
 DEFAULT_HOURS, MOST_HOURS = 72, 30 * 24
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Invited:
     user_id: int
     username: str

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, ForeignKey, Index, String, Text, UniqueConstraint, event, false
+from sqlalchemy import Boolean, ForeignKey, Index, String, UniqueConstraint, event, false
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Mapper, mapped_column
 
@@ -11,7 +11,7 @@ from holdfast.access.roles import Role, RoleText, holds
 from holdfast.access.scopes import TokenScope, has_scope
 from holdfast.kit import clock
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, UtcDateTime
 
 USERNAME_LENGTH = 64
 # Without it SQLite gives the id of a removed row to the next one, and an id in the audit trail would name two.
@@ -32,7 +32,7 @@ class User(Base):
     # The case-folded form: two names that differ only in case are one.
     username_key: Mapped[str] = mapped_column(String(USERNAME_LENGTH), unique=True)
     email: Mapped[str | None] = mapped_column(String(320))
-    password_hash: Mapped[str] = mapped_column(Text)
+    password_hash: Mapped[str]
     role: Mapped[Role] = mapped_column(RoleText, index=True)
     all_repositories_role: Mapped[Role | None] = mapped_column(RoleText)
     must_change_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
@@ -40,15 +40,15 @@ class User(Base):
     has_initial_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     disabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     totp_enabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
-    totp_secret: Mapped[str | None] = mapped_column(Text)
+    totp_secret: Mapped[str | None]
     # The time step of the last accepted code: that code and older ones are no longer valid.
     totp_last_step: Mapped[int | None] = mapped_column(Identifier)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now, onupdate=clock.now)
-    last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_login_at: Mapped[datetime | None]
     # Of the link with which the user may choose a password, once.
     invitation_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
-    invitation_expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    invitation_expires_at: Mapped[datetime | None]
 
 
 class LoginSession(Base):
@@ -64,11 +64,11 @@ class LoginSession(Base):
     address: Mapped[str | None] = mapped_column(String(ADDRESS_LENGTH))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     last_used_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
-    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    ended_at: Mapped[datetime | None]
     # Of a browser's cookie, and of the previous one, which may come once more if an answer was lost.
     refresh_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
     earlier_refresh_hash: Mapped[str | None] = mapped_column(String(64), index=True)
-    refreshed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    refreshed_at: Mapped[datetime | None]
 
 
 class LoginChallenge(Base):
@@ -93,8 +93,8 @@ class AccountToken(Base):
     prefix: Mapped[str] = mapped_column(String(16))
     scope: Mapped[str] = mapped_column(String(16), default=TokenScope.READ.value)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
-    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
 
 
 class RepositoryRight(Base):
@@ -119,8 +119,8 @@ class LoginFailure(Base):
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     username_key: Mapped[str] = mapped_column(String(64))
     address: Mapped[str] = mapped_column(String(ADDRESS_LENGTH))
-    failed_at: Mapped[list[str]] = mapped_column(JsonValue)
-    blocked_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    failed_at: Mapped[list[str]]
+    blocked_until: Mapped[datetime | None]
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 
@@ -133,7 +133,7 @@ class IdempotencyRecord(Base):
     route: Mapped[str] = mapped_column(String(200))
     key: Mapped[str] = mapped_column(String(200))
     request_hash: Mapped[str] = mapped_column(String(64))
-    answer: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    answer: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 
@@ -156,7 +156,7 @@ class AuditEntry(Base):
     object_id: Mapped[str | None] = mapped_column(String(200))
     outcome: Mapped[str] = mapped_column(String(64))
     address: Mapped[str | None] = mapped_column(String(ADDRESS_LENGTH))
-    details: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    details: Mapped[dict[str, Any] | None]
 
 
 class AuditIsAppendOnly(Exception):

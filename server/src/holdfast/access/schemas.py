@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.access import acts
 from holdfast.access.caller import Caller
@@ -16,7 +16,7 @@ from holdfast.access.scopes import TokenScope
 from holdfast.access.usernames import Email, NewUsername
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="Current six-digit code.")]
 
@@ -168,9 +168,7 @@ class UserUpdate(Schema):
     )
 
 
-class InvitationCreate(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class InvitationCreate(Closed):
     expires_in_hours: int = Field(72, ge=1, le=720, description="Hours for which the invitation is valid.")
 
 
@@ -180,9 +178,7 @@ class InvitationMade(Schema):
     expires_at: Timestamp
 
 
-class InvitationToken(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class InvitationToken(Closed):
     token: Annotated[str, PlainText(1, 200)]
 
 
@@ -273,10 +269,8 @@ class Tokens(Schema):
     tokens: list[TokenAnswer]
 
 
-class AuditFilter(Schema):
+class AuditFilter(Closed):
     """Which entries of the audit trail are wanted; a filter that is left out admits all."""
-
-    model_config = ConfigDict(extra="forbid")
 
     since: Moment | None = Field(None, description="Not before this time.")
     until: Moment | None = Field(None, description="Before this time.")

@@ -136,17 +136,7 @@ def _failed(
 
 
 def _alarms(session: Session, now: datetime, visible: frozenset[int] | None, *, is_admin: bool) -> list[AlarmItem]:
-    found, _ = alarm_store.page(
-        session,
-        visible=visible,
-        sees_all=is_admin,
-        states=("open",),
-        severities=(),
-        repository_id=None,
-        now=now,
-        limit=MOST,
-        after=None,
-    )
+    found = alarm_store.newest_open(session, now, MOST, visible, sees_all=is_admin)
     return present_alarms.items(session, found, now)
 
 

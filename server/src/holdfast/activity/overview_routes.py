@@ -20,7 +20,8 @@ from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import PlainText
-from holdfast.operations.routes import Cursor, ThePresenter
+from holdfast.operations.present import ThePresenter
+from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Status
 from holdfast.repositories import store as repositories
 from holdfast.repositories.overdue import OVERDUE_RULES, OverdueRules

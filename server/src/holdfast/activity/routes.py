@@ -26,8 +26,7 @@ from holdfast.operations.filters import require_known, unknown_word
 from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
 from holdfast.operations.narrowing import Narrowed, visible_part
-from holdfast.operations.present import Presenter
-from holdfast.operations.routes import ThePresenter
+from holdfast.operations.present import Presenter, ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
 from holdfast.operations.visible import require, unknown
 from holdfast.repositories import store as repositories

@@ -16,7 +16,7 @@ from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment
 from holdfast.operations.filters import require_known
-from holdfast.operations.routes import ThePresenter
+from holdfast.operations.present import ThePresenter
 from holdfast.schedules.overview import Span
 from holdfast.schedules.sight import Sight
 

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from holdfast.kit.frozen import frozen
 from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
@@ -41,7 +41,7 @@ def is_overdue(rules: Mapping[str, OverdueAfter], cell: str, last: datetime, now
     return cell in rules and now - last > timedelta(seconds=rules[cell].seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """An operation that failed and has not succeeded since."""
 
@@ -52,7 +52,7 @@ class Failure:
     at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     verdict: Verdict
     reason: str

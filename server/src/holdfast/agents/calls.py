@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from backup_protocol.calls import LOOK
 from holdfast.agents import errors
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.payload import Payloads, envelope, environment, is_opened_by
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
@@ -35,7 +35,7 @@ OFFERED_SECONDS = 10.0
 """How long an agent has to come for a call before it is offered again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     id: str
     payload: dict[str, Any]

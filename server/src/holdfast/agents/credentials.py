@@ -6,12 +6,12 @@ look the agent up again in their own transaction.
 
 import threading
 import time
-from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
 from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
+from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import token_hash
 from holdfast.storage.session import Database
 
@@ -20,7 +20,7 @@ OLDEST_SECONDS = 1.0
 """How long another process may accept a credential after an administrator has shut its agent out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownAgent:
     """An agent as it was when its credential was last looked up."""
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from backup_agent import AGENT_VERSION
 from backup_protocol import Capability
@@ -10,6 +9,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import AgentFinding, FindingVerdict
 from holdfast.agents.store import SHUT_OUT
 from holdfast.errors import HoldfastError
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.location import AgentEngines
 
 MOST_SKEW_SECONDS = 5.0
@@ -17,7 +17,7 @@ SLOW_SECONDS = 5.0
 ROOT = {"ask": "listing", "path": "Lw==", "after": "", "limit": 1, "folders_only": True}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     agent: AgentMachine
     skew: float | None

@@ -6,7 +6,7 @@ because of that: a service that has just started waits for as long as an agent m
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -33,7 +34,7 @@ NOTED_SKEW_SECONDS = 5.0
 """Smaller differences are the travel time of a message, and not worth a write."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heard:
     """The state of an agent that has connected to this process."""
 
@@ -45,7 +46,7 @@ class Heard:
     stored_skew: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heartbeat:
     agent: KnownAgent
     body: HeartbeatBody

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from holdfast.agents.reports import Body, Items, cleaned_value, report_of
 from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody, StatsBody
 from holdfast.errors import Forbidden, NotFound, Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions, waiting_reasons
 from holdfast.operations.end_time import recording_end, within
 from holdfast.operations.job_work import JobReport, NothingToDo
@@ -42,7 +42,7 @@ CANDIDATES = 200
 COUNTS = frozenset(StatsBody.model_fields)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Jobs:
     database: Database
     registry: Registry

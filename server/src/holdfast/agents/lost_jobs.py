@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from backup_protocol import JobKind, ListBlock
 from holdfast.agents import job_ends, store
 from holdfast.agents.models import AgentJob
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Schema
 from holdfast.operations import queue, transitions
 from holdfast.operations.context import Context
@@ -55,7 +56,7 @@ CHECKPOINT = re.compile(r".*\.checkpoint(\.\d+)?")
 # --- noticing --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Missing:
     since: float
     last: float
@@ -246,7 +247,7 @@ def settle(session: Session, registry: Registry, asked: Operation, report: JobRe
         _name(session, kind.agent, operation, found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     archive: ArchiveInfo
     document: Mapping[str, Any]

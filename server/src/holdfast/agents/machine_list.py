@@ -1,7 +1,6 @@
 """All machines in one list, each with what it protects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from holdfast.agents.fleet import Fleet
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.present import machine_item, ssh_machine_item
 from holdfast.agents.schemas import MachineItem, MachineRow
+from holdfast.kit.frozen import frozen
 from holdfast.machines import store as ssh_machines
 from holdfast.machines.models import SshConnection
 from holdfast.operations.models import Operation
@@ -23,7 +23,7 @@ from holdfast.repositories.models import Repository
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Protects:
     """The repositories of a machine, taken together."""
 

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     String,
-    Text,
     exists,
 )
 from sqlalchemy.orm import Mapped, aliased, mapped_column
@@ -22,7 +21,7 @@ from backup_protocol import AgentStatus
 from holdfast.operations import presence
 from holdfast.storage.base import Base
 from holdfast.storage.json_list import lists
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey
 
 PREFIX_LENGTH = 16
 
@@ -32,7 +31,7 @@ class AgentMachine(Base):
 
     __tablename__ = "agent_machines"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     machine_id: Mapped[int | None] = mapped_column(Identifier)
     name: Mapped[str] = mapped_column(String(200))
     agent_id: Mapped[str] = mapped_column(String(32), unique=True)
@@ -42,19 +41,19 @@ class AgentMachine(Base):
     os: Mapped[str] = mapped_column(String(60))
     arch: Mapped[str] = mapped_column(String(60))
     agent_version: Mapped[str] = mapped_column(String(60))
-    engine_versions: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
-    capabilities: Mapped[list[str]] = mapped_column(JsonValue)
+    engine_versions: Mapped[list[dict[str, Any]]]
+    capabilities: Mapped[list[str]]
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue)
     status: Mapped[str] = mapped_column(String(10))
-    last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_seen_at: Mapped[datetime | None]
     """When its state or facts last changed; later signs of life are in `agent_times`."""
-    last_error: Mapped[str | None] = mapped_column(Text)
+    last_error: Mapped[str | None]
     unstarted_services: Mapped[list[dict[str, str]]] = mapped_column(JsonValue, default=list, server_default="[]")
     """What backups have stopped on its machine and does not start again, each `{"name", "error"}`."""
     clock_skew_seconds: Mapped[float | None] = mapped_column(Float)
     """How far the agent's clock was ahead of ours at its last report."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in AgentStatus)})", name="status"),
@@ -84,16 +83,16 @@ class EnrollmentToken(Base):
 
     __tablename__ = "agent_enrollment_tokens"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200))
     token_hash: Mapped[str] = mapped_column(String(64), unique=True)
     token_prefix: Mapped[str] = mapped_column(String(PREFIX_LENGTH))
     created_by_user_id: Mapped[int | None] = mapped_column(Identifier)
-    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
     used_by_agent_id: Mapped[int | None] = mapped_column(Identifier)
-    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None]
+    created_at: Mapped[datetime]
 
     __table_args__ = ({"sqlite_autoincrement": True},)
 
@@ -108,20 +107,20 @@ class AgentJob(Base):
     )
     agent_machine_id: Mapped[int] = mapped_column(Identifier)
     job_kind: Mapped[str] = mapped_column(String(40))
-    payload: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    payload: Mapped[dict[str, Any]]
     """Without the values of secrets."""
-    claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    completed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    report: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    claimed_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
+    completed_at: Mapped[datetime | None]
+    report: Mapped[dict[str, Any] | None]
     log_ranges: Mapped[list[list[int]]] = mapped_column(JsonValue, default=list)
     """The sequence numbers of the lines in the log file, as ranges with both ends."""
     log_lines: Mapped[int] = mapped_column(Integer, default=0)
     """How many lines of the log file they are: lines beyond were never acknowledged."""
     part_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     """The size of the parts of the result, as `bounded_json.weight` counts it."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
 
 class AgentJobPart(Base):
@@ -133,7 +132,7 @@ class AgentJobPart(Base):
         Identifier, ForeignKey("agent_jobs.operation_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
     part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    items: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    items: Mapped[list[dict[str, Any]]]
 
 
 class AgentTimes(Base):
@@ -151,4 +150,4 @@ class AgentFleet(Base):
     __tablename__ = "agent_fleet"
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=False)
-    generation: Mapped[int] = mapped_column(Integer)
+    generation: Mapped[int]

@@ -10,6 +10,7 @@ from backup_engine.command import Older
 from backup_engine.redact import Redactor
 from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
 from holdfast.errors import NotFound
+from holdfast.kit.frozen import frozen
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.repositories import agent_target
@@ -26,14 +27,14 @@ def secret_ref(repository: Repository) -> str:
     return f"repository-{repository.id}"
 
 
+@frozen
 class Payloads:
-    def __init__(self, registry: Registry, opener: Opener) -> None:
-        self._registry = registry
-        self._opener = opener
+    registry: Registry
+    opener: Opener
 
     def build(self, session: Session, operation: Operation) -> dict[str, Any]:
         """The agent's input for an operation. Raise NotFound if its repository or its kind is gone."""
-        kind = self._registry.kinds.get(operation.kind)
+        kind = self.registry.kinds.get(operation.kind)
         repository = repositories.get(session, operation.repository_id or 0)
         if kind is None or kind.agent is None or repository is None:
             raise NotFound("repository.not_found", "The job's repository is no longer registered.")
@@ -50,7 +51,7 @@ class Payloads:
 
         An agent that does not open the repository, or not for this job, never gets its passphrase.
         """
-        kind = self._registry.kinds.get(operation.kind)
+        kind = self.registry.kinds.get(operation.kind)
         work = kind.agent if kind is not None else None
         own = work.secrets(session, operation) if work is not None and work.secrets is not None else {}
         handed = {name: {"value": value} for name, value in own.items()}
@@ -64,7 +65,7 @@ class Payloads:
 
     def with_passphrase(self, repository: Repository, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Only for the agent that opens the repository."""
-        passphrase = self._opener.passphrase(repository)
+        passphrase = self.opener.passphrase(repository)
         if passphrase is None:
             return dict(payload)
         return {**payload, "secrets": {secret_ref(repository): {"value": passphrase}}}
@@ -72,8 +73,8 @@ class Payloads:
     def redactor(self, session: Session, operation: Operation) -> Redactor:
         """Removes the secrets of the operation and its repository from everything the agent sends."""
         repository = repositories.get(session, operation.repository_id or 0)
-        passphrase = self._opener.passphrase(repository) if repository else None
-        kind = self._registry.kinds.get(operation.kind)
+        passphrase = self.opener.passphrase(repository) if repository else None
+        kind = self.registry.kinds.get(operation.kind)
         own = kind.agent.secrets if kind is not None and kind.agent is not None else None
         values = list(own(session, operation).values()) if own is not None else []
         return Redactor([*values, *([passphrase] if passphrase else [])])

@@ -1,5 +1,6 @@
 """HTTP for the management of agents, for administrators."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Response
@@ -7,13 +8,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
-from holdfast.access.caller import AdminLoginOnly, AdminOnly, LoginOnly
+from holdfast.access.caller import AdminLoginOnly, AdminOnly, Caller, admin_only
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.agents import diagnosis, enrollment, errors, machine_list, store
 from holdfast.agents.backups import BACKUP_STARTER, BackupStarter
 from holdfast.agents.caller import TheGateway
-from holdfast.agents.gateway import Gateway
+from holdfast.agents.gateway import GATEWAY, Gateway
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.present import agent_item, job_items, token_item
 from holdfast.agents.schemas import (
@@ -38,13 +39,12 @@ from holdfast.kit import clock
 from holdfast.kit import cursor as paging
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations import pages
-from holdfast.operations.cancel import cancel, waits_for_end
-from holdfast.operations.log_answers import PartOfLog
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
-from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
+from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs
+from holdfast.repositories.job_routes import Find, JobRoutes, starts
 from holdfast.repositories.location import AGENT_ENGINES, AgentEngines
 from holdfast.runner.engine_requests import asks_engine
 
@@ -164,12 +164,7 @@ def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, s
 # --- jobs ----------------------------------------------------------------------------------------------------------------
 
 
-@routes.post(
-    "/agents/{agent}/backup-jobs",
-    summary="Back up a repository of an agent",
-    responses=documented(404, 409),
-    response_model=StartAnswer,
-)
+@starts(routes, "/agents/{agent}/backup-jobs", "Back up a repository of an agent")
 def start_backup(
     caller: AdminLoginOnly,
     agent: AgentWord,
@@ -205,30 +200,33 @@ def list_jobs(
     return AgentJobs(jobs=job_items(session, gateway.payloads, found[:limit]), next_cursor=following)
 
 
-@routes.get("/agent-jobs/{job_id}", summary="One job of an agent", responses=documented(404))
-def read_job(caller: AdminOnly, job_id: RowId, session: Reading, gateway: TheGateway) -> AgentJobItem:
-    del caller
-    return job_items(session, gateway.payloads, [_job(session, job_id)])[0]
+async def agent_job(job_id: RowId) -> Find:
+    """Readers are admins, who see every job; a caller who cancels one needs a role on its repository."""
+
+    def found(session: Session, caller: Caller, least: Role) -> Operation:
+        if least != Role.VIEWER:
+            require(session, caller, job_id, least)
+        operation = pages.get(session, job_id)
+        if operation is None or operation.executor != "agent":
+            raise errors.unknown_job(job_id)
+        return operation
+
+    return found
 
 
-@routes.get("/agent-jobs/{job_id}/logs", summary="Log lines of a job from an offset", responses=documented(404))
-def read_job_logs(caller: AdminOnly, job_id: RowId, session: Reading, part: PartOfLog) -> LogAnswer:
-    del caller
-    return part.of(_job(session, job_id))
+def _statuses(
+    session: Session, gateway: Gateway, operations: Sequence[Operation], *, with_logs: bool
+) -> list[AgentJobItem]:
+    del with_logs
+    return job_items(session, gateway.payloads, operations)
 
 
-@routes.post("/agent-jobs/{job_id}/cancel", summary="Cancel a job", responses=documented(404, 409))
-@waits_for_end
-def cancel_job(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """Requires the role operator on the repository. A job that no agent has taken is canceled at once."""
-    with database.reading() as session:
-        operation = require(session, caller, job_id, Role.OPERATOR)
-        _job(session, job_id)
-    return cancel(database, caller, operation)
-
-
-def _job(session: Session, job_id: int) -> Operation:
-    operation = pages.get(session, job_id)
-    if operation is None or operation.executor != "agent":
-        raise errors.unknown_job(job_id)
-    return operation
+JOBS = JobRoutes(routes=routes, present=_statuses, readers=admin_only, find=agent_job, needs=GATEWAY)
+JOBS.status("/agent-jobs/{job_id}", AgentJobItem, name="read_job", summary="One job of an agent")
+JOBS.log("/agent-jobs/{job_id}/logs", name="read_job_logs", summary="Log lines of a job from an offset")
+JOBS.cancel(
+    "/agent-jobs/{job_id}/cancel",
+    name="cancel_job",
+    summary="Cancel a job",
+    description="Requires the role operator on the repository. A job that no agent has taken is canceled at once.",
+)

@@ -5,10 +5,10 @@ The shapes of the runtime routes are those of `backup_protocol`.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.kit.fields import Moment, PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 Word = Annotated[str, PlainText(1, 60)]
 HostName = Annotated[str, PlainText(0, 255)]
@@ -206,9 +206,7 @@ class Unregistered(Schema):
 # --- the management routes ---------------------------------------------------------------------------------------------
 
 
-class NewEnrollmentToken(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class NewEnrollmentToken(Closed):
     name: Annotated[str, PlainText(1, 200)]
     expires_in_minutes: Annotated[int, Field(ge=5, le=43_200)]
 
@@ -305,9 +303,7 @@ class Agents(Schema):
     agents: list[AgentItem]
 
 
-class AgentChange(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class AgentChange(Closed):
     name: Annotated[str, PlainText(1, 200)] | None = None
     labels: (
         Annotated[dict[Annotated[str, PlainText(1, 60)], Annotated[str, PlainText(0, 200)]], Field(max_length=50)]
@@ -315,9 +311,7 @@ class AgentChange(Schema):
     ) = None
 
 
-class NewBackupJob(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class NewBackupJob(Closed):
     repository_id: RowId
     source_paths: Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)] | None = None
     archive_name: Annotated[str, PlainText(1, 200)] | None = None

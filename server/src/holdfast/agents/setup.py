@@ -1,6 +1,7 @@
 """The operation kinds that only agents execute: making, opening and unlocking a repository on their machine."""
 
 from functools import partial
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -10,7 +11,7 @@ from holdfast.agents.lost_jobs import evidence_kind
 from holdfast.kit.schema import Schema
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, reported
-from holdfast.operations.kinds import Effect, Kind, failed_when_interrupted
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind, failed_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
@@ -34,7 +35,7 @@ def init_kind() -> Kind:
 
 def import_kind() -> Kind:
     work = JobWork(JobKind.ARCHIVES_LIST, _nothing, _conclude_setup, may_repeat=True)
-    return _kind("import", "import", work, Access.READ, frozenset({Effect.ARCHIVES_CHANGED}))
+    return _kind("import", "import", work, Access.READ, effects=CHANGES_ARCHIVES)
 
 
 def break_lock_kind() -> Kind:
@@ -42,23 +43,9 @@ def break_lock_kind() -> Kind:
     return _kind("break_lock", "maintenance", work)
 
 
-def _kind(
-    name: str,
-    category: str,
-    work: JobWork,
-    access: Access = Access.CHANGE,
-    effects: frozenset[Effect] = frozenset(),
-) -> Kind:
-    return Kind(
-        name=name,
-        category=category,
-        access=access,
-        params=SetupParams,
-        run=_only_on_agents,
-        on_interrupted=failed_when_interrupted,
-        effects=effects,
-        agent=work,
-    )
+def _kind(name: str, category: str, work: JobWork, access: Access = Access.CHANGE, **more: Any) -> Kind:
+    rules: dict[str, Any] = {"params": SetupParams, "run": _only_on_agents, "on_interrupted": failed_when_interrupted}
+    return Kind(name=name, category=category, access=access, agent=work, **rules, **more)
 
 
 def _only_on_agents(context: Context) -> Outcome:

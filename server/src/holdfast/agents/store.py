@@ -13,7 +13,7 @@ from holdfast.agents.models import AgentFleet, AgentJob, AgentJobPart, AgentMach
 from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.storage.inserts import conflict_aware_insert
-from holdfast.storage.rows import find_row
+from holdfast.storage.rows import change_rows, find_row, require_row
 
 SHUT_OUT = frozenset({AgentStatus.DISABLED, AgentStatus.REVOKED})
 THE_FLEET = 1
@@ -108,17 +108,15 @@ def set_online(session: Session, agents: Iterable[AgentMachine]) -> None:
 
 def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | None) -> bool:
     """Set an agent offline, unless it has connected since."""
-    changed = session.execute(
-        update(AgentMachine)
-        .where(
-            AgentMachine.id == agent.id,
-            AgentMachine.status == AgentStatus.ONLINE,
-            AgentMachine.last_seen_at == last_seen,
-        )
-        .values(status=AgentStatus.OFFLINE, updated_at=clock.now())
-        .returning(AgentMachine.id)
-        .execution_options(synchronize_session=False)
-    ).all()
+    changed = change_rows(
+        session,
+        AgentMachine,
+        AgentMachine.id == agent.id,
+        AgentMachine.status == AgentStatus.ONLINE,
+        AgentMachine.last_seen_at == last_seen,
+        status=AgentStatus.OFFLINE,
+        updated_at=clock.now(),
+    )
     if changed:
         session.refresh(agent)
         tell(session, agent)
@@ -183,27 +181,21 @@ def tokens(session: Session) -> list[EnrollmentToken]:
 
 
 def token(session: Session, token_id: int) -> EnrollmentToken:
-    found = find_row(session, EnrollmentToken, token_id)
-    if found is None:
-        raise errors.unknown_token(token_id)
-    return found
+    return require_row(session, EnrollmentToken, token_id, errors.unknown_token)
 
 
 def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentToken | None:
     """Take a token for a registration: of simultaneous attempts one gets it, the others get None."""
-    taken = session.execute(
-        update(EnrollmentToken)
-        .where(
-            EnrollmentToken.token_hash == token_hash,
-            EnrollmentToken.used_at.is_(None),
-            EnrollmentToken.revoked_at.is_(None),
-            EnrollmentToken.expires_at > now,
-        )
-        .values(used_at=now)
-        .returning(EnrollmentToken.id)
-        .execution_options(synchronize_session=False)
-    ).all()
-    return session.get(EnrollmentToken, taken[0].id, populate_existing=True) if len(taken) == 1 else None
+    taken = change_rows(
+        session,
+        EnrollmentToken,
+        EnrollmentToken.token_hash == token_hash,
+        EnrollmentToken.used_at.is_(None),
+        EnrollmentToken.revoked_at.is_(None),
+        EnrollmentToken.expires_at > now,
+        used_at=now,
+    )
+    return session.get(EnrollmentToken, taken[0], populate_existing=True) if len(taken) == 1 else None
 
 
 _GENERATION = select(AgentFleet.generation).where(AgentFleet.id == THE_FLEET)

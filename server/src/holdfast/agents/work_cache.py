@@ -3,18 +3,19 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from holdfast.agents.models import AgentJob
+from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.storage.session import Database
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunningJob:
     id: int
     agent_machine_id: int
@@ -23,7 +24,7 @@ class RunningJob:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """The content of the store when the number of hints was `number`."""
 

@@ -40,14 +40,8 @@ def acknowledge(session: Session, caller: Caller, alarm_id: int, wanted: AlarmAc
     alarm.acknowledged_at = now
     alarm.acknowledged_until = wanted.until
     alarm.comment = wanted.comment
-    audit.record(
-        session,
-        actor=caller,
-        action="alarm.acknowledged",
-        object_type="alarm",
-        object_id=alarm.id,
-        details={"kind": alarm.kind, "subject": alarm.subject},
-    )
+    details = {"kind": alarm.kind, "subject": alarm.subject}
+    audit.note(session, caller, "alarm.acknowledged", "alarm", alarm.id, details)
     return alarm
 
 

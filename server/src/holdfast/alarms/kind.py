@@ -1,7 +1,7 @@
 """A kind of alarm: a query for bad evidence, and the sentence that explains it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,12 +9,13 @@ from sqlalchemy.orm import Session
 
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import InForce
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.overdue import OverdueAfter
 
 NO_TIME = timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     type: str
     id: int
@@ -36,7 +37,7 @@ class Subject:
 THE_SERVICE = Subject("service", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """The evidence about a subject. A subject without a finding is well."""
 
@@ -57,7 +58,7 @@ def unknown(subject: Subject) -> Finding:
     return Finding(subject, None, known=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """The input of a query. `open` holds the ids of subjects with an alarm of this kind, watched ones included."""
 
@@ -79,7 +80,7 @@ def least_overdue(overdue: Mapping[int, Mapping[str, OverdueAfter]]) -> dict[str
     return least
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlarmKind:
     name: str
     find: Callable[[Look], Iterable[Finding]]

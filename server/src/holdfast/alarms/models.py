@@ -4,11 +4,11 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, ForeignKey, Index, String, Text, text
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, RepositoryKey, RowKey
 
 NOT_CLEARED = text("state <> 'cleared'")
 
@@ -38,7 +38,7 @@ class Alarm(Base):
 
     __tablename__ = "alarms"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     kind: Mapped[str] = mapped_column(String(40))
     subject: Mapped[str] = mapped_column(String(60))
     """What it is about: `repository:12`, `agent:3`, `service:0`."""
@@ -46,19 +46,19 @@ class Alarm(Base):
     """Users who may see this repository may see the alarm; without one, only administrators."""
     severity: Mapped[str] = mapped_column(String(10))
     state: Mapped[str] = mapped_column(String(10))
-    since: Mapped[datetime] = mapped_column(UtcDateTime)
-    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    since: Mapped[datetime]
+    seen_at: Mapped[datetime]
     """When the evidence last showed it."""
     known: Mapped[bool] = mapped_column(Boolean, default=True)
     """False while the evidence is missing: whether it still holds is then unknown."""
-    clearing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    clearing_since: Mapped[datetime | None]
     """Since when the evidence is good, for kinds that want it to stay good for a while."""
-    cleared_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    evidence: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    cleared_at: Mapped[datetime | None]
+    evidence: Mapped[dict[str, Any]]
     acknowledged_by: Mapped[str | None] = mapped_column(String(64))
-    acknowledged_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    acknowledged_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    comment: Mapped[str | None] = mapped_column(Text)
+    acknowledged_at: Mapped[datetime | None]
+    acknowledged_until: Mapped[datetime | None]
+    comment: Mapped[str | None]
 
     __table_args__ = (
         _words("state", State),
@@ -83,10 +83,8 @@ class AlarmOverride(Base):
 
     __tablename__ = "alarm_overrides"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
-    thresholds: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    repository_id: Mapped[RepositoryKey]
+    thresholds: Mapped[dict[str, Any]]
 
 
 class StorageDay(Base):
@@ -94,9 +92,7 @@ class StorageDay(Base):
 
     __tablename__ = "storage_days"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    repository_id: Mapped[RepositoryKey]
     day: Mapped[date] = mapped_column(Date, primary_key=True)
-    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    seen_at: Mapped[datetime]
     free_bytes: Mapped[int] = mapped_column(BigInteger)

@@ -27,18 +27,7 @@ def items(session: Session, alarms: Sequence[Alarm], now: datetime) -> list[Alar
 def open_messages(session: Session) -> list[str]:
     """The sentences of all open alarms, the newest first."""
     now = clock.now()
-    found, _ = store.page(
-        session,
-        visible=None,
-        sees_all=True,
-        states=("open",),
-        severities=(),
-        repository_id=None,
-        now=now,
-        limit=MOST_MESSAGES,
-        after=None,
-    )
-    return [item.message for item in items(session, found, now)]
+    return [item.message for item in items(session, store.newest_open(session, now, MOST_MESSAGES), now)]
 
 
 def _item(alarm: Alarm, subject: Subject, name: str | None, now: datetime) -> AlarmItem:

@@ -11,13 +11,7 @@ from holdfast.access.roles import Role
 from holdfast.alarms import acknowledge as acknowledging
 from holdfast.alarms import present, store
 from holdfast.alarms.models import Severity
-from holdfast.alarms.schemas import (
-    AlarmAcknowledgement,
-    AlarmItem,
-    Alarms,
-    AlarmSettings,
-    AlarmSettingsChange,
-)
+from holdfast.alarms.schemas import AlarmAcknowledgement, AlarmItem, Alarms, AlarmSettings, AlarmSettingsChange
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.filters import Many, many

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import AlarmThresholds, RepositoryThresholds
 from holdfast.kit.fields import Moment, PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 AlarmState = Literal["open", "acknowledged", "cleared"]
 
@@ -44,9 +44,7 @@ class Alarms(Schema):
     next_cursor: str | None
 
 
-class AlarmAcknowledgement(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class AlarmAcknowledgement(Closed):
     until: Moment | None = Field(None, description="Silent until then; null: until it gets worse or clears.")
     comment: Annotated[str, PlainText(0, 1000)] | None = None
 
@@ -62,17 +60,13 @@ class AlarmSettings(Schema):
     kinds: list[str] = Field(description="All kinds of alarms.")
 
 
-class RepositoryOverrideChange(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class RepositoryOverrideChange(Closed):
     repository_id: RowId
     thresholds: RepositoryThresholds | None = Field(description="Null: as for all others again.")
 
 
-class AlarmSettingsChange(Schema):
+class AlarmSettingsChange(Closed):
     """Fields that are not given stay."""
-
-    model_config = ConfigDict(extra="forbid")
 
     thresholds: AlarmThresholds | None = None
     repositories: Annotated[list[RepositoryOverrideChange], Field(max_length=10_000)] = Field(default_factory=list)

@@ -82,6 +82,14 @@ def page(
     return found[:limit], following
 
 
+def newest_open(
+    session: Session, now: datetime, limit: int, visible: frozenset[int] | None = None, *, sees_all: bool = True
+) -> list[Alarm]:
+    """Open alarms that the reader may see, newest first."""
+    wanted: dict[str, Any] = {"states": ("open",), "severities": (), "repository_id": None, "after": None}
+    return page(session, visible=visible, sees_all=sees_all, now=now, limit=limit, **wanted)[0]
+
+
 def _in_states(states: Sequence[str], now: datetime) -> Any:
     """`acknowledged` is an open alarm that a user has acknowledged, while that is in force."""
     silent = and_(

@@ -1,15 +1,16 @@
 """When evidence counts as bad: thresholds for all, and individual ones per repository."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.alarms.models import AlarmOverride
-from holdfast.kit.schema import Schema
+from holdfast.kit.frozen import frozen
+from holdfast.kit.schema import Closed
 from holdfast.operations import limits as kernel_settings
 
 STORED_AS = "alarm_thresholds"
@@ -20,10 +21,8 @@ Percent = Annotated[float, Field(ge=0, le=90)]
 Kinds = Annotated[list[str], Field(max_length=50)]
 
 
-class AlarmThresholds(Schema):
+class AlarmThresholds(Closed):
     """Thresholds of all repositories, agents and the service."""
-
-    model_config = ConfigDict(extra="forbid")
 
     backup_overdue_hours: Hours | None = Field(
         None, description="Age of the last backup that raises the alarm; null: the threshold of /status."
@@ -48,10 +47,8 @@ class AlarmThresholds(Schema):
     off: Kinds = Field(default_factory=list, description="Kinds that raise no alarms.")
 
 
-class RepositoryThresholds(Schema):
+class RepositoryThresholds(Closed):
     """Thresholds of one repository. Those not given are the same as for all."""
-
-    model_config = ConfigDict(extra="forbid")
 
     backup_overdue_hours: Hours | None = None
     check_overdue_days: Days | None = None
@@ -65,7 +62,7 @@ class RepositoryThresholds(Schema):
     off: Kinds | None = Field(None, description="Kinds that raise no alarms for this repository.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InForce:
     """All thresholds, resolved per repository."""
 

@@ -6,10 +6,11 @@ TheMachines = Annotated[Machines, Depends(MACHINES)]        # what a route asks 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fastapi import Request
+
+from holdfast.kit.frozen import frozen
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Part(Generic[T]):
         return self.of(request.app)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Maker:
     part: Part[Any]
     make: "Callable[[Parts], Any]"

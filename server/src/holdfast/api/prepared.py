@@ -28,6 +28,7 @@ from starlette.responses import Response
 
 from holdfast.api.dependencies import WORK
 from holdfast.api.threads import Work, in_thread
+from holdfast.kit.frozen import frozen
 from holdfast.storage.remembered import Remembered, StoreVersion
 
 Checked = tuple[dict[str, Any], list[Any]]
@@ -62,7 +63,7 @@ class NotPrepared(TypeError):
     """A route uses a feature that no route of this service has needed so far."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Query:
     """The query parameters of one function."""
 

@@ -12,10 +12,12 @@ from typing import Any
 from starlette.convertors import StringConvertor
 from starlette.routing import BaseRoute, Match, Route
 
+from holdfast.kit.frozen import frozen
+
 SLASH = "/"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     route: Route
     path_params: dict[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.orm import Session
@@ -17,6 +16,7 @@ from holdfast.archives.fleet_feed import FleetFeed
 from holdfast.archives.history.chunks.route import RouteChooser
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
+from holdfast.kit.frozen import frozen
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveIndex:
     kinds: tuple[Kind, ...]
     stages: Stages

@@ -1,7 +1,6 @@
 """The archives of a repository in any order, narrowed, in pages; and what proves and keeps each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from backup_engine.retention import aged
 from holdfast.archives.retention import simulate
 from holdfast.kit import clock
 from holdfast.kit import cursor as cursors
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories.archive_records import Archive
@@ -36,7 +36,7 @@ PROOFS = 500
 """Restore checks that are looked through for the proofs of archives."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     series: str | None
     since: datetime | None

@@ -1,7 +1,6 @@
 """The stored archive list, made equal to a complete listing of the engine."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.results import ArchiveInfo
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, store
@@ -21,7 +21,7 @@ KEY = "holdfast:"
 """Before the key of the operation in the comment of each archive that this service makes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Synced:
     added: int
     removed: int

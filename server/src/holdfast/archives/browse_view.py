@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from backup_jobs import paths as text
@@ -15,6 +14,7 @@ from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
 from holdfast.archives.schemas import BrowseEntry
 from holdfast.errors import Conflict
 from holdfast.kit.cursor import bad_cursor
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import Sealed
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SortWord = Literal["name", "-name", "size", "-size", "modified", "-modified"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """A page of a folder as a request names it."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.archives.schemas import Coverage, HistoryState
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Covered:
     present: frozenset[str]
     kept: bool = True

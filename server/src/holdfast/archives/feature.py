@@ -2,7 +2,7 @@
 
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
-from holdfast.archives import fleet_routes, routes
+from holdfast.archives import derived_routes, fleet_routes, history_routes, routes
 from holdfast.archives.archive_index import ARCHIVE_INDEX, build
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.fleet_feed import LOOK_SECONDS
@@ -34,6 +34,8 @@ FEATURE = Feature(
     name="archives",
     routers=(
         routes.routes,
+        derived_routes.routes,
+        history_routes.routes,
         routes.second_version,
         routes.deprecated,
         retention_routes,

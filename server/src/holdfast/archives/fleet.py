@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -30,6 +30,7 @@ from holdfast.archives.fleet_schemas import (
 from holdfast.archives.schemas import PathHistoryAnswer, SearchHit
 from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
@@ -44,7 +45,7 @@ SECONDS = 2.0
 MOST_INCOMPLETE = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """Which hits are wanted, beside those whose name matches."""
 
@@ -114,7 +115,6 @@ class Fleet:
         deadline = self.clock() + self.seconds
         found: list[FleetHit] = []
         position: tuple[int, str] | None = None
-        looked_at = len(self.repositories)
         for repository, inner in self._from(cursor, self.index.feed.names.holders_of_part(query)):
             inner_cursor = self._search_one(repository, query, wanted, limit, inner, deadline, found)
             if inner_cursor is not None:
@@ -122,20 +122,17 @@ class Fleet:
             elif len(found) >= limit or self.clock() >= deadline:
                 position = self._next(repository)
             if position is not None:
-                looked_at = sum(each.id < position[0] for each in self.repositories)
                 break
         return FleetSearchAnswer(
             query=query,
             results=found,
-            next_cursor=cursors.encode(*position) if position else None,
-            coverage=self._coverage(looked_at),
+            **self._stopped_at(position),
         )
 
     def history(self, path: bytes, limit: int, cursor: str | None) -> FleetHistory:
         deadline = self.clock() + self.seconds
         found: list[FleetPresence] = []
         position: tuple[int, str] | None = None
-        looked_at = len(self.repositories)
         for repository, _inner in self._from(cursor, self.index.feed.names.holders_of_path(path)):
             presence = self._history_of_one(repository, path)
             if presence is not None:
@@ -143,14 +140,19 @@ class Fleet:
             if len(found) >= limit or self.clock() >= deadline:
                 position = self._next(repository)
             if position is not None:
-                looked_at = sum(each.id < position[0] for each in self.repositories)
                 break
         return FleetHistory(
             **paths.told(path),
             repositories=found,
-            next_cursor=cursors.encode(*position) if position else None,
-            coverage=self._coverage(looked_at),
+            **self._stopped_at(position),
         )
+
+    def _stopped_at(self, position: tuple[int, str] | None) -> dict[str, Any]:
+        """Where the next page begins, and how much was looked at; all of it without a position."""
+        if position is None:
+            return {"next_cursor": None, "coverage": self._coverage(len(self.repositories))}
+        looked_at = sum(each.id < position[0] for each in self.repositories)
+        return {"next_cursor": cursors.encode(*position), "coverage": self._coverage(looked_at)}
 
     def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[Visible, str | None]]:
         """The repositories that are still to be asked, each with the position in its own index."""

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from backup_engine.file_lock import locked_if_free
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.errors import Unavailable
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.storage.remembered import Remembered
@@ -39,7 +40,7 @@ STALE_NAMES = 10_000
 """Names that no archive has any more, beyond as many as there are, before a repository is read again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """The archives of a repository, and which of them are indexed."""
 

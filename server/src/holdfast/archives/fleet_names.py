@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ import structlog
 from holdfast.archives.history.errors import HistoryError, IndexDamaged, IndexVersionMismatch
 from holdfast.archives.history.names import SHORTEST_SEARCHED, key32, rendered, searchable_parts, trigrams
 from holdfast.archives.history.sqlite import connect, named_errors
+from holdfast.kit.frozen import frozen
 
 log = structlog.get_logger("holdfast.archives")
 
@@ -52,7 +52,7 @@ class Fed(NamedTuple):
     names: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holders:
     """The repositories that have names which match."""
 

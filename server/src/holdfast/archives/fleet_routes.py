@@ -13,7 +13,7 @@ from holdfast.api.router import router
 from holdfast.archives import paths
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_schemas import FleetHistory, FleetSearchAnswer
-from holdfast.archives.routes import ExactPath, PathQuery, TheIndex
+from holdfast.archives.route_values import ExactPath, PathQuery, TheIndex
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import Moment, PlainText
 from holdfast.operations.routes import Cursor

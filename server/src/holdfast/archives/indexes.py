@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from holdfast.archives.history.errors import (
-    IndexBusy,
-    IndexDamaged,
-    IndexMissing,
-    IndexStorageFull,
-    IndexUnavailable,
-    IndexVersionMismatch,
-)
+from holdfast.archives.history import errors
 from holdfast.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -26,10 +19,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger("holdfast.archives")
 
 T = TypeVar("T")
-NOT_TO_BE_TRUSTED = (IndexMissing, IndexDamaged, IndexVersionMismatch)
+NOT_TO_BE_TRUSTED = (errors.IndexMissing, errors.IndexDamaged, errors.IndexVersionMismatch)
 MOST_OPEN = 64
 """Indexes that one process keeps open, those used last. Each takes descriptors, and memory for its latest answers."""
-NOT_NOW = (IndexBusy, IndexStorageFull, IndexUnavailable)
+NOT_NOW = (errors.IndexBusy, errors.IndexStorageFull, errors.IndexUnavailable)
 
 
 class Indexes(ABC):
@@ -49,7 +42,7 @@ class Indexes(ABC):
         self._make(repository_uuid)
         index = self.reading(repository_uuid)
         if index is None:
-            raise IndexUnavailable("the index vanished as it was made")
+            raise errors.IndexUnavailable("the index vanished as it was made")
         return index
 
     @abstractmethod

@@ -1,7 +1,5 @@
 """Answers that ask the engine itself, through the repository's lane and bounded in time."""
 
-from dataclasses import dataclass
-
 from backup_engine.requests import ListArchivesRequest
 from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
@@ -13,6 +11,7 @@ from holdfast.archives.reading import listing_command
 from holdfast.archives.schemas import LiveArchive, LiveList
 from holdfast.errors import Unprocessable
 from holdfast.kit.cursor import bad_cursor
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.asking import archives_of, ask
@@ -23,7 +22,7 @@ from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveAnswers:
     database: Database
     inline: InlineCalls

@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.archives.schemas import Coverage
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 
-class LossesRequest(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class LossesRequest(Closed):
     archive_ids: list[RowId] = Field(min_length=1, max_length=10_000, description="Archives that would be deleted.")
     limit: int = Field(100, ge=1, le=1000, description="Lost paths at most.")
     cursor: Annotated[str, PlainText(1, 2000)] | None = None

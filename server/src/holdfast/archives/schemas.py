@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, StrictBool
 
 from holdfast.kit.fields import Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.schemas import IndexMode
 
@@ -45,9 +45,7 @@ class ArchiveAnswer(Schema):
     )
 
 
-class ArchiveUpdate(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class ArchiveUpdate(Closed):
     protected: StrictBool = Field(description="Whether prunes, deletions and wipes are to spare it.")
 
 
@@ -115,9 +113,7 @@ class LiveList(Schema):
     source: Literal["engine"] = "engine"
 
 
-class RebuildFrom(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class RebuildFrom(Closed):
     from_: Annotated[Literal["stats", "archives", "history"], Field(alias="from")]
 
 

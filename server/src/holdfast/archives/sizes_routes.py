@@ -50,12 +50,7 @@ def read_sizes(
         since=first,
         until=last,
         points=[
-            SizePoint(
-                at=one.measured_at,
-                total_size=one.total_size,
-                unique_size=one.unique_size,
-                archive_count=one.archive_count,
-            )
+            SizePoint.from_row(one, at=one.measured_at)
             for one in size_records.between(session, repository_id, first, last)
         ],
         data=[point for point in data_points(archives) if first <= point.at.date() <= last],

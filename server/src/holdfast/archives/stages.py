@@ -1,7 +1,6 @@
 """Which index work follows what, and how it is queued."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import select
@@ -9,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import JobKind
 from holdfast.archives.covered import waiting_operation
+from holdfast.kit.frozen import frozen
 from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -43,7 +43,7 @@ def _needed_of(stage: str) -> Needs:
     return Needs.RAN if stage == "stats" else Needs.SUCCEEDED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stages:
     """Queues chains of index operations: each waits for the one before it."""
 

@@ -15,14 +15,7 @@ from holdfast.repositories.work import RepositoryWork, repository_kind
 
 
 def kind(opener: Opener) -> Kind:
-    return repository_kind(
-        opener,
-        run,
-        name="stats",
-        category="index",
-        access=Access.READ,
-        params=StageParams,
-    )
+    return repository_kind(opener, run, name="stats", category="index", access=Access.READ, params=StageParams)
 
 
 def run(work: RepositoryWork) -> Outcome | TryAgain:

@@ -1,7 +1,6 @@
 """One cell per kind of care that a repository needs, from evidence alone."""
 
 import math
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session
 from backup_protocol import JobKind
 from holdfast.archives.schemas import CellName, StatusAnswer, StatusCell
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.operations.pages import Filter
@@ -25,7 +25,7 @@ UNAVAILABLE = "unavailable"
 ENDED = tuple(sorted(TERMINAL - {Status.SKIPPED}))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Care:
     cell: CellName
     kinds: tuple[str, ...]

@@ -33,15 +33,8 @@ from holdfast.repositories.work import RepositoryWork, repository_kind
 
 def kind(opener: Opener) -> Kind:
     job = JobWork(JobKind.ARCHIVES_LIST, block, conclude, may_repeat=True)
-    return repository_kind(
-        opener,
-        partial(run, job),
-        name="archives",
-        category="index",
-        access=Access.READ,
-        params=StageParams,
-        agent=job,
-    )
+    values = {"access": Access.READ, "params": StageParams, "agent": job}
+    return repository_kind(opener, partial(run, job), name="archives", category="index", **values)
 
 
 def block(session: Session, operation: Operation) -> ListBlock:

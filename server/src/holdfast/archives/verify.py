@@ -1,7 +1,6 @@
 """Does the index say what the engine says? Archive by archive, file by file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.json_listing import listing_of
 from holdfast.archives.reading import listing_command
+from holdfast.kit.frozen import frozen
 from holdfast.operations.queue import lane_of
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
@@ -21,14 +21,14 @@ from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     archive: str
     path: str
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verified:
     archive: str
     files: int

@@ -19,7 +19,7 @@ from holdfast.backup.services.holding import ServiceHolds
 from holdfast.backup.start import again, sources_outside
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
-from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.repositories.job_kinds import job_kind
@@ -42,7 +42,7 @@ def kind(opener: Opener, holds: ServiceHolds) -> Kind:
         category="backup",
         access=Access.ADD,
         params=BackupParams,
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        effects=CHANGES_ARCHIVES,
         present=present,
         again=again,
     )

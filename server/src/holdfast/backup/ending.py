@@ -17,7 +17,7 @@ from holdfast.operations.job_work import JobReport, reported
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
 from holdfast.repositories import agent_target, archive_records, store
-from holdfast.repositories.job_kinds import info_in
+from holdfast.repositories.job_kinds import info_in, printed
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
 
@@ -41,7 +41,7 @@ def conclude(
     if not report.succeeded:
         return reported(report, record=partial(_note_storage, operation.repository_id, _storage(report)))
     repository = repository_of(session, operation)
-    created = _created(report)
+    created = printed(report, "created", parse_create_result)
     archive = _archive_of(created) if created else _found(report)
     stats = {name: value for name, value in report.stats.items() if value is not None}
     stats = dict(report.stats) if stats else (asdict(created.stats) if created else {})
@@ -80,17 +80,6 @@ def repository_of(session: Session, operation: Operation) -> Repository:
 def _count(report: JobReport) -> int:
     told = report.details.get("warning_count")
     return told if isinstance(told, int) and not isinstance(told, bool) else len(report.warnings)
-
-
-def _created(report: JobReport) -> CreateResult | None:
-    """What the engine's `create` printed, if it was reported and can be read."""
-    document = report.details.get("created")
-    if not isinstance(document, Mapping):
-        return None
-    try:
-        return parse_create_result(json.dumps(document).encode())
-    except GarbledOutput:
-        return None
 
 
 def _found(report: JobReport) -> dict[str, Any] | None:

@@ -3,13 +3,12 @@
 from typing import Annotated, Any
 
 from fastapi import Depends
-from fastapi.responses import FileResponse
 
 from holdfast.access.caller import LoginOnly, login_only
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheSettings, Writing
+from holdfast.api.dependencies import Writing
 from holdfast.api.router import router
 from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
@@ -17,27 +16,25 @@ from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus
 from holdfast.kit.fields import RowId
 from holdfast.operations.again import start_again, started_again
 from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.log_answers import log_download
-from holdfast.operations.routes import ThePresenter
-from holdfast.operations.schemas import RetryAnswer, StartAnswer
+from holdfast.operations.present import ThePresenter
+from holdfast.operations.schemas import RetryAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs
-from holdfast.repositories.job_routes import JobRoutes
+from holdfast.repositories.job_routes import JobRoutes, starts
 
 routes = router("/api/backup", "backup")
 
 
 TheKind = Annotated[Kind, Depends(kind_named("backup"))]
-STARTS = documented(404, 409)
 
 
-@routes.post("/start", summary="Start a backup", responses=STARTS, response_model=StartAnswer)
+@starts(routes, "/start", "Start a backup")
 def start_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
     """Queued behind other work of the repository; never refused because it is busy."""
     return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
 
-@routes.post("/run", summary="Start a backup (alias of start)", responses=STARTS, response_model=StartAnswer)
+@starts(routes, "/run", "Start a backup (alias of start)")
 def run_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
     return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
@@ -50,7 +47,7 @@ JOBS.page("/jobs", BackupJobs, name="backup_jobs", summary="Backups, newest firs
 @routes.post(
     "/jobs/{job_id}/retry",
     summary="Start a backup again that did not succeed",
-    responses=STARTS,
+    responses=documented(404, 409),
     response_model=RetryAnswer,
 )
 def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, presenter: ThePresenter, once: Once) -> Any:
@@ -69,17 +66,7 @@ JOBS.log(
 )
 
 
-@routes.get(
-    "/logs/{job_id}/download",
-    summary="The log of a finished backup as a file",
-    response_class=FileResponse,
-    responses={**documented(404, 409), 200: {"content": {"text/plain": {}}, "description": "The log."}},
-)
-def download_logs(caller: LoginOnly, job_id: RowId, session: Reading, settings: TheSettings) -> FileResponse:
-    operation = require(session, caller, job_id, Role.VIEWER, "backup")
-    return log_download(settings.logs_dir, operation)
-
-
+JOBS.log_file("/logs/{job_id}/download", name="download_logs", summary="The log of a finished backup as a file")
 JOBS.cancel(
     "/cancel/{job_id}",
     name="cancel_backup",

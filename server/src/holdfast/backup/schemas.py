@@ -5,13 +5,11 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from holdfast.kit.fields import PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 
-class BackupParams(Schema):
+class BackupParams(Closed):
     """What a backup operation was asked to do. What is None comes from the repository when it starts."""
-
-    model_config = ConfigDict(extra="forbid")
 
     source_paths: list[str] | None = None
     archive_name: str | None = None

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -34,29 +35,21 @@ TRAIL_SECONDS = 3600.0
 MOST_NOTED = 10_000
 
 
+@dataclass(eq=False, slots=True)
 class Dav:
     """Lists from the index alone; the engine runs only for the content of files.
 
     Opening a large folder takes long: it counts as a request that needs the engine, for each user and in all.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        index: ArchiveIndex,
-        own_places: ServicePlaces,
-        downloads: Downloads,
-        rules: DownloadRules,
-        requests: EngineRequests,
-    ) -> None:
-        self._database = database
-        self._index = index
-        self._own_places = own_places
-        self._downloads = downloads
-        self._rules = rules
-        self._requests = requests
-        self._noted: dict[tuple[int, int], float] = {}
-        """When the read access of a user to an archive was last audited."""
+    database: Database
+    index: ArchiveIndex
+    own_places: ServicePlaces
+    downloads: Downloads
+    rules: DownloadRules
+    requests: EngineRequests
+    _noted: dict[tuple[int, int], float] = field(default_factory=dict)
+    """When the read access of a user to an archive was last audited."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -82,17 +75,17 @@ class Dav:
     # --- finding ----------------------------------------------------------------------------------------------------
 
     def _found(self, caller: Caller, raw_path: bytes) -> tuple[Place, Sealed]:
-        with self._database.reading() as session:
-            place = places.find(session, caller, self._index, places.segments_of(raw_path))
+        with self.database.reading() as session:
+            place = places.find(session, caller, self.index, places.segments_of(raw_path))
             repository = place.repository
-            sealed = NOTHING_SEALED if repository is None else self._own_places.sealed(session, caller, repository)
+            sealed = NOTHING_SEALED if repository is None else self.own_places.sealed(session, caller, repository)
         return place, sealed
 
     def _files(self, place: Place, sealed: Sealed) -> Files | None:
         """The files of an archive; None for the levels above them."""
         if place.repository is None or place.archive is None:
             return None
-        return Files(self._index, place.repository, place.archive, place.segments[:2], sealed)
+        return Files(self.index, place.repository, place.archive, place.segments[:2], sealed)
 
     def _resource(self, place: Place, files: Files | None) -> Resource:
         """Raise NotFound."""
@@ -120,7 +113,7 @@ class Dav:
             pages = self._below(caller, place, files) if is_listed else iter(())
             return itself, pages, next(pages, None)  # a missing folder is reported before the answer begins
 
-        itself, pages, first = await self._requests.run(request, caller.user_id, begin)
+        itself, pages, first = await self.requests.run(request, caller.user_id, begin)
 
         def shown_resource(resource: Resource) -> str:
             return properties.response(resource, wanted, only_names=only_names)
@@ -139,11 +132,11 @@ class Dav:
         if files is not None:
             yield from files.below(place.path)
             return
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             if place.repository is None:
                 known = {name: one.created_at for name, one in places.repositories_by_name(session, caller).items()}
             else:
-                archives = places.archives_by_name(session, self._index, place.repository)
+                archives = places.archives_by_name(session, self.index, place.repository)
                 known = {name: one.start for name, one in archives.items()}
                 known = {places.LATEST: max(known.values()), **known} if known else {}
         yield [
@@ -160,16 +153,16 @@ class Dav:
             place, sealed = self._found(caller, raw_path)
             return place, sealed, self._resource(place, self._files(place, sealed))
 
-        place, sealed, resource = await self._requests.run(request, caller.user_id, look)
+        place, sealed, resource = await self.requests.run(request, caller.user_id, look)
         repository, archive = place.repository, place.archive
         if resource.size is None or repository is None or archive is None:
             raise Forbidden("dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it.")
         allowed = repository, archive, sealed
         answer = await in_thread(
-            "reading", lambda: file_answer(self._downloads, self._rules, caller, allowed, place.path, request)
+            "reading", lambda: file_answer(self.downloads, self.rules, caller, allowed, place.path, request)
         )
         if isinstance(answer, Download):
-            self._rules.turns.require_one(caller.user_id)
+            self.rules.turns.require_one(caller.user_id)
             await in_thread("writing", lambda: self._leave_trail(caller, archive))
         return answer
 
@@ -182,7 +175,7 @@ class Dav:
             self._noted.clear()
         self._noted[key] = now
         details = {"archive": archive.name, "repository_id": archive.repository_id}
-        with self._database.writing() as session:
+        with self.database.writing() as session:
             audit.note(session, caller, "archive.read_by_webdav", "archive", archive.id, details)
 
 

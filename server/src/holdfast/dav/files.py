@@ -15,6 +15,7 @@ from holdfast.archives.history.entry import Entry, implicit_directory
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.dav.places import address, not_there
 from holdfast.dav.properties import Resource
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed
@@ -29,21 +30,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Page = tuple[list[Entry], str | None]
 
 
+@frozen
 class Files:
     """The visible part of an archive for a caller; `segments` is its address."""
 
-    def __init__(
-        self, index: ArchiveIndex, repository: Repository, archive: Archive, segments: tuple[bytes, ...], sealed: Sealed
-    ) -> None:
-        self._index = index
-        self._repository = repository
-        self._archive = archive
-        self._segments = segments
-        self._sealed = sealed
+    index: ArchiveIndex
+    repository: Repository
+    archive: Archive
+    segments: tuple[bytes, ...]
+    sealed: Sealed
 
     def resource(self, path: bytes) -> Resource:
         """Raise NotFound."""
-        found = None if self._sealed.hides(path) else self._entry(path)
+        found = None if self.sealed.hides(path) else self._entry(path)
         if found is None or not _is_shown(found):
             raise not_there()
         return self._shown(found)
@@ -53,7 +52,7 @@ class Files:
         cursor: str | None = None
         while True:
             entries, cursor = self._page(folder, cursor)
-            yield [self._shown(one) for one in entries if _is_shown(one) and not self._sealed.hides(one.path)]
+            yield [self._shown(one) for one in entries if _is_shown(one) and not self.sealed.hides(one.path)]
             if cursor is None:
                 return
 
@@ -61,7 +60,7 @@ class Files:
         def ask(index: HistoryIndex | None, _covered: Covered) -> Entry | None:
             if index is None:
                 return None
-            archive = self._archive.engine_id
+            archive = self.archive.engine_id
             found = index.file_history(path).in_archive(archive)
             if found is not None:
                 return found.entry
@@ -70,10 +69,10 @@ class Files:
             except ArchiveNotIndexed:
                 return None
 
-        return self._index.ask(self._repository, ask)
+        return self.index.ask(self.repository, ask)
 
     def _page(self, folder: bytes, cursor: str | None) -> Page:
-        engine_id = self._archive.engine_id
+        engine_id = self.archive.engine_id
 
         def ask(index: HistoryIndex | None, _covered: Covered) -> Page:
             try:
@@ -84,16 +83,16 @@ class Files:
                 raise not_there()
             return [_behind(index, engine_id, one) for one in page.entries], page.next_cursor
 
-        return self._index.ask(self._repository, ask)
+        return self.index.ask(self.repository, ask)
 
     def _shown(self, entry: Entry) -> Resource:
         path = entry.path
-        where = address((*self._segments, *path.split(b"/")))
+        where = address((*self.segments, *path.split(b"/")))
         name = readable(path.rpartition(b"/")[2])
         modified = None if entry.is_implicit else EPOCH + timedelta(microseconds=entry.mtime)
         if entry.is_directory:
             return Resource(f"{where}/", name, None, modified)
-        return Resource(where, name, entry.size, modified, etag_of(entry, self._archive))
+        return Resource(where, name, entry.size, modified, etag_of(entry, self.archive))
 
 
 def _is_shown(entry: Entry) -> bool:

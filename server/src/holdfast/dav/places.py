@@ -7,7 +7,6 @@ distinguishes them is added.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -18,6 +17,7 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.errors import NotFound
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
@@ -32,7 +32,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z?")
 LONGEST = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """`repository` is None for the list of them, `archive` for the list of a repository's archives."""
 

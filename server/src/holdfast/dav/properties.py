@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 
 DAV = "DAV:"
 ANY_FILE = "application/octet-stream"
@@ -25,7 +25,7 @@ LONGEST_NAME = 200
 Names = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """One folder or file. `size` is None for a folder."""
 

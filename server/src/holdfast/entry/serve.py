@@ -17,13 +17,7 @@ from holdfast.access.first_admin import FirstAdmin, ensure_first_admin
 from holdfast.composition import Service, register_secrets
 from holdfast.entry import greeting, quick_start, startup
 from holdfast.entry import logging as own_logging
-from holdfast.entry.connection_gate import (
-    Bounds,
-    Gate,
-    connections_within,
-    raise_descriptor_limit,
-    trusted_networks,
-)
+from holdfast.entry.connection_gate import Bounds, Gate, connections_within, raise_descriptor_limit, trusted_networks
 from holdfast.entry.guarded_http import guarded
 from holdfast.entry.shared_folder import FolderNotShared, require_shared
 from holdfast.errors import HoldfastError

@@ -3,7 +3,6 @@
 import shutil
 import threading
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect
@@ -11,6 +10,7 @@ from backup_engine.environment import EngineEnvironment
 from backup_engine.interface import Engine, engine_for
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.kit.made_once import text_made_once
 from holdfast.settings import Settings
 
@@ -18,7 +18,7 @@ FAR_BASE = "~/.local/share/holdfast/engine"
 """Where an engine on another machine keeps its cache, keys and security records."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Identity:
     """The facts that must be unchanged for a detection to stay valid."""
 

@@ -8,11 +8,11 @@ import shlex
 import socket
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backup_engine import bounded, bounded_json
+from holdfast.kit.frozen import frozen
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60.0
@@ -64,7 +64,7 @@ SENTENCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SshLink:
     """Everything that ssh needs to reach one account on one machine without prompting."""
 
@@ -95,7 +95,7 @@ class SshLink:
         return f"{self.username}@{self.host}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     code: int
     output: str
@@ -114,7 +114,7 @@ class Answer:
         return bounded_json.document(last.encode("utf-8", "surrogateescape"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostKey:
     kind: str
     blob: str

@@ -1,6 +1,5 @@
 """Field types for requests of clients."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -8,10 +7,12 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, GetCoreSchemaHandler, PlainSerializer, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from holdfast.kit.frozen import frozen
+
 LARGEST_IDENTIFIER = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainText:
     """Text that every store can hold: ``Annotated[str, PlainText(1, 64)]``.
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -11,6 +10,7 @@ import structlog
 
 from holdfast.errors import Unavailable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 
 log = structlog.get_logger("holdfast.loops")
 
@@ -22,7 +22,7 @@ PROOF_SECONDS = 60.0
 LONGEST_ERROR = 300
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopReport:
     name: str
     state: State

@@ -1,13 +1,14 @@
 """The test of a connection: a verdict for each step, and a remedy for each that fails."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.machines import probe, store
 from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
@@ -28,7 +29,7 @@ OPTIONAL = frozenset({"python", "disk", "engine"})
 """Steps that may fail while the connection as such works."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     step: str
     verdict: str
@@ -37,7 +38,7 @@ class Step:
     details: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def good(step: str, **details: Any) -> Step:

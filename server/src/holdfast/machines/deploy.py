@@ -1,12 +1,12 @@
 """Adds the service's key to machines, and replaces it by a new one."""
 
 import shlex
-from dataclasses import dataclass
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.execution import ssh
 from holdfast.execution.ssh import Answer
+from holdfast.kit.frozen import frozen
 from holdfast.machines import errors, store
 from holdfast.machines.keys import write_private
 from holdfast.machines.links import Links
@@ -36,7 +36,7 @@ echo {done}
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rotated:
     key: SshKey
     moved: list[SshConnection]

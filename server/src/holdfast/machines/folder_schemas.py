@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.kit.fields import PlainText, RowId
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 FolderPath = Annotated[str, PlainText(1, 4096)]
 ExactFolderPath = Annotated[str, PlainText(1, 8192)]
@@ -20,9 +20,7 @@ MachineId = Annotated[
 ]
 
 
-class FolderRequest(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class FolderRequest(Closed):
     target: Target = "local"
     machine_id: MachineId = None
     path: FolderPath | None = Field(None, description="Absolute path of the folder. Without a path: `/`.")
@@ -53,9 +51,7 @@ class Folder(Schema):
     truncated: bool = Field(description="The folder has more than 50,000 names; some are missing.")
 
 
-class EstimateRequest(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class EstimateRequest(Closed):
     target: Target = "local"
     machine_id: MachineId = None
     paths: Annotated[list[FolderPath], Field(min_length=1, max_length=100)] = Field(
@@ -73,10 +69,8 @@ class Estimate(Schema):
     complete: bool = Field(description="False if not everything was counted within 15 seconds: then it is more.")
 
 
-class ProbedPlace(Schema):
+class ProbedPlace(Closed):
     """A place that may hold a repository, or get one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: FolderPath = Field(description="Absolute path on the machine.")
     execution_target: Target = "local"

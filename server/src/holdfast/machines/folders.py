@@ -9,7 +9,6 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from backup_jobs import folders
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
+from holdfast.kit.frozen import frozen
 from holdfast.machines.errors import refused
 from holdfast.machines.machines import Machines
 from holdfast.repositories.location import AgentEngines
@@ -74,7 +74,7 @@ class FoundSize(_Shape):
 Found = TypeVar("Found", FoundFolder, FoundPlace, FoundSize)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Where:
     """A machine: an ssh connection or an agent, or the service's own without both."""
 
@@ -82,7 +82,7 @@ class Where:
     agent_machine_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Folders:
     machines: Machines
     agents: AgentEngines

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Depends
 
 from backup_engine import own_places
 from backup_engine.causes import UNREACHABLE
@@ -186,6 +188,7 @@ class Machines:
 
 
 MACHINES = Part[Machines]("machines")
+TheMachines = Annotated[Machines, Depends(MACHINES)]
 
 
 def _is_probed(connection: SshConnection) -> bool:

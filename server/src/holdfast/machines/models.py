@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Integer, String, Text
+from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, RowKey, RowUuid
 
 
 class SshKey(Base):
@@ -15,12 +15,12 @@ class SshKey(Base):
 
     __tablename__ = "ssh_keys"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
-    private_key: Mapped[str] = mapped_column(Text)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
+    private_key: Mapped[str]
     """Encrypted; see access.vault."""
-    public_key: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    public_key: Mapped[str]
+    created_at: Mapped[datetime]
 
     __table_args__ = ({"sqlite_autoincrement": True},)
 
@@ -30,25 +30,25 @@ class SshConnection(Base):
 
     __tablename__ = "ssh_connections"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     host: Mapped[str] = mapped_column(String(255))
-    port: Mapped[int] = mapped_column(Integer)
+    port: Mapped[int]
     username: Mapped[str] = mapped_column(String(64))
-    engine_path: Mapped[str | None] = mapped_column(Text)
+    engine_path: Mapped[str | None]
     key_id: Mapped[int | None] = mapped_column(Identifier, ForeignKey("ssh_keys.id"))
     """The key that the machine accepts; None until one has been used, which is then the newest."""
-    host_key: Mapped[str | None] = mapped_column(Text)
-    host_key_pinned_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    host_key: Mapped[str | None]
+    host_key_pinned_at: Mapped[datetime | None]
     state: Mapped[str] = mapped_column(String(10), default="unknown")
-    last_test: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
-    last_tested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    engine_program: Mapped[str | None] = mapped_column(Text)
+    last_test: Mapped[dict[str, Any] | None]
+    last_tested_at: Mapped[datetime | None]
+    last_seen_at: Mapped[datetime | None]
+    engine_program: Mapped[str | None]
     engine_version: Mapped[str | None] = mapped_column(String(60))
-    python_program: Mapped[str | None] = mapped_column(Text)
+    python_program: Mapped[str | None]
     python_version: Mapped[str | None] = mapped_column(String(20))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = ({"sqlite_autoincrement": True},)

@@ -8,14 +8,7 @@ from holdfast.machines.connection_test import SENTENCES
 from holdfast.machines.deploy import Rotated
 from holdfast.machines.keys import fingerprint
 from holdfast.machines.models import SshConnection, SshKey
-from holdfast.machines.schemas import (
-    ConnectionAnswer,
-    HostKeyAnswer,
-    NotMoved,
-    RotationAnswer,
-    SystemKey,
-    TestAnswer,
-)
+from holdfast.machines.schemas import ConnectionAnswer, HostKeyAnswer, NotMoved, RotationAnswer, SystemKey, TestAnswer
 
 COPIED = (
     *("id", "name", "host", "port", "username", "engine_path", "engine_version", "python_version"),

@@ -2,10 +2,10 @@
 
 import re
 import shlex
-from dataclasses import dataclass
 
 from backup_engine.environment import SEARCH_PATH
 from holdfast.execution.ssh import Answer
+from holdfast.kit.frozen import frozen
 
 MARK = "holdfast-probe"
 OLDEST_PYTHON = (3, 9)
@@ -29,7 +29,7 @@ echo '{mark} ends'
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Probe:
     took_commands: bool
     engine_program: str | None = None

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from holdfast.kit.fields import PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 
 def _plain_password(secret: SecretStr) -> SecretStr:
@@ -35,11 +35,7 @@ EnginePath = Annotated[str, Field(max_length=1000, pattern=r"^[A-Za-z0-9_./~+][A
 Password = Annotated[SecretStr, AfterValidator(_plain_password)]
 
 
-class Body(Schema):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewConnection(Body):
+class NewConnection(Closed):
     name: Name
     host: Host
     port: Port = 22
@@ -47,7 +43,7 @@ class NewConnection(Body):
     engine_path: EnginePath | None = Field(None, description="The engine's program there (default: `borg`).")
 
 
-class ConnectionChange(Body):
+class ConnectionChange(Closed):
     """The host key stays pinned when the address changes; the repositories of the connection move with it."""
 
     name: Name | None = None
@@ -57,7 +53,7 @@ class ConnectionChange(Body):
     engine_path: EnginePath | None = None
 
 
-class TestRequest(Body):
+class TestRequest(Closed):
     __test__ = False
 
     path: Annotated[str, PlainText(1, 4096)] = Field(
@@ -65,11 +61,11 @@ class TestRequest(Body):
     )
 
 
-class DeployRequest(Body):
+class DeployRequest(Closed):
     password: Password = Field(description="Used for one login and not stored.")
 
 
-class AcceptedHostKey(Body):
+class AcceptedHostKey(Closed):
     fingerprint: Annotated[str, PlainText(1, 100)] = Field(description="Of the new key, as the test shows it.")
 
 

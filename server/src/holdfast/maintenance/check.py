@@ -1,39 +1,24 @@
 """The operation kind `check`: verify the repository."""
 
-from typing import Any
-
 from sqlalchemy.orm import Session
 
 from backup_jobs.check import MOST_PROBLEMS
 from backup_protocol import CheckBlock, JobKind
+from holdfast.maintenance.kinds import maintenance_job
 from holdfast.maintenance.reported import listed, noting, number
 from holdfast.maintenance.schemas import CheckBody
 from holdfast.operations.job_work import JobReport, JobWork, reported
 from holdfast.operations.kinds import Kind
-from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
-from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 
 MOST_VERDICTS = 100
 
 
 def kind(opener: Opener) -> Kind:
-    return job_kind(
-        opener,
-        JobWork(JobKind.REPOSITORY_CHECK, block, conclude, may_repeat=True),
-        name="check",
-        category="maintenance",
-        access=Access.CHANGE,
-        params=CheckBody,
-        present=present,
-    )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    result = operation.result or {}
-    return {name: result.get(name) for name in ("problems", "problem_count", "verdicts", "complete")}
+    job = JobWork(JobKind.REPOSITORY_CHECK, block, conclude, may_repeat=True)
+    return maintenance_job(opener, job, "check", CheckBody, "problems", "problem_count", "verdicts", "complete")
 
 
 def block(session: Session, operation: Operation) -> CheckBlock:

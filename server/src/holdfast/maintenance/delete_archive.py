@@ -7,34 +7,21 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import DeleteBlock, JobKind
 from holdfast.maintenance import soft_delete
+from holdfast.maintenance.kinds import maintenance_job
 from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting
 from holdfast.maintenance.schemas import DeleteParams
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo, reported
-from holdfast.operations.kinds import Effect, Kind
-from holdfast.operations.locks import Access
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
 from holdfast.repositories import protection
-from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 
 
 def kind(opener: Opener) -> Kind:
-    return job_kind(
-        opener,
-        JobWork(JobKind.ARCHIVE_DELETE, block, conclude),
-        name="delete_archive",
-        category="maintenance",
-        access=Access.CHANGE,
-        params=DeleteParams,
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
-        present=present,
-    )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    return {"archive": (operation.result or {}).get("archive")}
+    job = JobWork(JobKind.ARCHIVE_DELETE, block, conclude)
+    return maintenance_job(opener, job, "delete_archive", DeleteParams, "archive", effects=CHANGES_ARCHIVES)
 
 
 def block(session: Session, operation: Operation) -> DeleteBlock:

@@ -1,10 +1,9 @@
 """Archives that are deleted and can be brought back, read from the engine inside a request."""
 
-from dataclasses import dataclass
-
 from backup_engine.requests import ListArchivesRequest
 from backup_jobs.work import readable
 from holdfast.api.parts import Part
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance.schemas import DeletedArchive, DeletedArchives
 from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
@@ -12,7 +11,7 @@ from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeletedAnswers:
     inline: InlineCalls
     opener: Opener

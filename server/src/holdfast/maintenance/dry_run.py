@@ -1,7 +1,6 @@
 """The dry run of a prune: answered inside the request, through the repository's lane."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine.events import Event
@@ -15,6 +14,7 @@ from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines, spare
 from backup_jobs.work import readable
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
 from holdfast.repositories.asking import ask
 from holdfast.repositories.location import Opener
@@ -22,7 +22,7 @@ from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DryRuns:
     inline: InlineCalls
     opener: Opener

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine.listing import JSON_START, json_record
 from backup_engine.listing import records as lines
 from backup_engine.results import GarbledOutput
+from holdfast.kit.frozen import frozen
 
 BLOCK_BYTES = 1 << 20
 FIELDS = 8
@@ -18,7 +18,7 @@ NOT_EXACT = "?"
 NOT_NAMES = frozenset({"", ".", ".."})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileRecord:
     """One entry of an archive. `mode` begins with the letter of its type, `h` for a hard link to an earlier entry."""
 
@@ -79,7 +79,7 @@ def _json_record(line: bytes) -> FileRecord:
     return FileRecord(mode=parsed.mode, size=parsed.size, path=parsed.shown)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extent:
     files: int
     bytes: int

@@ -7,35 +7,22 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import Capability, JobKind, PruneBlock
 from holdfast.maintenance import soft_delete
+from holdfast.maintenance.kinds import maintenance_job
 from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting, number
 from holdfast.maintenance.retention import PruneParams, policy_values
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo, reported
-from holdfast.operations.kinds import Effect, Kind
-from holdfast.operations.locks import Access
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
 from holdfast.repositories import agent_target, protection
-from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 
 
 def kind(opener: Opener) -> Kind:
-    return job_kind(
-        opener,
-        JobWork(JobKind.REPOSITORY_PRUNE, block, conclude, may_repeat=True),
-        name="prune",
-        category="maintenance",
-        access=Access.CHANGE,
-        params=PruneParams,
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
-        present=present,
-    )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    result = operation.result or {}
-    return {name: result.get(name) for name in ("keep", "prune", "kept_count", "pruned_count")}
+    job = JobWork(JobKind.REPOSITORY_PRUNE, block, conclude, may_repeat=True)
+    shown = ("keep", "prune", "kept_count", "pruned_count")
+    return maintenance_job(opener, job, "prune", PruneParams, *shown, effects=CHANGES_ARCHIVES)
 
 
 def block(session: Session, operation: Operation) -> PruneBlock:

@@ -4,13 +4,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from backup_engine.events import Event
@@ -22,14 +22,14 @@ from backup_jobs.archives import described, read_archives
 from backup_jobs.delete import GONE, UNKNOWN
 from backup_jobs.host import SUCCEEDED, Step
 from backup_jobs.progress import PhaseProgress
-from holdfast.kit.schema import Schema
+from holdfast.kit.frozen import frozen
+from holdfast.kit.schema import Closed
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, from_result
 from holdfast.operations.locks import Access
-from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
@@ -48,10 +48,8 @@ MOST_UNSAFE = 100
 Mode = Literal["full", "paths", "sample", "canary"]
 
 
-class RestoreCheckParams(Schema):
+class RestoreCheckParams(Closed):
     """What should be proven. Without an archive, of the newest one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mode: Mode = "sample"
     archive: str | None = None
@@ -62,20 +60,9 @@ class RestoreCheckParams(Schema):
 
 
 def kind(opener: Opener) -> Kind:
-    return repository_kind(
-        opener,
-        run,
-        name="restore_check",
-        category="restore",
-        access=Access.READ,
-        params=RestoreCheckParams,
-        present=present,
-    )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    result = operation.result or {}
-    return {name: result.get(name) for name in ("mode", "archive", "files_proven", "bytes_proven", "problems")}
+    shown = from_result("mode", "archive", "files_proven", "bytes_proven", "problems")
+    values = {"access": Access.READ, "params": RestoreCheckParams, "present": shown}
+    return repository_kind(opener, run, name="restore_check", category="restore", **values)
 
 
 def archived_paths(paths: Iterable[str | ExactCheckPath]) -> tuple[str, ...]:
@@ -112,7 +99,7 @@ def chosen_archive(archives: list[ArchiveInfo], params: RestoreCheckParams) -> A
     return max(archives, key=lambda archive: archive.start, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Selection:
     """The files to read, and the archive's records of them."""
 

@@ -1,7 +1,7 @@
 """HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request
@@ -14,27 +14,18 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.frozen import frozen
+from holdfast.maintenance import schemas
 from holdfast.maintenance import start as starting
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
 from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
 from holdfast.maintenance.present import jobs
-from holdfast.maintenance.schemas import (
-    CheckBody,
-    CompactBody,
-    DeletedArchives,
-    EngineId,
-    MaintenanceJob,
-    MaintenanceJobs,
-    PruneBody,
-    PruneDryRun,
-    RestoreCheckBody,
-)
 from holdfast.operations.kinds import REGISTRY, Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import protection, store
-from holdfast.repositories.job_routes import JobRoutes
+from holdfast.repositories.job_routes import JobRoutes, starts
 from holdfast.repositories.location import OPENER, Opener
 from holdfast.runner.engine_requests import asks_engine
 
@@ -50,7 +41,7 @@ TheKinds = Annotated[Mapping[str, Kind], Depends(the_kinds)]
 TheOpener = Annotated[Opener, Depends(OPENER)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobStart:
     """What the start of a maintenance job needs."""
 
@@ -72,16 +63,15 @@ def job_start(caller: LoginOnly, session: Writing, kinds: TheKinds, opener: TheO
 ToStart = Annotated[JobStart, Depends(job_start)]
 TheDeletedAnswers = Annotated[DeletedAnswers, Depends(DELETED_ANSWERS)]
 TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
-STARTS = documented(404, 409)
 
 
-@repository_routes.post(
-    "/{repository_id}/check", summary="Check a repository", responses=STARTS, response_model=StartAnswer
-)
-def start_check(to_start: ToStart, repository_id: RowId, wanted: Annotated[CheckBody | None, Body()] = None) -> Any:
+@starts(repository_routes, "/{repository_id}/check", "Check a repository")
+def start_check(
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.CheckBody | None, Body()] = None
+) -> Any:
     """With `repair` (administrators only), damage is repaired; lost content cannot be recovered."""
     session, caller, opener, kind = to_start.session, to_start.caller, to_start.opener, to_start.kinds["check"]
-    body = wanted or CheckBody()
+    body = wanted or schemas.CheckBody()
     return to_start.answer("check", lambda: starting.start_check(session, caller, opener, kind, repository_id, body))
 
 
@@ -89,7 +79,7 @@ def start_check(to_start: ToStart, repository_id: RowId, wanted: Annotated[Check
     "/{repository_id}/prune",
     summary="Remove archives that the retention policy does not keep",
     responses=documented(404, 409, 423),
-    response_model=StartAnswer | PruneDryRun,
+    response_model=StartAnswer | schemas.PruneDryRun,
 )
 @asks_engine
 def start_prune(
@@ -100,16 +90,16 @@ def start_prune(
     opener: TheOpener,
     dry_runs: TheDryRuns,
     once: Once,
-    wanted: Annotated[PruneBody | None, Body()] = None,
+    wanted: Annotated[schemas.PruneBody | None, Body()] = None,
 ) -> Any:
     """A dry run immediately returns what would be kept and removed, and starts nothing."""
-    body = wanted or PruneBody()
+    body = wanted or schemas.PruneBody()
     if body.dry_run:
         with database.reading() as session:
             repository = store.require(session, caller, repository_id, Role.OPERATOR)
             protected = protection.engine_ids(session, repository_id)
         policy = starting.prune_policy(opener, repository, body)
-        return PruneDryRun(prune_result=dry_runs.prune(repository, policy, protected))
+        return schemas.PruneDryRun(prune_result=dry_runs.prune(repository, policy, protected))
     with database.writing() as session:
 
         def start() -> StartAnswer:
@@ -119,32 +109,24 @@ def start_prune(
         return once(session, start)
 
 
-@repository_routes.post(
-    "/{repository_id}/compact",
-    summary="Free the space of removed archives",
-    responses=STARTS,
-    response_model=StartAnswer,
-)
-def start_compact(to_start: ToStart, repository_id: RowId, wanted: Annotated[CompactBody | None, Body()] = None) -> Any:
+@starts(repository_routes, "/{repository_id}/compact", "Free the space of removed archives")
+def start_compact(
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.CompactBody | None, Body()] = None
+) -> Any:
     session, caller, kind = to_start.session, to_start.caller, to_start.kinds["compact"]
-    body = wanted or CompactBody()
+    body = wanted or schemas.CompactBody()
     return to_start.answer(
         "compaction", lambda: starting.start_on_repository(session, caller, kind, repository_id, body)
     )
 
 
-@repository_routes.post(
-    "/{repository_id}/restore-check",
-    summary="Prove that files can be restored",
-    responses=STARTS,
-    response_model=StartAnswer,
-)
+@starts(repository_routes, "/{repository_id}/restore-check", "Prove that files can be restored")
 def start_restore_check(
-    to_start: ToStart, repository_id: RowId, wanted: Annotated[RestoreCheckBody | None, Body()] = None
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.RestoreCheckBody | None, Body()] = None
 ) -> Any:
     """Extracts to nowhere. Proven files were read completely, decrypted, and match the archive's records."""
     session, caller, opener = to_start.session, to_start.caller, to_start.opener
-    kind, body = to_start.kinds["restore_check"], wanted or RestoreCheckBody()
+    kind, body = to_start.kinds["restore_check"], wanted or schemas.RestoreCheckBody()
     return to_start.answer(
         "restore check", lambda: starting.start_restore_check(session, caller, opener, kind, repository_id, body)
     )
@@ -179,7 +161,7 @@ def delete_archive(
 @asks_engine
 def deleted_archives(
     caller: SignedIn, repository_id: RowId, database: TheDatabase, deleted: TheDeletedAnswers
-) -> DeletedArchives:
+) -> schemas.DeletedArchives:
     """Engine 2 keeps deleted or pruned archives until the next compaction; engine 1 keeps none
     (`engine.unsupported`).
     """
@@ -188,16 +170,11 @@ def deleted_archives(
     return deleted.archives(repository)
 
 
-@repository_routes.post(
-    "/{repository_id}/deleted-archives/{engine_id}/undelete",
-    summary="Bring a deleted archive back",
-    responses=STARTS,
-    response_model=StartAnswer,
-)
+@starts(repository_routes, "/{repository_id}/deleted-archives/{engine_id}/undelete", "Bring a deleted archive back")
 def undelete_archive(
     to_start: ToStart,
     repository_id: RowId,
-    engine_id: Annotated[EngineId, Path(description="The engine's id of the archive.")],
+    engine_id: Annotated[schemas.EngineId, Path(description="The engine's id of the archive.")],
 ) -> Any:
     """Possible until the next compaction, and only with engine 2."""
     session, caller, opener = to_start.session, to_start.caller, to_start.opener
@@ -216,21 +193,21 @@ for _word, _kind, _what in (
     ("restore-check", "restore_check", "restore check"),
 ):
     _jobs = JobRoutes(routes=repository_routes, kind=_kind, present=jobs)
-    _jobs.status(f"/{_word}-jobs/{{job_id}}", MaintenanceJob, name="read_job", summary=f"Status of a {_what}")
+    _jobs.status(f"/{_word}-jobs/{{job_id}}", schemas.MaintenanceJob, name="read_job", summary=f"Status of a {_what}")
     _jobs.of_repository(
         f"/{{repository_id}}/{_word}-jobs",
-        MaintenanceJobs,
+        schemas.MaintenanceJobs,
         name="list_jobs",
         summary=f"Every {_what} of a repository",
     )
 
 _deletions = JobRoutes(routes=repository_routes, kind="delete_archive", present=jobs)
 replace(_deletions, routes=archive_routes).status(
-    "/delete-jobs/{job_id}", MaintenanceJob, name="read_delete_job", summary="Status of a deletion"
+    "/delete-jobs/{job_id}", schemas.MaintenanceJob, name="read_delete_job", summary="Status of a deletion"
 )
 _deletions.of_repository(
     "/{repository_id}/delete-jobs",
-    MaintenanceJobs,
+    schemas.MaintenanceJobs,
     name="list_delete_jobs",
     summary="Deletions of archives of a repository",
 )

@@ -2,22 +2,16 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.repositories.schemas import Retention
 
 DAY_SECONDS = 24 * 3600
 
 
-class Body(Schema):
-    """Starts work that removes or proves something. A misspelled field must not be ignored."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class CheckBody(Body):
+class CheckBody(Closed):
     max_duration: Annotated[int, Field(ge=1, le=30 * DAY_SECONDS)] | None = Field(
         None, description="Time limit in seconds for checking the repository's segments; the next check resumes there."
     )
@@ -34,16 +28,14 @@ class PruneBody(Retention):
         return self.model_dump(include=set(Retention.model_fields), exclude_none=True)
 
 
-class CompactBody(Body):
+class CompactBody(Closed):
     threshold: Annotated[int, Field(ge=0, le=100)] | None = Field(
         None, description="Percent of a segment that must be unused before it is rewritten."
     )
 
 
-class DeleteParams(Schema):
+class DeleteParams(Closed):
     """The archive to delete. With `engine_id`, only the archive that has it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     archive: str
     engine_id: str | None = None
@@ -52,9 +44,7 @@ class DeleteParams(Schema):
 EngineId = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class UndeleteParams(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class UndeleteParams(Closed):
     engine_id: EngineId
 
 
@@ -133,20 +123,20 @@ class MaintenanceJobs(Schema):
     jobs: list[MaintenanceJob]
 
 
-class ExactCheckPath(Body):
+class ExactCheckPath(Closed):
     path_b64: Annotated[str, Field(min_length=1, max_length=8192)] = Field(
         description="The path's bytes in base64, for one that is not valid UTF-8."
     )
 
 
-class Canary(Body):
+class Canary(Closed):
     path: Annotated[str, PlainText(1, 4096)] = Field(description="Path inside the archive.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")] | None = Field(
         None, description="Expected hash of its content (default: the hash of the file on this machine)."
     )
 
 
-class RestoreCheckBody(Body):
+class RestoreCheckBody(Closed):
     """At most one of `paths`, `full_archive`, `sample` and `canary`; a sample of 100 files when none is given."""
 
     archive_id: RowId | None = None

@@ -1,7 +1,6 @@
 """The operation kind `undelete_archive`: bring an archive back that was deleted since the last compaction."""
 
 from functools import partial
-from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -12,10 +11,9 @@ from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import described, read_archives
 from backup_jobs.host import Step
 from holdfast.kit import clock
+from holdfast.maintenance.kinds import fields_of_kind
 from holdfast.maintenance.schemas import UndeleteParams
-from holdfast.operations.kinds import Effect, Kind
-from holdfast.operations.locks import Access
-from holdfast.operations.models import Operation
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import archive_records, store
@@ -28,20 +26,8 @@ GONE = ("archives.gone", "The archive is no longer among the deleted ones; a com
 
 
 def kind(opener: Opener) -> Kind:
-    return repository_kind(
-        opener,
-        run,
-        name="undelete_archive",
-        category="maintenance",
-        access=Access.CHANGE,
-        params=UndeleteParams,
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
-        present=present,
-    )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    return {"archive": (operation.result or {}).get("archive")}
+    values = fields_of_kind("undelete_archive", UndeleteParams, "archive", effects=CHANGES_ARCHIVES)
+    return repository_kind(opener, run, **values)
 
 
 def run(work: RepositoryWork) -> Outcome | TryAgain:

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from holdfast.kit.frozen import frozen
 from holdfast.kit.text import LONGEST_SHOWN, printable
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Kind = Literal["counter", "gauge", "histogram"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Family:
     """All series of one name."""
 

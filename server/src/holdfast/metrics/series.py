@@ -1,7 +1,6 @@
 """Every series of `/metrics`, read from the store. No engine runs, and no table of operations is scanned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.agents import last_heard
 from holdfast.agents.models import AgentMachine
+from holdfast.kit.frozen import frozen
 from holdfast.metrics import totals
 from holdfast.metrics.exposition import Family, distinct, label, rest
 from holdfast.operations.models import Operation
@@ -32,7 +32,7 @@ LAST_SUCCESS = {
 """The column of a repository that holds the last success of each kind of work."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """The input of one answer."""
 

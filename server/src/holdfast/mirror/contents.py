@@ -6,8 +6,9 @@ missing beside an index that is still the same are lost.
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from holdfast.kit.frozen import frozen
 
 PACKS, INDEX, KEYS = "packs", "index", "keys"
 MARK = "cache/chunkindex-invalid"
@@ -19,7 +20,7 @@ Listing = dict[str, int]
 """Paths in a repository, with the sizes of the files."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     lacking: Listing
     """Files that the mirror lacks, or has incompletely."""

@@ -5,7 +5,6 @@ holds all of it. Engine 2 keeps its repository there itself.
 """
 
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -14,6 +13,7 @@ from backup_engine.rclone import trouble_of
 from backup_engine.redact import Redactor
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.mirror import address, errors, native, store
 from holdfast.mirror.mirrors import Mirrors, checked_path
 from holdfast.mirror.models import RcloneRemote
@@ -29,7 +29,7 @@ from holdfast.repositories.schemas import NewMirror, NewRepository, RepositoryPl
 from holdfast.storage.session import Database
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MirroredPlaces:
     database: Database
     remotes: Remotes

@@ -1,12 +1,12 @@
 """Which files of a repository are mirrored in which order, for each major of the engine."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from holdfast.kit.frozen import frozen
 from holdfast.mirror.numbers import up_to
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     data: tuple[str, ...]
     """Files that never change once written.

@@ -1,7 +1,6 @@
 """Mirrors of repositories: their settings, and the syncs that routes, backups and ticks request."""
 
 import posixpath
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -11,6 +10,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors, store
 from holdfast.mirror.hydrate import check_destination
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
@@ -29,7 +29,7 @@ from holdfast.storage.session import Database
 BACKUP = "backup"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mirrors:
     sync: Kind
     hydrate: Kind

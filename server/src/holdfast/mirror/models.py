@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, CheckConstraint, ForeignKey, Integer, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Integer, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 
 class RcloneRemote(Base):
@@ -15,16 +15,16 @@ class RcloneRemote(Base):
 
     __tablename__ = "rclone_remotes"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(64), unique=True)
     provider: Mapped[str] = mapped_column(String(60))
     options: Mapped[dict[str, str]] = mapped_column(JsonValue)
     """The options that are not secret."""
-    secrets: Mapped[str | None] = mapped_column(Text)
+    secrets: Mapped[str | None]
     """The secret options as JSON, obscured where rclone wants it, encrypted; see access.vault."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = ({"sqlite_autoincrement": True},)
 
@@ -34,28 +34,28 @@ class RepositoryMirror(Base):
 
     __tablename__ = "repository_mirrors"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     repository_id: Mapped[int] = mapped_column(
         Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), unique=True
     )
     remote_id: Mapped[int] = mapped_column(Identifier, ForeignKey("rclone_remotes.id"))
-    path: Mapped[str] = mapped_column(Text)
+    path: Mapped[str]
     mode: Mapped[str] = mapped_column(String(20))
-    interval_minutes: Mapped[int | None] = mapped_column(Integer)
-    bandwidth_limit_kib: Mapped[int | None] = mapped_column(Integer)
-    shrink_threshold_percent: Mapped[int] = mapped_column(Integer)
-    verify: Mapped[bool] = mapped_column(Boolean)
+    interval_minutes: Mapped[int | None]
+    bandwidth_limit_kib: Mapped[int | None]
+    shrink_threshold_percent: Mapped[int]
+    verify: Mapped[bool]
     verify_sample: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
-    last_sync_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    verified_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_sync_at: Mapped[datetime | None]
+    verified_at: Mapped[datetime | None]
     verified_by: Mapped[str | None] = mapped_column(String(10))
     """How the last comparison was made: `hashes`, `sizes`, or `sample`."""
-    mirrored: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    mirrored: Mapped[dict[str, Any] | None]
     """What the mirror holds since its last complete sync: `bytes`, `files`, `newest` (segment)."""
     turn_operation_id: Mapped[int | None] = mapped_column(Identifier)
     """The sync that writes to the mirror, for as long as it runs."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (
         UniqueConstraint("remote_id", "path"),

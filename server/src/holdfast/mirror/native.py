@@ -4,11 +4,11 @@ A remote may be renamed, so the engine gets a name that never changes: it rememb
 """
 
 import posixpath
-from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
 from backup_engine.requests import RcloneAccess
+from holdfast.kit.frozen import frozen
 from holdfast.mirror import address, errors, store
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.remotes import Remotes
@@ -34,7 +34,7 @@ def rename(session: Session, remote: RcloneRemote) -> None:
         repositories.tell(session, repository.id, "changed")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NativeRemotes:
     """How the engine reaches remotes directly."""
 

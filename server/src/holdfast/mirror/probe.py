@@ -3,13 +3,13 @@
 import contextlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from backup_engine.rclone import OTHER, trouble_of
 from backup_engine.redact import Redactor
 from holdfast.access.vault import SecretUnreadable
 from holdfast.errors import HoldfastError
+from holdfast.kit.frozen import frozen
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import IMPATIENT, NOT_FOUND, Access, Answer, place
 from holdfast.mirror.rclone_log import RcloneLog
@@ -32,7 +32,7 @@ class _Failed(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Probe:
     """Write a small object, read it back and delete it; existing files are left alone."""
 

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine import bounded
 from backup_engine.command import Command, Secret
 from backup_engine.environment import SEARCH_PATH
+from holdfast.kit.frozen import frozen
 from holdfast.mirror import engine_rclone, errors
 from holdfast.mirror.providers import Provider, read_providers
 from holdfast.settings import Settings
@@ -32,7 +32,7 @@ PATIENT = ("--contimeout", "30s", "--timeout", "5m")
 IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """Rclone's access to a remote."""
 
@@ -48,7 +48,7 @@ class Access:
         return {_variable(remote, name): value for name, value in self.secrets.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     code: int
     output: bytes

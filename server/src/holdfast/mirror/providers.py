@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from holdfast.kit.frozen import frozen
 
 SECRET_NAME = re.compile(
     r"secret|passphrase|cookie|private_key|encryption_key|master_key|connection_string|access_grant|resource_key"
@@ -26,7 +27,7 @@ def holds_secret(value: str) -> bool:
     return bool(URL_WITH_PASSWORD.match(value))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     name: str
     help: str
@@ -39,7 +40,7 @@ class Option:
     is_advanced: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Provider:
     name: str
     description: str

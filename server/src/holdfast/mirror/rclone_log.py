@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backup_engine.redact import Redactor
+from holdfast.kit.frozen import frozen
 
 MOST_COMPLAINTS = 50
 COMPLAINTS = frozenset({"error", "critical", "fatal"})
@@ -13,7 +14,7 @@ NO_HASH = "No common hash found"
 HARMLESS = (NO_HASH, "Can't retry any of the errors", "Attempt ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     bytes: int = 0
     total_bytes: int = 0
@@ -30,7 +31,7 @@ class RcloneLog:
 
     redactor: Redactor
     on_progress: Callable[[Progress], None] | None = None
-    progress: Progress = Progress()
+    progress: Progress = field(default_factory=Progress)
     complaints: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """The complaints without the files that they are about."""

@@ -3,11 +3,11 @@
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.access.vault import Vault
 from holdfast.api.parts import Part
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import Access, Rclone
@@ -20,7 +20,7 @@ def secret_context(remote_uuid: str) -> str:
     return f"rclone_remote:{remote_uuid}:secrets"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """The client's options, separated; None marks an option to remove."""
 
@@ -28,7 +28,7 @@ class Options:
     secret: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remotes:
     rclone: Rclone
     vault: Vault

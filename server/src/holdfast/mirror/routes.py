@@ -13,29 +13,17 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
-from holdfast.mirror import errors, native, store
+from holdfast.mirror import errors, native, schemas, store
 from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.present import mirror_answer, provider_answer, remote_answer
 from holdfast.mirror.probe import Probe
 from holdfast.mirror.remotes import REMOTES, Remotes
-from holdfast.mirror.schemas import (
-    HydrateBody,
-    MirrorAnswer,
-    MirrorSettings,
-    NewRemote,
-    ProviderList,
-    RemoteAnswer,
-    RemoteChange,
-    RemoteList,
-    RemoteTest,
-    RemoteVerdict,
-    SyncBody,
-)
 from holdfast.operations import queue
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
+from holdfast.repositories.job_routes import starts
 from holdfast.runner.engine_requests import asks_engine
 
 remote_routes = router("/api/rclone", "mirror")
@@ -48,18 +36,22 @@ TheMirrors = Annotated[Mirrors, Depends(MIRRORS)]
 
 @remote_routes.get("/providers", summary="Providers of rclone, and their options")
 @asks_engine
-def list_providers(_caller: AdminOnly, remotes: TheRemotes) -> ProviderList:
-    return ProviderList(providers=[provider_answer(each) for each in remotes.rclone.providers().values()])
+def list_providers(_caller: AdminOnly, remotes: TheRemotes) -> schemas.ProviderList:
+    return schemas.ProviderList(providers=[provider_answer(each) for each in remotes.rclone.providers().values()])
 
 
 @remote_routes.get("/remotes", summary="All remotes", responses=documented(409))
-def list_remotes(_caller: AdminOnly, session: Reading, remotes: TheRemotes) -> RemoteList:
-    return RemoteList(remotes=[remote_answer(session, remotes, remote) for remote in store.all_remotes(session)])
+def list_remotes(_caller: AdminOnly, session: Reading, remotes: TheRemotes) -> schemas.RemoteList:
+    return schemas.RemoteList(
+        remotes=[remote_answer(session, remotes, remote) for remote in store.all_remotes(session)]
+    )
 
 
 @remote_routes.post("/remotes", summary="Add a remote", status_code=201, responses=documented(409))
 @asks_engine
-def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remotes: TheRemotes) -> RemoteAnswer:
+def add_remote(
+    caller: AdminOnly, wanted: schemas.NewRemote, database: TheDatabase, remotes: TheRemotes
+) -> schemas.RemoteAnswer:
     """The remote is not contacted yet: test it afterwards."""
     remote = remotes.new(wanted.name, wanted.provider, wanted.options)
     with database.writing() as session:
@@ -72,15 +64,15 @@ def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remo
 
 
 @remote_routes.get("/remotes/{remote_id}", summary="One remote", responses=documented(404, 409))
-def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes: TheRemotes) -> RemoteAnswer:
+def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes: TheRemotes) -> schemas.RemoteAnswer:
     return remote_answer(session, remotes, store.remote(session, remote_id))
 
 
 @remote_routes.put("/remotes/{remote_id}", summary="Change a remote", responses=documented(404, 409))
 @asks_engine
 def change_remote(
-    caller: AdminOnly, remote_id: RowId, wanted: RemoteChange, database: TheDatabase, remotes: TheRemotes
-) -> RemoteAnswer:
+    caller: AdminOnly, remote_id: RowId, wanted: schemas.RemoteChange, database: TheDatabase, remotes: TheRemotes
+) -> schemas.RemoteAnswer:
     """Options that are not given stay, secret ones too; null removes one."""
     with database.reading() as session:
         provider = store.remote(session, remote_id).provider
@@ -119,12 +111,12 @@ def try_remote(
     remote_id: RowId,
     database: TheDatabase,
     remotes: TheRemotes,
-    wanted: Annotated[RemoteTest | None, Body()] = None,
-) -> RemoteVerdict:
+    wanted: Annotated[schemas.RemoteTest | None, Body()] = None,
+) -> schemas.RemoteVerdict:
     """Writes a small object, reads it back and deletes it."""
     with database.reading() as session:
         remote = store.remote(session, remote_id)
-    verdict = Probe(remotes).run(remote, (wanted or RemoteTest(path="")).path.rstrip("/"))
+    verdict = Probe(remotes).run(remote, (wanted or schemas.RemoteTest(path="")).path.rstrip("/"))
     with database.writing() as session:
         _audit(session, caller, "rclone_remote.tested", remote, ok=verdict.ok)
     return verdict
@@ -134,15 +126,15 @@ def try_remote(
 
 
 @mirror_routes.get("/{repository_id}/mirror", summary="The mirror of a repository", responses=documented(404))
-def read_mirror(caller: SignedIn, repository_id: RowId, session: Reading) -> MirrorAnswer:
+def read_mirror(caller: SignedIn, repository_id: RowId, session: Reading) -> schemas.MirrorAnswer:
     repositories.require(session, caller, repository_id, Role.VIEWER)
     return mirror_answer(session, store.require_mirror(session, repository_id))
 
 
 @mirror_routes.put("/{repository_id}/mirror", summary="Set the mirror of a repository", responses=documented(404, 409))
 def set_mirror(
-    caller: SignedIn, repository_id: RowId, wanted: MirrorSettings, session: Writing, mirrors: TheMirrors
-) -> MirrorAnswer:
+    caller: SignedIn, repository_id: RowId, wanted: schemas.MirrorSettings, session: Writing, mirrors: TheMirrors
+) -> schemas.MirrorAnswer:
     """A new mirror, or one at a new place, is filled immediately."""
     repository = repositories.require(session, caller, repository_id, Role.ADMIN)
     mirror, sync = mirrors.set(session, caller, repository, wanted)
@@ -158,39 +150,34 @@ def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirr
     return Response(status_code=204)
 
 
-@mirror_routes.post(
-    "/{repository_id}/mirror/sync",
-    summary="Make the mirror equal to the repository",
-    responses=documented(404, 409),
-    response_model=StartAnswer,
-)
+@starts(mirror_routes, "/{repository_id}/mirror/sync", "Make the mirror equal to the repository")
 def start_sync(
     caller: LoginOnly,
     repository_id: RowId,
     session: Writing,
     mirrors: TheMirrors,
     once: Once,
-    wanted: Annotated[SyncBody | None, Body()] = None,
+    wanted: Annotated[schemas.SyncBody | None, Body()] = None,
 ) -> Any:
     """A repository that does not look sound is not mirrored, unless `override_sanity` is given (administrators
     only).
     """
 
     def start() -> StartAnswer:
-        override = (wanted or SyncBody()).override_sanity
+        override = (wanted or schemas.SyncBody()).override_sanity
         return jobs.started(mirrors.start_sync(session, caller, repository_id, override_sanity=override), "sync")
 
     return once(session, start)
 
 
-@mirror_routes.post(
-    "/{repository_id}/mirror/hydrate",
-    summary="Make a repository from its mirror, in a new place",
-    responses=documented(404, 409),
-    response_model=StartAnswer,
-)
+@starts(mirror_routes, "/{repository_id}/mirror/hydrate", "Make a repository from its mirror, in a new place")
 def start_hydrate(
-    caller: LoginOnly, repository_id: RowId, session: Writing, mirrors: TheMirrors, once: Once, wanted: HydrateBody
+    caller: LoginOnly,
+    repository_id: RowId,
+    session: Writing,
+    mirrors: TheMirrors,
+    once: Once,
+    wanted: schemas.HydrateBody,
 ) -> Any:
     """The copy is compared with the mirror and checked by the engine; import it afterwards to use it."""
 

@@ -1,13 +1,13 @@
 """Shared by syncs and hydrates: their mirror, and runs of rclone with their ends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine.outcome import Accumulator
 from backup_engine.rclone import Trouble, trouble_of
 from backup_engine.redact import Redactor
 from backup_jobs.host import Interrupted
+from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
@@ -26,7 +26,7 @@ STOPPED_BY_SIGNAL = frozenset({128 + 2, 128 + 15})
 MOST_PROBLEMS = 50
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One run of rclone that has ended."""
 
@@ -55,7 +55,7 @@ class Run:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MirrorWork:
     context: Context
     remotes: Remotes

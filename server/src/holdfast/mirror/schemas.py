@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from holdfast.kit.fields import PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.repositories.schemas import MirrorMode, NewMirror
 
 StepName = Literal["program", "configuration", "reach", "credentials", "write", "read", "delete"]
@@ -36,18 +36,14 @@ class ProviderList(Schema):
     providers: list[ProviderAnswer]
 
 
-class NewRemote(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class NewRemote(Closed):
     name: RemoteName
     provider: ProviderName
     options: GivenOptions = {}
 
 
-class RemoteChange(Schema):
+class RemoteChange(Closed):
     """Fields that are not given stay; an option that is null is removed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: RemoteName | None = None
     options: GivenOptions = {}
@@ -68,9 +64,7 @@ class RemoteList(Schema):
     remotes: list[RemoteAnswer]
 
 
-class RemoteTest(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class RemoteTest(Closed):
     path: Annotated[str, PlainText(0, 1024)] = Field("", description="Where on the remote the probe is written.")
 
 
@@ -113,26 +107,20 @@ class MirrorAnswer(Schema):
     sync_operation_id: int | None = Field(None, description="The sync that was queued by this request, if any.")
 
 
-class SyncBody(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class SyncBody(Closed):
     override_sanity: StrictBool = Field(
         False, description="Mirror the repository although it looks damaged or much smaller than before."
     )
 
 
-class HydrateBody(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class HydrateBody(Closed):
     destination: Annotated[str, PlainText(1, 4096)] = Field(
         description="Folder of the service's machine; it must be empty or not exist."
     )
     confirm: StrictBool = False
 
 
-class SyncParams(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class SyncParams(Closed):
     override_sanity: bool = False
     bandwidth: list[tuple[str, int | None]] | None = None
     """Upload limits in KiB/s and from when each holds (`Mon-22:00`, UTC); None is no limit.
@@ -141,7 +129,5 @@ class SyncParams(Schema):
     """
 
 
-class HydrateParams(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class HydrateParams(Closed):
     destination: str

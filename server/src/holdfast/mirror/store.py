@@ -14,7 +14,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
-from holdfast.storage.rows import find_row
+from holdfast.storage.rows import require_row
 
 SYNC = "sync"
 HYDRATE = "hydrate"
@@ -22,10 +22,7 @@ HYDRATE = "hydrate"
 
 def remote(session: Session, remote_id: int) -> RcloneRemote:
     """Raise NotFound."""
-    found = find_row(session, RcloneRemote, remote_id)
-    if found is None:
-        raise errors.unknown_remote(remote_id)
-    return found
+    return require_row(session, RcloneRemote, remote_id, errors.unknown_remote)
 
 
 def remote_of_name(session: Session, name: str) -> RcloneRemote | None:

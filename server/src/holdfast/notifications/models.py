@@ -4,11 +4,11 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, Text, text
+from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 
 class Severity(IntEnum):
@@ -53,21 +53,21 @@ class Destination(Base):
 
     __tablename__ = "notification_destinations"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     kind: Mapped[str] = mapped_column(String(10))
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
     disabled_reason: Mapped[str | None] = mapped_column(String(80))
-    options: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    options: Mapped[dict[str, Any]]
     """The options that may be shown."""
-    secrets: Mapped[str | None] = mapped_column(Text)
+    secrets: Mapped[str | None]
     """The secret options as JSON, encrypted; see access.vault."""
-    last_sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    failing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_error: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    last_sent_at: Mapped[datetime | None]
+    failing_since: Mapped[datetime | None]
+    last_error: Mapped[str | None]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (_words("kind", DestinationKind), {"sqlite_autoincrement": True})
 
@@ -77,21 +77,21 @@ class Rule(Base):
 
     __tablename__ = "notification_rules"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
-    events: Mapped[list[str]] = mapped_column(JsonValue)
-    least_severity: Mapped[int] = mapped_column(Integer)
-    scope: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    events: Mapped[list[str]]
+    least_severity: Mapped[int]
+    scope: Mapped[dict[str, Any]]
     send: Mapped[str] = mapped_column(String(10))
-    remind_hours: Mapped[int] = mapped_column(Integer)
-    group_seconds: Mapped[int] = mapped_column(Integer)
-    quiet: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    remind_hours: Mapped[int]
+    group_seconds: Mapped[int]
+    quiet: Mapped[dict[str, Any] | None]
     destination_ids: Mapped[list[int] | None] = mapped_column(JsonValue)
     """None: every destination, also those that are added later."""
     template: Mapped[dict[str, str] | None] = mapped_column(JsonValue)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (CheckConstraint("send IN ('change', 'every')", name="send"), {"sqlite_autoincrement": True})
 
@@ -101,20 +101,20 @@ class Incident(Base):
 
     __tablename__ = "incidents"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     key: Mapped[str] = mapped_column(String(120))
     """`repository:7:backup`, `schedule:3:7`, `agent:2`, `alarm:storage_full:repository:7`."""
     event: Mapped[str] = mapped_column(String(40))
-    severity: Mapped[int] = mapped_column(Integer)
+    severity: Mapped[int]
     repository_id: Mapped[int | None] = mapped_column(Identifier)
-    item: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    item: Mapped[dict[str, Any]]
     """Its newest event, as messages show it."""
     error_key: Mapped[str | None] = mapped_column(String(80))
-    opened_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    last_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    opened_at: Mapped[datetime]
+    last_at: Mapped[datetime]
     count: Mapped[int] = mapped_column(Integer, default=1)
-    closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    remind_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    closed_at: Mapped[datetime | None]
+    remind_at: Mapped[datetime | None]
     notices: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
     """By `rule:destination`: the last delivery that reported it, and when."""
 
@@ -131,26 +131,26 @@ class Delivery(Base):
 
     __tablename__ = "deliveries"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     destination_id: Mapped[int] = mapped_column(Identifier)
     rule_id: Mapped[int | None] = mapped_column(Identifier)
     type: Mapped[str] = mapped_column(String(40))
-    severity: Mapped[int] = mapped_column(Integer)
-    items: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    severity: Mapped[int]
+    items: Mapped[list[dict[str, Any]]]
     more: Mapped[int] = mapped_column(Integer, default=0)
     """Events that are only counted, because the message is full."""
-    body: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    body: Mapped[dict[str, Any] | None]
     """The content sent: made before the first attempt, and the same at every one."""
     state: Mapped[str] = mapped_column(String(10), default=DeliveryState.WAITING)
     attempts: Mapped[int] = mapped_column(Integer, default=0)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    next_attempt_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    first_attempt_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    next_attempt_at: Mapped[datetime]
+    first_attempt_at: Mapped[datetime | None]
+    lease_until: Mapped[datetime | None]
     lease: Mapped[str | None] = mapped_column(String(32))
-    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_error: Mapped[str | None] = mapped_column(Text)
+    ended_at: Mapped[datetime | None]
+    last_error: Mapped[str | None]
     once: Mapped[str | None] = mapped_column(String(160), unique=True)
     """A second delivery with the same value is never made: `ping:4:start:<run>`, `report:2:<time>`."""
 
@@ -174,19 +174,19 @@ class Report(Base):
 
     __tablename__ = "reports"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
     period: Mapped[str] = mapped_column(String(10))
-    weekday: Mapped[int | None] = mapped_column(Integer)
+    weekday: Mapped[int | None]
     """1 is Monday; of weekly reports."""
     at: Mapped[str] = mapped_column(String(5))
     timezone: Mapped[str] = mapped_column(String(64))
-    scope: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    scope: Mapped[dict[str, Any]]
     destination_ids: Mapped[list[int] | None] = mapped_column(JsonValue)
-    next_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    last_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    next_at: Mapped[datetime]
+    last_at: Mapped[datetime | None]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (CheckConstraint("period IN ('daily', 'weekly')", name="period"), {"sqlite_autoincrement": True})

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Response
+from fastapi import Query, Response
 from sqlalchemy import select
 
 from holdfast.access import audit
@@ -11,46 +11,28 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
-from holdfast.notifications import edit, present
+from holdfast.notifications import edit, present, schemas
 from holdfast.notifications.events.event import EVENTS
 from holdfast.notifications.events.text import FIELDS
 from holdfast.notifications.models import Delivery, Destination, Report, Rule
-from holdfast.notifications.schemas import (
-    DeliveryAnswer,
-    DeliveryList,
-    DestinationAnswer,
-    DestinationChange,
-    DestinationList,
-    NewDestination,
-    ReportAnswer,
-    ReportBody,
-    ReportList,
-    RuleAnswer,
-    RuleBody,
-    RuleList,
-    Verdict,
-)
-from holdfast.notifications.state import NOTIFICATIONS, Notifications
+from holdfast.notifications.state import TheNotifications
 from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/notifications", "notifications")
 
 
-TheNotifications = Annotated[Notifications, Depends(NOTIFICATIONS)]
-
-
 @routes.get("/destinations", summary="All destinations of messages")
-def list_destinations(_caller: AdminOnly, session: Reading, notifications: TheNotifications) -> DestinationList:
+def list_destinations(_caller: AdminOnly, session: Reading, notifications: TheNotifications) -> schemas.DestinationList:
     found = session.scalars(select(Destination).order_by(Destination.name)).all()
-    return DestinationList(
+    return schemas.DestinationList(
         destinations=[present.destination_answer(session, notifications.destinations, each) for each in found]
     )
 
 
 @routes.post("/destinations", summary="Add a destination", status_code=201, responses=documented(409))
 def add_destination(
-    caller: AdminOnly, wanted: NewDestination, session: Writing, notifications: TheNotifications
-) -> DestinationAnswer:
+    caller: AdminOnly, wanted: schemas.NewDestination, session: Writing, notifications: TheNotifications
+) -> schemas.DestinationAnswer:
     """Nothing is sent yet; test it next. A webhook secret that is created here is shown only in this answer."""
     destination, created = edit.add_destination(session, caller, notifications.destinations, wanted)
     return present.destination_answer(session, notifications.destinations, destination, created)
@@ -59,7 +41,7 @@ def add_destination(
 @routes.get("/destinations/{destination_id}", summary="One destination", responses=documented(404))
 def read_destination(
     _caller: AdminOnly, destination_id: RowId, session: Reading, notifications: TheNotifications
-) -> DestinationAnswer:
+) -> schemas.DestinationAnswer:
     destination = edit.require_destination(session, destination_id)
     return present.destination_answer(session, notifications.destinations, destination)
 
@@ -68,10 +50,10 @@ def read_destination(
 def change_destination(
     caller: AdminOnly,
     destination_id: RowId,
-    wanted: DestinationChange,
+    wanted: schemas.DestinationChange,
     session: Writing,
     notifications: TheNotifications,
-) -> DestinationAnswer:
+) -> schemas.DestinationAnswer:
     """Changes only the given fields. Secrets that are not given stay."""
     found, created = edit.change_destination(session, caller, notifications.destinations, destination_id, wanted)
     return present.destination_answer(session, notifications.destinations, found, created)
@@ -90,7 +72,7 @@ def delete_destination(caller: AdminOnly, destination_id: RowId, session: Writin
 @asks_engine
 def test_destination(
     caller: AdminOnly, destination_id: RowId, notifications: TheNotifications, database: TheDatabase
-) -> Verdict:
+) -> schemas.Verdict:
     """Answers within 20 seconds whether the message was accepted, and if not, why."""
     result, seconds, delivery_id = notifications.test(destination_id)
     with database.writing() as session:
@@ -102,22 +84,24 @@ def test_destination(
             object_id=destination_id,
             outcome="ok" if result.ok else "failed",
         )
-    return Verdict(ok=result.ok, message=result.message, seconds=round(seconds, 3), delivery_id=delivery_id)
+    return schemas.Verdict(ok=result.ok, message=result.message, seconds=round(seconds, 3), delivery_id=delivery_id)
 
 
 @routes.get("/rules", summary="All rules")
-def list_rules(_caller: AdminOnly, session: Reading) -> RuleList:
+def list_rules(_caller: AdminOnly, session: Reading) -> schemas.RuleList:
     found = session.scalars(select(Rule).order_by(Rule.id)).all()
-    return RuleList(rules=[present.rule_answer(each) for each in found], events=list(EVENTS), fields=list(FIELDS))
+    return schemas.RuleList(
+        rules=[present.rule_answer(each) for each in found], events=list(EVENTS), fields=list(FIELDS)
+    )
 
 
 @routes.post("/rules", summary="Add a rule", status_code=201, responses=documented(409))
-def add_rule(caller: AdminOnly, wanted: RuleBody, session: Writing) -> RuleAnswer:
+def add_rule(caller: AdminOnly, wanted: schemas.RuleBody, session: Writing) -> schemas.RuleAnswer:
     return present.rule_answer(edit.add_rule(session, caller, wanted))
 
 
 @routes.put("/rules/{rule_id}", summary="Replace a rule", responses=documented(404, 409))
-def change_rule(caller: AdminOnly, rule_id: RowId, wanted: RuleBody, session: Writing) -> RuleAnswer:
+def change_rule(caller: AdminOnly, rule_id: RowId, wanted: schemas.RuleBody, session: Writing) -> schemas.RuleAnswer:
     """Fields that are not given get their defaults."""
     return present.rule_answer(edit.change_rule(session, caller, rule_id, wanted))
 
@@ -129,19 +113,21 @@ def delete_rule(caller: AdminOnly, rule_id: RowId, session: Writing) -> Response
 
 
 @routes.get("/reports", summary="All reports")
-def list_reports(_caller: AdminOnly, session: Reading) -> ReportList:
+def list_reports(_caller: AdminOnly, session: Reading) -> schemas.ReportList:
     found = session.scalars(select(Report).order_by(Report.id)).all()
-    return ReportList(reports=[present.report_answer(each) for each in found])
+    return schemas.ReportList(reports=[present.report_answer(each) for each in found])
 
 
 @routes.post("/reports", summary="Add a report", status_code=201, responses=documented(409))
-def add_report(caller: AdminOnly, wanted: ReportBody, session: Writing) -> ReportAnswer:
+def add_report(caller: AdminOnly, wanted: schemas.ReportBody, session: Writing) -> schemas.ReportAnswer:
     """Also sent when all is well."""
     return present.report_answer(edit.add_report(session, caller, wanted))
 
 
 @routes.put("/reports/{report_id}", summary="Replace a report", responses=documented(404, 409))
-def change_report(caller: AdminOnly, report_id: RowId, wanted: ReportBody, session: Writing) -> ReportAnswer:
+def change_report(
+    caller: AdminOnly, report_id: RowId, wanted: schemas.ReportBody, session: Writing
+) -> schemas.ReportAnswer:
     """Fields that are not given get their defaults."""
     return present.report_answer(edit.change_report(session, caller, report_id, wanted))
 
@@ -160,7 +146,7 @@ def list_deliveries(
     destination_id: Annotated[RowId | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     before: Annotated[RowId | None, Query(description="Only deliveries with a lower id.")] = None,
-) -> DeliveryList:
+) -> schemas.DeliveryList:
     wanted = select(Delivery, Destination.name).outerjoin(Destination, Destination.id == Delivery.destination_id)
     if state is not None:
         wanted = wanted.where(Delivery.state == state)
@@ -169,10 +155,10 @@ def list_deliveries(
     if before is not None:
         wanted = wanted.where(Delivery.id < before)
     rows = session.execute(wanted.order_by(Delivery.id.desc()).limit(limit)).all()
-    return DeliveryList(deliveries=[present.delivery_answer(row[0], row[1]) for row in rows])
+    return schemas.DeliveryList(deliveries=[present.delivery_answer(row[0], row[1]) for row in rows])
 
 
 @routes.post("/deliveries/{delivery_id}/retry", summary="Send a failed delivery again", responses=documented(404, 409))
-def retry_delivery(caller: AdminOnly, delivery_id: RowId, session: Writing) -> DeliveryAnswer:
+def retry_delivery(caller: AdminOnly, delivery_id: RowId, session: Writing) -> schemas.DeliveryAnswer:
     """With the same id and the same text."""
     return present.delivery_answer(edit.retry(session, caller, delivery_id), None)

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, SecretStr, StrictBool, StrictInt
+from pydantic import Field, SecretStr, StrictBool, StrictInt
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 Name = Annotated[str, PlainText(1, 100)]
 Address = Annotated[str, PlainText(3, 320), Field(pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")]
@@ -17,11 +17,7 @@ Ids = Annotated[list[RowId], Field(max_length=1000)]
 Label = Annotated[str, PlainText(1, 100)]
 
 
-class _Strict(Schema):
-    model_config = ConfigDict(extra="forbid")
-
-
-class DestinationOptions(_Strict):
+class DestinationOptions(Closed):
     """The options of all kinds; each kind takes some of them."""
 
     url: Annotated[str, PlainText(1, 2000)] | None = Field(
@@ -52,14 +48,14 @@ class DestinationOptions(_Strict):
     schedule_id: RowId | None = Field(None, description="ping: the schedule whose runs are reported.")
 
 
-class NewDestination(_Strict):
+class NewDestination(Closed):
     name: Name
     kind: Literal["webhook", "smtp", "apprise", "ping"]
     enabled: StrictBool = True
     options: DestinationOptions
 
 
-class DestinationChange(_Strict):
+class DestinationChange(Closed):
     """Fields that are not given stay as they are."""
 
     name: Name | None = None
@@ -95,7 +91,7 @@ class Verdict(Schema):
     delivery_id: int
 
 
-class Scope(_Strict):
+class Scope(Closed):
     """At most one of these; all repositories when none is given."""
 
     repository_ids: Ids | None = None
@@ -103,19 +99,19 @@ class Scope(_Strict):
     labels: Annotated[dict[Label, Label], Field(max_length=20)] | None = None
 
 
-class Quiet(_Strict):
+class Quiet(Closed):
     days: Annotated[list[Day], Field(max_length=7)] = Field([], description="On which they begin (default: every day).")
     begin: Clock = Field(alias="from")
     end: Clock = Field(alias="to")
     timezone: Annotated[str, PlainText(1, 64)] = "UTC"
 
 
-class Template(_Strict):
+class Template(Closed):
     subject: Annotated[str, PlainText(1, 200)] | None = None
     text: Annotated[str, PlainText(1, 4000)] | None = None
 
 
-class RuleBody(_Strict):
+class RuleBody(Closed):
     name: Name
     enabled: StrictBool = True
     events: Annotated[list[EventPattern], Field(max_length=50)] = Field(
@@ -156,7 +152,7 @@ class RuleList(Schema):
     fields: list[str] = Field(description="The fields of templates.")
 
 
-class ReportBody(_Strict):
+class ReportBody(Closed):
     name: Name
     enabled: StrictBool = True
     period: Literal["daily", "weekly"] = "daily"

@@ -3,7 +3,9 @@
 import time
 import uuid
 from datetime import timedelta
+from typing import Annotated
 
+from fastapi import Depends
 from sqlalchemy import delete
 
 from holdfast.access.vault import Vault
@@ -106,3 +108,4 @@ class Notifications:
 
 
 NOTIFICATIONS = Part[Notifications]("notifications")
+TheNotifications = Annotated[Notifications, Depends(NOTIFICATIONS)]

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -11,11 +10,12 @@ from pydantic import BaseModel
 from backup_engine.command import Command
 from backup_engine.process import ExitRecord
 from backup_jobs.host import Host
+from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.storage.session import Database
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainResult:
     """One run of a program that is not an engine."""
 
@@ -23,7 +23,7 @@ class PlainResult:
     was_cancelled: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgramResult:
     """One run of a program whose error stream was read line by line."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,9 @@ from holdfast.access.caller import Caller, as_now, with_final_password
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
+from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
+from holdfast.kit.turns import Turns
 from holdfast.operations.models import Operation, OutboxEntry
 from holdfast.operations.outbox import Topic
 from holdfast.operations.present import Presenter
@@ -45,7 +46,7 @@ Unstored = Literal["hello", "reset", "session.ended", "operation.progress", "ope
 NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveEvent:
     """`repository_id` decides who may see it: without one, admins only, or all users if it is `for_everyone`."""
 
@@ -113,7 +114,7 @@ class EventHub:
         horizon: Horizon,
     ) -> None:
         self._settings = settings
-        self._open: Counter[int] = Counter()
+        self._open = Turns()
         """Streams by user; belongs to the event loop."""
         self._supervisor = supervisor
         self._database = database
@@ -145,13 +146,8 @@ class EventHub:
             raise TooManyRequests("events.too_many_streams", "You have too many event streams open.", retry_after=30)
         if self._open.total() >= self._settings.event_streams:
             raise Unavailable("events.too_many_streams", "Too many event streams are open.", retry_after=30)
-        self._open[user_id] += 1
-        try:
+        with self._open.one(user_id):
             yield
-        finally:
-            self._open[user_id] -= 1
-            if not self._open[user_id]:
-                del self._open[user_id]
 
     def subscribe(self, subscriber: Subscriber) -> int:
         """Return the position of this process. From now on the stream receives everything after it."""

@@ -1,13 +1,14 @@
 """How a kind describes its job, and how a host (an agent or the runner) reports its end."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from backup_protocol import Block
+from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import SUCCEEDED, Status
@@ -21,7 +22,7 @@ class NothingToDo(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobReport:
     """How a job ended, in the kernel's terms. `items` are the joined parts of a long result; None without any."""
 
@@ -42,7 +43,7 @@ class JobReport:
         return self.status in SUCCEEDED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobWork:
     """`block` is the job's input beside its repository; `conclude` turns a report into the outcome of the operation.
 

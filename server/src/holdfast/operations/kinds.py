@@ -1,7 +1,7 @@
 """An operation kind: one value with everything the kernel needs to know about it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from backup_jobs.host import Interrupted
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
+from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.locks import Access, lock_mode
@@ -25,6 +26,9 @@ class Effect(StrEnum):
     """What a successful operation changed, for the listeners."""
 
     ARCHIVES_CHANGED = "archives_changed"
+
+
+CHANGES_ARCHIVES = frozenset({Effect.ARCHIVES_CHANGED})
 
 
 Run = Callable[[Context], Outcome | TryAgain]
@@ -52,7 +56,12 @@ def nothing_more(operation: Operation) -> dict[str, Any]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+def from_result(*names: str) -> Callable[[Operation], dict[str, Any]]:
+    """A kind's own block that shows these fields of the result."""
+    return lambda operation: {name: (operation.result or {}).get(name) for name in names}
+
+
+@frozen
 class Kind:
     name: str
     category: str
@@ -88,7 +97,7 @@ class Kind:
 Listener = Callable[[Session, Operation], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registry:
     """All kinds of this installation, and the listeners of their effects."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from holdfast.kit.frozen import frozen
 from holdfast.operations.status import HELD_BY_PAUSE, LockMode
 
 
@@ -17,7 +18,7 @@ class QueuedReason(StrEnum):
     DEPENDENCY = "dependency"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiter:
     """A pending operation, with the fields that the rules need."""
 
@@ -32,7 +33,7 @@ class Waiter:
     agent_reason: QueuedReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """A running operation, with the fields that the rules need."""
 
@@ -42,7 +43,7 @@ class Holder:
     limit_group: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """May start when the reason is None; otherwise waits, perhaps behind a named operation."""
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.operations.models import KernelSetting
 from holdfast.storage.inserts import insert_or_replace
 
@@ -33,10 +33,8 @@ class Limits(Schema):
         return {group: getattr(self, name) for group, name in GROUP_FIELDS.items()}
 
 
-class LimitsChange(Schema):
+class LimitsChange(Closed):
     """Any of the limits; those not given stay."""
-
-    model_config = ConfigDict(extra="forbid")
 
     max_running_backups: Limit | None = None
     max_running_restores: Limit | None = None

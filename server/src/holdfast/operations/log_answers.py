@@ -1,6 +1,5 @@
 """Logs over HTTP."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from fastapi.responses import FileResponse
 from holdfast.api.dependencies import TheSettings
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit.fields import PlainText
+from holdfast.kit.frozen import frozen
 from holdfast.operations import logs
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import LogAnswer, LogLine, OperationLog
@@ -40,7 +40,7 @@ def log_page(folder: Path, operation: Operation, offset: int, limit: int) -> Log
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogPart:
     """Which lines of a log a request asks for."""
 

@@ -12,8 +12,9 @@ import os
 import struct
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from holdfast.kit.frozen import frozen
 
 LINES_PER_ENTRY = 256
 ENTRY = struct.Struct("<Q")
@@ -31,7 +32,7 @@ FULL = (
 LEFT_OUT = "[{} lines with {} bytes were left out here.]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogPage:
     lines: list[tuple[int, str]]
     position: int
@@ -42,7 +43,7 @@ class LogPage:
         return self.position < self.log_lines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     line: int | None
     """The number of the line, counted from 1; None if none was found."""

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from holdfast.access.stored_secrets import SecretColumn
 from holdfast.api.app import Application
 from holdfast.api.parts import Maker, Parts
+from holdfast.kit.frozen import frozen
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.operations.readers import Reader
 
@@ -28,7 +29,7 @@ class When(Enum):
     """When everything has stopped. Features stop and close in the opposite order to their start."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """A step in the life of a process."""
 
@@ -37,7 +38,7 @@ class Task:
     where: Where = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tick:
     """A step that the supervisor runs at an interval, and reports under its name."""
 

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Float, Index, Integer, String, Text, text
+from sqlalchemy import CheckConstraint, Float, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.operations.status import Needs, Status
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid, UtcDateTime
 
 ACTIVE_CLAUSE = text("status IN ('pending', 'running')")
 EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
@@ -26,13 +26,13 @@ class Operation(Base):
 
     __tablename__ = "operations"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     kind: Mapped[str] = mapped_column(String(40))
     category: Mapped[str] = mapped_column(String(20))
     status: Mapped[str] = mapped_column(String(30), default=Status.PENDING)
     trigger: Mapped[str] = mapped_column(String(20))
-    priority: Mapped[int] = mapped_column(Integer)
+    priority: Mapped[int]
     queue_rank: Mapped[float] = mapped_column(Float)
     """created_at plus a minute per point of priority: ordering by it is ordering by priority with ageing."""
 
@@ -45,7 +45,7 @@ class Operation(Base):
 
     repository_id: Mapped[int | None] = mapped_column(Identifier)
     repository_name: Mapped[str | None] = mapped_column(String(200))
-    repository_path: Mapped[str | None] = mapped_column(Text)
+    repository_path: Mapped[str | None]
     machine_id: Mapped[int | None] = mapped_column(Identifier)
     executor: Mapped[str] = mapped_column(String(10), default="runner")
     """The executor: `runner`, `inline` (the process that created it) or `agent`."""
@@ -57,35 +57,35 @@ class Operation(Base):
     lock_mode: Mapped[str | None] = mapped_column(String(10))
     limit_group: Mapped[str | None] = mapped_column(String(20))
 
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    available_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    available_at: Mapped[datetime | None]
     """Earliest start (back-off)."""
-    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    completed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    cancel_requested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None]
+    completed_at: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]
 
     attempt: Mapped[int] = mapped_column(Integer, default=1)
     runner_id: Mapped[str | None] = mapped_column(String(32))
-    spool: Mapped[str | None] = mapped_column(Text)
+    spool: Mapped[str | None]
     """Folder of the spools of the current attempt; set by the claim."""
-    log_file: Mapped[str | None] = mapped_column(Text)
+    log_file: Mapped[str | None]
     log_base_line: Mapped[int] = mapped_column(Integer, default=0)
     """Lines that earlier attempts left in the log."""
 
     error_key: Mapped[str | None] = mapped_column(String(80))
-    error_message: Mapped[str | None] = mapped_column(Text)
+    error_message: Mapped[str | None]
     skip_reason: Mapped[str | None] = mapped_column(String(80))
     triggered_by_id: Mapped[int | None] = mapped_column(Identifier)
     triggered_by: Mapped[str | None] = mapped_column(String(200))
     schedule_id: Mapped[int | None] = mapped_column(Identifier)
     schedule_name: Mapped[str | None] = mapped_column(String(200))
-    archive_name: Mapped[str | None] = mapped_column(Text)
+    archive_name: Mapped[str | None]
     package_name: Mapped[str | None] = mapped_column(String(200))
 
     params: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
-    result: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
-    warnings: Mapped[list[dict[str, Any]] | None] = mapped_column(JsonValue)
-    progress: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    result: Mapped[dict[str, Any] | None]
+    warnings: Mapped[list[dict[str, Any]] | None]
+    progress: Mapped[dict[str, Any] | None]
 
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in Status)})", name="status"),
@@ -117,11 +117,11 @@ class Runner(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     host: Mapped[str] = mapped_column(String(255))
     host_id: Mapped[str] = mapped_column(String(64))
-    pid: Mapped[int] = mapped_column(Integer)
+    pid: Mapped[int]
     role: Mapped[str] = mapped_column(String(10))
-    lock_file: Mapped[str] = mapped_column(Text)
-    started_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    heartbeat_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    lock_file: Mapped[str]
+    started_at: Mapped[datetime]
+    heartbeat_at: Mapped[datetime]
 
 
 class OutboxEntry(Base):
@@ -129,12 +129,12 @@ class OutboxEntry(Base):
 
     __tablename__ = "outbox"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
     topic: Mapped[str] = mapped_column(String(60))
     operation_id: Mapped[int | None] = mapped_column(Identifier)
     repository_id: Mapped[int | None] = mapped_column(Identifier)
-    payload: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    payload: Mapped[dict[str, Any]]
 
     __table_args__ = ({"sqlite_autoincrement": True},)
 
@@ -146,7 +146,7 @@ class OutboxReader(Base):
 
     name: Mapped[str] = mapped_column(String(60), primary_key=True)
     position: Mapped[int] = mapped_column(Identifier)
-    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    seen_at: Mapped[datetime]
     """When a process last had this reader registered. An abandoned reader does not keep rows indefinitely."""
 
 

@@ -1,6 +1,6 @@
 """The query parameters by which every list of operations can be narrowed further."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -11,10 +11,11 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Narrowing:
     since: datetime | None
     until: datetime | None

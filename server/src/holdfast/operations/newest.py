@@ -10,7 +10,6 @@ and trigger always come together: where a filter names only one of them, all val
 """
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, reduce
 from heapq import nlargest
@@ -34,6 +33,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import NamedFromClause
 
+from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 
 AXES = {
@@ -59,7 +59,7 @@ TEXTS = (
 """What the search for a text looks through."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """Conditions on rows beside the axes. None means: no condition."""
 

@@ -1,16 +1,16 @@
 """How an attempt at an operation ended."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.operations.status import Status
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How an operation ended. `record` runs in the transaction that ends it."""
 
@@ -29,7 +29,7 @@ class Outcome:
     """Why there was nothing to do, where the status is skipped."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TryAgain:
     """The attempt failed for reasons outside the request: queue it again, if attempts are left.
 

@@ -1,31 +1,17 @@
 """Reading operations: one, some, a page of them, the newest of each repository."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Select,
-    bindparam,
-    case,
-    column,
-    func,
-    literal_column,
-    select,
-    table,
-)
+from sqlalchemy import Select, bindparam, case, column, func, literal_column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.kit import cursor
+from holdfast.kit.frozen import frozen
 from holdfast.operations import newest
 from holdfast.operations.models import Operation
-from holdfast.operations.status import (
-    SUCCEEDED,
-    LockMode,
-    Status,
-    Trigger,
-)
+from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
 from holdfast.storage.rows import find_row
 
 REPOSITORIES_AT_ONCE = 200
@@ -53,7 +39,7 @@ def repository_exists(session: Session, repository_id: int) -> bool:
     return session.execute(_REPOSITORY_EXISTS, {"repository": repository_id}).first() is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """Restrictions of a list of operations. None means: no restriction."""
 
@@ -253,7 +239,7 @@ def latest_of_repositories(session: Session, repositories: Iterable[int], kinds:
     return {operation.repository_id: operation for operation in found if operation.repository_id}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """How the newest operation of a kind that has ended did so."""
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Depends
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
@@ -84,6 +85,7 @@ class Presenter:
 
 
 PRESENTER = Part[Presenter]("presenter")
+ThePresenter = Annotated[Presenter, Depends(PRESENTER)]
 
 
 def waiting_verdicts(session: Session, operations: Sequence[Operation]) -> Mapping[int, Verdict]:

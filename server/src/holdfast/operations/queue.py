@@ -2,35 +2,23 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    exists,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import exists, func, literal, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.errors import TooManyRequests
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
 from holdfast.operations.models import Operation
-from holdfast.operations.status import (
-    AGEING_SECONDS_PER_POINT,
-    PRIORITY,
-    TERMINAL,
-    LockMode,
-    Needs,
-    Status,
-    Trigger,
-)
+from holdfast.operations.status import AGEING_SECONDS_PER_POINT, PRIORITY, TERMINAL, LockMode, Needs, Status, Trigger
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
 from holdfast.operations.waiting_reasons import excludes, verdicts
 from holdfast.storage.bulk import insert_many, next_ids
@@ -44,7 +32,7 @@ AGENT_CALL = "engine.call"
 """The capability that an agent needs for operations that a runner executes on its repository."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """The repository that an operation works on."""
 
@@ -59,7 +47,7 @@ class Subject:
     """The capability its agent needs, where that is not the job of the operation's kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """The user or part of the service that requested it."""
 
@@ -123,7 +111,7 @@ def enqueue_inline(
     return operation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """One operation of a chain. `after` is the position in the chain of the operation that it depends on."""
 

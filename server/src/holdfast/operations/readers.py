@@ -30,7 +30,6 @@ ids are not used.
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Literal, cast
@@ -42,6 +41,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
 from holdfast.storage.session import Database
@@ -58,7 +58,7 @@ FORGOTTEN_AFTER = timedelta(days=7)
 Handle = Callable[[Session, Sequence[OutboxEntry]], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     name: str
     handle: Handle

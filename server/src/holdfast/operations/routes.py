@@ -35,7 +35,7 @@ from holdfast.operations.log_answers import (
     log_page,
 )
 from holdfast.operations.narrowing import Narrowed, visible_part
-from holdfast.operations.present import PRESENTER, Presenter
+from holdfast.operations.present import ThePresenter
 from holdfast.operations.queue_view import read_queue
 from holdfast.operations.schemas import (
     CancelAnswer,
@@ -55,7 +55,6 @@ from holdfast.operations.visible import require
 routes = router("/api/operations", "operations")
 
 
-ThePresenter = Annotated[Presenter, Depends(PRESENTER)]
 TheDerivedData = Annotated[DerivedDataSource, Depends(DERIVED_DATA)]
 PageLimit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the previous page.")]

@@ -4,21 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    bindparam,
-    delete,
-    exists,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import bindparam, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.operations.models import Operation, Runner
-from holdfast.operations.status import (
-    Status,
-)
+from holdfast.operations.status import Status
 from holdfast.operations.transitions import INLINE_EXECUTOR
+from holdfast.storage.rows import change_rows
 
 
 def known(session: Session) -> list[Runner]:
@@ -79,18 +71,15 @@ def active_among(session: Session, operations: Iterable[int]) -> set[int]:
 
 def take_over(session: Session, operation: Operation, runner_id: str) -> bool:
     """Assign an operation of a dead runner to this runner."""
-    taken = session.execute(
-        update(Operation)
-        .where(
-            Operation.id == operation.id,
-            Operation.status == Status.RUNNING,
-            Operation.runner_id == operation.runner_id,
-            Operation.attempt == operation.attempt,
-        )
-        .values(runner_id=runner_id)
-        .returning(Operation.id)
-        .execution_options(synchronize_session=False)
-    ).all()
+    taken = change_rows(
+        session,
+        Operation,
+        Operation.id == operation.id,
+        Operation.status == Status.RUNNING,
+        Operation.runner_id == operation.runner_id,
+        Operation.attempt == operation.attempt,
+        runner_id=runner_id,
+    )
     return bool(taken)
 
 

@@ -1,13 +1,13 @@
 """A kind's rules as a step of a schedule, where the table of steps is not enough."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
+from holdfast.kit.frozen import frozen
 
 if TYPE_CHECKING:
     from holdfast.operations.queue import Subject
@@ -29,7 +29,7 @@ class StepRules(Protocol):
         """Given the parameters of an operation and its repository, return its executor."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptUse:
     """A step of a schedule that runs a script."""
 

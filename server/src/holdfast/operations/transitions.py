@@ -4,13 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import (
-    bindparam,
-    delete,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
@@ -20,13 +14,7 @@ from holdfast.operations.ending_log import log_ending
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
-from holdfast.operations.status import (
-    SUCCEEDED,
-    TERMINAL,
-    TRANSITIONS,
-    Needs,
-    Status,
-)
+from holdfast.operations.status import SUCCEEDED, TERMINAL, TRANSITIONS, Needs, Status
 from holdfast.storage.session import lanes_after_commit
 
 DEPENDENCY_FAILED = "dependency_failed"
@@ -105,14 +93,18 @@ def requeue_as_never_started(session: Session, operation: Operation) -> bool:
     return _requeue(session, operation, **values)
 
 
+def _still(operation: Operation) -> tuple[ColumnElement[bool], ...]:
+    """It belongs to the same runner, in the same attempt."""
+    return Operation.runner_id == operation.runner_id, Operation.attempt == operation.attempt
+
+
 def _requeue(session: Session, operation: Operation, **values: Any) -> bool:
     return move(
         session,
         operation.id,
         Status.RUNNING,
         Status.PENDING,
-        Operation.runner_id == operation.runner_id,
-        Operation.attempt == operation.attempt,
+        *_still(operation),
         Operation.cancel_requested_at.is_(None),
         runner_id=None,
         spool=None,
@@ -137,8 +129,7 @@ def finish(
         operation.id,
         Status.RUNNING,
         outcome.status,
-        Operation.runner_id == operation.runner_id,
-        Operation.attempt == operation.attempt,
+        *_still(operation),
         completed_at=end_of_work(session),
         error_key=outcome.error_key,
         error_message=outcome.error_message,

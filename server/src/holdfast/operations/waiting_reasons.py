@@ -6,19 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    Select,
-    and_,
-    bindparam,
-    case,
-    exists,
-    null,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, case, exists, null, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
@@ -27,12 +15,7 @@ from holdfast.operations import presence
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge
 from holdfast.operations.models import Operation
 from holdfast.operations.presence import Presence
-from holdfast.operations.status import (
-    ACTIVE,
-    HELD_BY_PAUSE,
-    LockMode,
-    Status,
-)
+from holdfast.operations.status import ACTIVE, HELD_BY_PAUSE, LockMode, Status
 from holdfast.storage.types import UtcDateTime
 
 CANDIDATES = 1000

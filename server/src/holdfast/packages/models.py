@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, String, Text
+from sqlalchemy import CheckConstraint, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import RowKey
 
 
 class Package(Base):
@@ -14,16 +14,16 @@ class Package(Base):
 
     __tablename__ = "packages"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200), unique=True)
-    install_command: Mapped[list[str]] = mapped_column(JsonValue)
+    install_command: Mapped[list[str]]
     """Arguments, run without a shell."""
-    description: Mapped[str | None] = mapped_column(Text)
+    description: Mapped[str | None]
     status: Mapped[str] = mapped_column(String(20), default="not_installed")
     """How its last install ended."""
-    installed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    installed_at: Mapped[datetime | None]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (
         CheckConstraint("status IN ('not_installed', 'installed', 'failed')", name="status"),

@@ -21,15 +21,8 @@ from holdfast.packages import errors, store
 from holdfast.packages import start as starting
 from holdfast.packages.models import Package
 from holdfast.packages.present import jobs, packages
-from holdfast.packages.schemas import (
-    NewPackage,
-    PackageAnswer,
-    PackageChange,
-    PackageJob,
-    PackageJobs,
-    PackageList,
-)
-from holdfast.repositories.job_routes import JobRoutes
+from holdfast.packages.schemas import NewPackage, PackageAnswer, PackageChange, PackageJob, PackageJobs, PackageList
+from holdfast.repositories.job_routes import JobRoutes, starts
 
 routes = router("/api/packages", "packages")
 
@@ -80,9 +73,7 @@ def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Re
     return Response(status_code=204)
 
 
-@routes.post(
-    "/{package_id}/install", summary="Install a package", responses=documented(404, 409), response_model=StartAnswer
-)
+@starts(routes, "/{package_id}/install", "Install a package")
 def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind: TheKind, once: Once) -> Any:
     """One install runs at a time, the others wait."""
 

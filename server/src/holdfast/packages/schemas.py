@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from holdfast.kit.fields import PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 Argument = Annotated[str, PlainText(0, 4096)]
@@ -21,27 +21,21 @@ def _with_program(command: list[str]) -> list[str]:
 InstallCommand = Annotated[list[Argument], Field(min_length=1, max_length=200), AfterValidator(_with_program)]
 
 
-class NewPackage(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class NewPackage(Closed):
     name: Name
     install_command: InstallCommand = Field(description="Program and arguments; run as they are, without a shell.")
     description: Description | None = None
 
 
-class PackageChange(Schema):
+class PackageChange(Closed):
     """Fields that are not given stay as they are."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name | None = None
     install_command: InstallCommand | None = None
     description: Description | None = None
 
 
-class InstallParams(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class InstallParams(Closed):
     package_id: int
     install_command: list[str]
 

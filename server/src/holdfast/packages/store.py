@@ -9,17 +9,14 @@ from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.packages import errors
 from holdfast.packages.models import Package
-from holdfast.storage.rows import find_row
+from holdfast.storage.rows import require_row
 
 KIND = "package_install"
 
 
 def get(session: Session, package_id: int) -> Package:
     """Raise NotFound."""
-    package = find_row(session, Package, package_id)
-    if package is None:
-        raise errors.unknown(package_id)
-    return package
+    return require_row(session, Package, package_id, errors.unknown)
 
 
 def all_packages(session: Session) -> list[Package]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from holdfast.archives.content_tags import etag_of
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.indexes import Indexes
 from holdfast.errors import Unavailable
+from holdfast.kit.frozen import frozen
 from holdfast.reading.readers import NotReadable, Readers
 from holdfast.reading.trees import MOST_ENTRIES, Tree
 from holdfast.repositories.archive_records import Archive
@@ -37,7 +37,7 @@ LARGEST_CHUNK = 8 << 20
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contents:
     indexes: Indexes
     readers: Readers
@@ -89,7 +89,7 @@ class Contents:
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     readers: Readers
     repository: Repository

@@ -1,7 +1,6 @@
 """Which acts on a repository, and on its archives, a caller is allowed now, and why the others are refused."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,6 +11,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.models import RepositoryRight
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import agent_target, archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
@@ -19,7 +19,7 @@ from holdfast.repositories.models import Repository
 OBSERVE_ONLY = "repository.observe_only"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepositoryAct(Act):
     is_job: bool = False
     """Waits for the repository to be set up, and needs an agent that takes work where an agent opens the repository."""
@@ -55,7 +55,7 @@ READS_THE_ARCHIVE = ("download", "restore", "restore_check", "protect")
 """Refused for an archive of which only the record is left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allowed:
     role: Role
     actions: list[str]

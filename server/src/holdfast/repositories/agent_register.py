@@ -1,7 +1,6 @@
 """Repositories that an agent opens: created and opened on its machine, by an operation that it executes."""
 
 import uuid
-from dataclasses import dataclass
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -9,6 +8,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -24,7 +24,7 @@ from holdfast.storage.session import Database
 UNKNOWN_ENCRYPTION = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentRegister:
     database: Database
     opener: Opener

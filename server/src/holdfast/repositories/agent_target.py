@@ -35,6 +35,13 @@ def can(session: Session, agent_machine_id: int | None, job_kind: str) -> bool:
     return job_kind in (found or ())
 
 
+def require_able(session: Session, repository: Repository, capability: str, sentence: str) -> None:
+    """Raise Unprocessable if an agent runs the repository's engine and has not reported the capability."""
+    agent = repository.agent_machine_id
+    if repository.execution_target == "agent" and not can(session, agent, capability):
+        raise Unprocessable("repository.agent_unable", sentence, agent_machine_id=agent, capability=capability)
+
+
 def require_agent(session: Session, agent_machine_id: int | None) -> int:
     """The agent, if a repository may be given to it. Raise Unprocessable or Conflict."""
     if agent_machine_id is None:

@@ -1,10 +1,10 @@
 """Archive names: characters that engines refuse, and the names that a template makes."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.series import DIGITS, DIRECTIVE, PLACEHOLDER, series_of
 
 DIGIT = "[0-9]"
@@ -55,7 +55,7 @@ def series_name(template: str, repository: str) -> str:
     return series_of(safe(PLACEHOLDER.sub(fill, template)), template)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """The names that a template makes for a repository, at any time."""
 

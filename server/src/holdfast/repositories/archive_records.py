@@ -15,7 +15,6 @@ from sqlalchemy import (
     Integer,
     Row,
     String,
-    Text,
     UniqueConstraint,
     delete,
     func,
@@ -36,7 +35,7 @@ from holdfast.repositories.gone_archives import ArchiveFacts
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
 from holdfast.storage.rows import find_row
-from holdfast.storage.types import Identifier, UtcDateTime
+from holdfast.storage.types import Identifier
 
 STATEMENT_VALUES = 500
 MOST_NAMED = 100
@@ -48,30 +47,30 @@ class Archive(ArchiveFacts, Base):
 
     __tablename__ = "archives"
 
-    end: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    end: Mapped[datetime | None]
     duration_seconds: Mapped[float | None] = mapped_column(Float)
     nfiles: Mapped[int | None] = mapped_column(BigInteger)
     original_size: Mapped[int | None] = mapped_column(BigInteger)
     compressed_size: Mapped[int | None] = mapped_column(BigInteger)
     deduplicated_size: Mapped[int | None] = mapped_column(BigInteger)
-    hostname: Mapped[str | None] = mapped_column(Text)
-    username: Mapped[str | None] = mapped_column(Text)
-    comment: Mapped[str | None] = mapped_column(Text)
+    hostname: Mapped[str | None]
+    username: Mapped[str | None]
+    comment: Mapped[str | None]
     backup_operation_id: Mapped[int | None] = mapped_column(Identifier)
     history_state: Mapped[str] = mapped_column(String(10), default="pending")
-    history_indexed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    history_indexed_at: Mapped[datetime | None]
     history_rows: Mapped[int | None] = mapped_column(BigInteger)
     history_truncated: Mapped[bool] = mapped_column(Boolean, default=False)
-    history_error: Mapped[str | None] = mapped_column(Text)
+    history_error: Mapped[str | None]
     history_error_key: Mapped[str | None] = mapped_column(String(64))
     history_attempts: Mapped[int] = mapped_column(Integer, default=0)
-    first_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    last_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    lost_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    first_seen_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime]
+    lost_at: Mapped[datetime | None]
     """Since when it is known to be lost with a newer state of the repository; it stays listed, and cannot be
     restored.
     """
-    protected_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    protected_at: Mapped[datetime | None]
     """Since when no prune, deletion or wipe of the service removes it; None: they may. See `protection`."""
 
     __table_args__ = (

@@ -1,17 +1,18 @@
 """How often work on a repository should happen, and when it was missed: the seam to the feature that plans it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, tzinfo
 from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Threshold:
     """The age of the last success beyond which a cell of `/status` is overdue, and its origin."""
 
@@ -20,7 +21,7 @@ class Threshold:
     next_due_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissedRuns:
     """Days on which a backup was due and none succeeded."""
 

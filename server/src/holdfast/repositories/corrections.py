@@ -2,7 +2,7 @@
 itself.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.exc import IntegrityError
@@ -15,6 +15,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, store
@@ -32,7 +33,7 @@ SUCCEEDED = ("completed", "completed_with_warnings")
 MOST_NAMED = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Corrections:
     database: Database
     inline: InlineCalls

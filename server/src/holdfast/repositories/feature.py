@@ -13,14 +13,7 @@ from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.cloud import CLOUD_PLACES
 from holdfast.repositories.corrections import Corrections
 from holdfast.repositories.key_files import keep_known_keys, key_context
-from holdfast.repositories.location import (
-    AGENT_ENGINES,
-    CLOUD_ACCESS,
-    OPENER,
-    SSH_MACHINES,
-    Opener,
-    secret_context,
-)
+from holdfast.repositories.location import AGENT_ENGINES, CLOUD_ACCESS, OPENER, SSH_MACHINES, Opener, secret_context
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import OWN_PLACES
 from holdfast.repositories.register import REGISTER, Register

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, UniqueConstraint, delete, insert, select
+from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint, delete, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from holdfast.kit import clock
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, UtcDateTime
+from holdfast.storage.types import Identifier, RowKey
 
 STATEMENT_VALUES = 500
 
@@ -17,18 +17,18 @@ STATEMENT_VALUES = 500
 class ArchiveFacts:
     """What is recorded of every archive, of one that is gone, too."""
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     engine_id: Mapped[str] = mapped_column(String(64))
-    name: Mapped[str] = mapped_column(Text)
-    series: Mapped[str] = mapped_column(Text)
-    start: Mapped[datetime] = mapped_column(UtcDateTime)
+    name: Mapped[str]
+    series: Mapped[str]
+    start: Mapped[datetime]
 
 
 class GoneArchive(ArchiveFacts, Base):
     __tablename__ = "gone_archives"
 
-    gone_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    gone_at: Mapped[datetime]
     """When the service learned of it: the end of its own operation, or the listing that lacks the archive."""
     new_bytes: Mapped[int | None] = mapped_column(BigInteger)
     """What it added when it was made; None where another program made it, or the engine did not say."""

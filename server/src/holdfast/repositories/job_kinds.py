@@ -5,7 +5,7 @@ The kind's `conclude` ends both.
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from backup_engine.results import GarbledOutput, InfoResult, parse_info
 from backup_jobs.bodies import BODIES, attempt
@@ -23,6 +23,7 @@ from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork
 
+Result = TypeVar("Result")
 MakeSources = Callable[[Context, RepositoryWork, Any], Sources]
 MakeServices = Callable[[Context, RepositoryWork, Any], HeldServices]
 
@@ -112,12 +113,17 @@ def report_of(ended: Ended) -> JobReport:
             return JobReport(Status.FAILED, None, ended.error_key, ended.message, details=ended.details)
 
 
-def info_in(report: JobReport) -> InfoResult | None:
-    """The repository in the engine's `info`, if it was reported and can be read."""
-    document = report.details.get("info")
+def printed(report: JobReport, name: str, parse: Callable[[bytes], Result]) -> Result | None:
+    """What the engine printed, if it was reported under this name and can be read."""
+    document = report.details.get(name)
     if not isinstance(document, Mapping):
         return None
     try:
-        return parse_info(json.dumps(document).encode())
+        return parse(json.dumps(document).encode())
     except GarbledOutput:
         return None
+
+
+def info_in(report: JobReport) -> InfoResult | None:
+    """The repository in the engine's `info`."""
+    return printed(report, "info", parse_info)

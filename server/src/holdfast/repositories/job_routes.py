@@ -1,11 +1,12 @@
-"""Routes that families of jobs share, each declared in a line: status, lists, log and cancel."""
+"""Routes that families of jobs share, each declared in a line: start, status, lists, log and cancel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, Depends, Query
+from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
@@ -17,40 +18,81 @@ from holdfast.kit.fields import RowId
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
-from holdfast.operations.log_answers import PartOfLog
+from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
-from holdfast.operations.schemas import CancelAnswer, LogAnswer
+from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import store
+from holdfast.storage.session import Database
 
+LOG_FILE: dict[int | str, dict[str, Any]] = {
+    **documented(404, 409),
+    200: {"content": {"text/plain": {}}, "description": "The log."},
+}
 JobLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of jobs, newest first.")]
 
 
+Route = TypeVar("Route", bound=Callable[..., Any])
+Find = Callable[[Session, Caller, Role], Any]
+"""Given the role that the caller needs, return the job that the path names. Raise NotFound or Forbidden."""
+Cancel = Callable[[Database, Caller, Any], CancelAnswer]
+
+
 class Present(Protocol):
-    def __call__(
-        self, session: Session, logs: Path, operations: Sequence[Operation], /, *, with_logs: bool
-    ) -> Sequence[BaseModel]:
+    def __call__(self, session: Session, needs: Any, jobs: Sequence[Any], /, *, with_logs: bool) -> Sequence[BaseModel]:
         """The status payloads of jobs."""
         ...
 
 
+async def the_logs(settings: TheSettings) -> Path:
+    return settings.logs_dir
+
+
+def of_kind(kind: str) -> Callable[..., Awaitable[Find]]:
+    async def operation_named(job_id: RowId) -> Find:
+        return lambda session, caller, least: require(session, caller, job_id, least, kind)
+
+    return operation_named
+
+
+def starts(routes: APIRouter, path: str, summary: str) -> Callable[[Route], Route]:
+    """A route that starts a job: its answer is the job's id."""
+    return routes.post(path, summary=summary, responses=documented(404, 409), response_model=StartAnswer)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRoutes:
-    """`name` is the name of a route in the API's document, `readers` the guard of the routes that read."""
+    """`name` is the name of a route in the API's document, `readers` the guard of the routes that read.
+
+    `find` and `needs` are dependencies: which job a path names, if its kind and id are not all that decides, and what
+    `present` needs to describe it.
+    """
 
     routes: APIRouter
-    kind: str
+    kind: str = ""
     present: Present
     readers: Callable[..., Any] = signed_in
+    find: Callable[..., Awaitable[Find]] | None = None
+    needs: Callable[..., Any] = the_logs
+
+    @property
+    def _named(self) -> Callable[..., Awaitable[Find]]:
+        return self.find or of_kind(self.kind)
+
+    @property
+    def _read(self) -> Callable[..., Any]:
+        """A dependency: the job that the path names, for a caller who may see it."""
+
+        def job(*, caller: Caller = Depends(self.readers), find: Find = Depends(self._named), session: Reading) -> Any:
+            return find(session, caller, Role.VIEWER)
+
+        return job
 
     def status(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
         @self.routes.get(path, name=name, summary=summary, responses=documented(404), response_model=answer)
-        def read_job(
-            *, caller: Caller = Depends(self.readers), job_id: RowId, session: Reading, settings: TheSettings
-        ) -> Any:
-            operation = require(session, caller, job_id, Role.VIEWER, self.kind)
-            return self.present(session, settings.logs_dir, [operation], with_logs=True)[0]
+        def read_job(*, job: Any = Depends(self._read), session: Reading, needs: Any = Depends(self.needs)) -> Any:
+            return self.present(session, needs, [job], with_logs=True)[0]
 
     def page(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
         """All of them, by pages; of one repository if wanted."""
@@ -60,13 +102,13 @@ class JobRoutes:
             *,
             caller: Caller = Depends(self.readers),
             session: Reading,
-            settings: TheSettings,
+            needs: Any = Depends(self.needs),
             repository_id: RowId | None = None,
             limit: PageLimit = 100,
             cursor: Cursor = None,
         ) -> Any:
             found, following = page_of_jobs(session, caller, self.kind, repository_id, limit, cursor)
-            jobs = self.present(session, settings.logs_dir, found, with_logs=False)
+            jobs = self.present(session, needs, found, with_logs=False)
             return answer(jobs=jobs, next_cursor=following)
 
     def of_repository(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
@@ -78,24 +120,40 @@ class JobRoutes:
             caller: Caller = Depends(self.readers),
             repository_id: RowId,
             session: Reading,
-            settings: TheSettings,
+            needs: Any = Depends(self.needs),
             limit: JobLimit = 100,
         ) -> Any:
             store.require(session, caller, repository_id, Role.VIEWER)
             found = pages.latest_of_kind(session, repository_id, (self.kind,), limit)
-            return answer(jobs=self.present(session, settings.logs_dir, found, with_logs=False))
+            return answer(jobs=self.present(session, needs, found, with_logs=False))
 
     def log(self, path: str, *, name: str, summary: str, description: str | None = None) -> None:
         @self.routes.get(path, name=name, summary=summary, description=description, responses=documented(404))
-        def read_log(
-            *, caller: Caller = Depends(self.readers), job_id: RowId, session: Reading, part: PartOfLog
-        ) -> LogAnswer:
-            return part.of(require(session, caller, job_id, Role.VIEWER, self.kind))
+        def read_log(*, job: Operation = Depends(self._read), part: PartOfLog) -> LogAnswer:
+            return part.of(job)
 
-    def cancel(self, path: str, *, name: str, summary: str, description: str) -> None:
+    def log_file(self, path: str, *, name: str, summary: str) -> None:
+        @self.routes.get(path, name=name, summary=summary, response_class=FileResponse, responses=LOG_FILE)
+        def download_log(*, job: Operation = Depends(self._read), settings: TheSettings) -> FileResponse:
+            return log_download(settings.logs_dir, job)
+
+    def cancel(
+        self,
+        path: str,
+        *,
+        name: str,
+        summary: str,
+        description: str,
+        least: Role = Role.OPERATOR,
+        others: Cancel = cancel,
+    ) -> None:
+        """For callers that have the role `least` on the repository; `others` cancels jobs that are no operations."""
+
         @self.routes.post(path, name=name, summary=summary, description=description, responses=documented(404, 409))
         @waits_for_end
-        def cancel_job(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
+        def cancel_job(*, caller: LoginOnly, find: Find = Depends(self._named), database: TheDatabase) -> CancelAnswer:
             with database.reading() as session:
-                operation = require(session, caller, job_id, Role.OPERATOR, self.kind)
-            return cancel(database, caller, operation)
+                job = find(session, caller, least)
+            if isinstance(job, Operation):
+                return cancel(database, caller, job)
+            return others(database, caller, job)

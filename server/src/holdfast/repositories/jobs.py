@@ -1,6 +1,6 @@
 """Starts work on a repository, the same way for every kind."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
+from holdfast.kit.frozen import frozen
 from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -18,7 +19,7 @@ from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentJob:
     """A job of this kind for this agent."""
 
@@ -26,7 +27,7 @@ class AgentJob:
     job_kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OfRunner:
     """Work that a runner does, also on the repository of an agent, whose engine it calls."""
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from backup_engine.command import CalledAgent, Machine, Older
@@ -14,6 +13,7 @@ from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
 from holdfast.execution.ssh import Answer
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.key_files import KeyFiles
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
@@ -83,7 +83,7 @@ class AgentEngines(Protocol):
 AGENT_ENGINES = Part[AgentEngines]("agent_engines")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reach:
     """The engine's address of a repository on a remote."""
 
@@ -99,7 +99,7 @@ class CloudAccess(Protocol):
 CLOUD_ACCESS = Part[CloudAccess]("cloud_access")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FarSide:
     """The engine here talks to one there, or to a remote through rclone, or runs there, or none of these."""
 

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Integer, String, Text, text
+from sqlalchemy import BigInteger, Boolean, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 
 class Repository(Base):
@@ -15,8 +15,8 @@ class Repository(Base):
 
     __tablename__ = "repositories"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     path: Mapped[str] = mapped_column(Text, index=True)
     identity: Mapped[str] = mapped_column(Text, unique=True)
@@ -25,7 +25,7 @@ class Repository(Base):
     The same path on an agent's machine is another place.
     """
     engine_id: Mapped[str | None] = mapped_column(String(64))
-    engine_version: Mapped[int] = mapped_column(Integer)
+    engine_version: Mapped[int]
     repository_type: Mapped[str] = mapped_column(String(10))
     execution_target: Mapped[str] = mapped_column(String(10))
     agent_machine_id: Mapped[int | None] = mapped_column(Identifier)
@@ -34,59 +34,59 @@ class Repository(Base):
     """The remote on which the engine itself keeps it; None: it is stored elsewhere, or there only as a mirror."""
     encryption: Mapped[str] = mapped_column(String(40))
     compression: Mapped[str] = mapped_column(String(40))
-    source_paths: Mapped[list[str]] = mapped_column(JsonValue)
+    source_paths: Mapped[list[str]]
     own_sources: Mapped[list[str]] = mapped_column(JsonValue, default=list, server_default=text("'[]'"))
     """Sources in the service's own places that an admin has confirmed; see own_places."""
-    exclude_patterns: Mapped[list[str]] = mapped_column(JsonValue)
+    exclude_patterns: Mapped[list[str]]
     archive_name_template: Mapped[str] = mapped_column(String(200))
-    custom_flags: Mapped[list[str]] = mapped_column(JsonValue)
-    upload_ratelimit_kib: Mapped[int | None] = mapped_column(Integer)
+    custom_flags: Mapped[list[str]]
+    upload_ratelimit_kib: Mapped[int | None]
     mode: Mapped[str] = mapped_column(String(10))
-    remote_path: Mapped[str | None] = mapped_column(Text)
+    remote_path: Mapped[str | None]
     passphrase_location: Mapped[str] = mapped_column(String(10))
-    passphrase: Mapped[str | None] = mapped_column(Text)
+    passphrase: Mapped[str | None]
     """Encrypted; see access.vault."""
     has_keyfile: Mapped[bool] = mapped_column(Boolean, default=False)
-    keyfile: Mapped[str | None] = mapped_column(Text)
+    keyfile: Mapped[str | None]
     """The key of a keyfile repository that the engine here opens. Encrypted; see repositories.key_files."""
     unencrypted_confirmed: Mapped[bool] = mapped_column(Boolean, default=False)
     setup_state: Mapped[str] = mapped_column(String(10), default="ready")
     setup_operation_id: Mapped[int | None] = mapped_column(Identifier)
 
     index_mode: Mapped[str] = mapped_column(String(10))
-    history_index_excludes: Mapped[list[str]] = mapped_column(JsonValue)
-    retention: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    history_index_excludes: Mapped[list[str]]
+    retention: Mapped[dict[str, Any]]
 
-    last_backup: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_check: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_prune: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_compact: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_index: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_restore_check: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_mirror: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_backup: Mapped[datetime | None]
+    last_check: Mapped[datetime | None]
+    last_prune: Mapped[datetime | None]
+    last_compact: Mapped[datetime | None]
+    last_index: Mapped[datetime | None]
+    last_restore_check: Mapped[datetime | None]
+    last_mirror: Mapped[datetime | None]
     """The last complete sync of its mirror, if it has one."""
-    last_synced: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_stats: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_history: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_synced: Mapped[datetime | None]
+    last_stats: Mapped[datetime | None]
+    last_history: Mapped[datetime | None]
     history_generation: Mapped[str | None] = mapped_column(String(64))
     """The index file that the archives' history states refer to."""
-    archive_count: Mapped[int | None] = mapped_column(Integer)
+    archive_count: Mapped[int | None]
     total_size: Mapped[int | None] = mapped_column(BigInteger)
     unique_size: Mapped[int | None] = mapped_column(BigInteger)
     typical_size: Mapped[int | None] = mapped_column(BigInteger)
     """Original size of the last complete backup: the basis of progress."""
     storage_free_bytes: Mapped[int | None] = mapped_column(BigInteger)
     storage_total_bytes: Mapped[int | None] = mapped_column(BigInteger)
-    storage_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    storage_seen_at: Mapped[datetime | None]
     """When the space of its file system was measured, where the engine runs."""
-    key_exported_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    key_exported_at: Mapped[datetime | None]
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict, server_default=text("'{}'"))
     """Used by schedules to choose it, together with those of its agent."""
 
-    removals_recorded_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    removals_recorded_since: Mapped[datetime | None]
     """When the store began to record archives that go, where that is later than `created_at`; else None."""
 
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = ({"sqlite_autoincrement": True},)

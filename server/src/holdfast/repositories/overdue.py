@@ -1,15 +1,15 @@
 """When work on a repository is overdue: the seam to the feature that knows how often it should happen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
+from holdfast.kit.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OverdueAfter:
     """The age of the last success beyond which it is overdue."""
 

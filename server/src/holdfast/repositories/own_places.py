@@ -8,13 +8,12 @@ of an installation. Only this file decides what the places are.
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends
-from sqlalchemy import String, Text, UniqueConstraint, select
+from sqlalchemy import String, UniqueConstraint, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -25,13 +24,14 @@ from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.runner.identity import machine_id
 from holdfast.settings import Settings
 from holdfast.storage.base import Base
 from holdfast.storage.inserts import insert_unless_there
 from holdfast.storage.session import Database
-from holdfast.storage.types import Identifier, UtcDateTime
+from holdfast.storage.types import RowKey
 
 PROCESSES = "proc"
 """The kind of file system that exposes the memory and the environment of processes, including keys."""
@@ -42,15 +42,15 @@ class StoredPlace(Base):
 
     __tablename__ = "own_places"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     machine: Mapped[str] = mapped_column(String(200))
-    path: Mapped[str] = mapped_column(Text)
-    first_seen: Mapped[datetime] = mapped_column(UtcDateTime)
+    path: Mapped[str]
+    first_seen: Mapped[datetime]
 
     __table_args__ = (UniqueConstraint("machine", "path"), {"sqlite_autoincrement": True})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sealed:
     """The part of a repository's archives that a caller may not read: archived names, each with everything below it."""
 

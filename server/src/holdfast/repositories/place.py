@@ -1,15 +1,14 @@
 """The place of a new repository: checked, normalised, and with everything the engine needs to get there."""
 
-from dataclasses import dataclass
-
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import ssh_address, store
 from holdfast.repositories.location import SshMachines
 from holdfast.repositories.schemas import NewRepository, RepositoryPlace
 from holdfast.repositories.ssh_address import SshAccount, SshAddress
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     path: str
     identity: str

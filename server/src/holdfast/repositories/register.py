@@ -3,9 +3,10 @@
 import hashlib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
+from typing import Annotated, Any
 
+from fastapi import Depends
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -29,6 +30,7 @@ from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.locks import Access
 from holdfast.repositories import agent_target, errors, store
@@ -55,7 +57,7 @@ ImportListener = Callable[[Session, Repository], None]
 ModeListener = Callable[[Session, Repository, str, str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Register:
     """The use cases that change which repositories exist."""
 
@@ -392,6 +394,7 @@ class Register:
 
 
 REGISTER = Part[Register]("register")
+TheRegister = Annotated[Register, Depends(REGISTER)]
 
 
 def check_settings(engine: Any, location: RepositoryLocation, wanted: RepositorySettings) -> None:

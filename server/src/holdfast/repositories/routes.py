@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Response
+from fastapi import Query, Response
 
 from holdfast.access import rights, users
 from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
@@ -14,46 +14,31 @@ from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import PlainText, RowId
-from holdfast.repositories import labels, store
+from holdfast.repositories import labels, schemas, store
 from holdfast.repositories.labels import LabelFilter
 from holdfast.repositories.models import Repository
 from holdfast.repositories.present import present
-from holdfast.repositories.register import REGISTER, Register
-from holdfast.repositories.schemas import (
-    Done,
-    ImportedRepository,
-    KeyAnswer,
-    NewRepository,
-    OlderAnswer,
-    OlderConfirmation,
-    Replacement,
-    RepositoryAnswer,
-    RepositoryChange,
-    RepositoryList,
-)
+from holdfast.repositories.register import TheRegister
 from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories", "repositories")
 
 
-TheRegister = Annotated[Register, Depends(REGISTER)]
-
-
 @routes.get("/", summary="All repositories that you may see")
 @follows_from_the_store(for_whom="caller")
-def list_repositories(caller: SignedIn, session: Reading, label: LabelFilter = ()) -> RepositoryList:
+def list_repositories(caller: SignedIn, session: Reading, label: LabelFilter = ()) -> schemas.RepositoryList:
     repositories = store.visible(session, rights.visible_repositories(session, caller))
     wanted = labels.parse(label)
     kept = [each for each in repositories if labels.matches(wanted, each.labels)]
-    return RepositoryList(repositories=present(session, caller, kept))
+    return schemas.RepositoryList(repositories=present(session, caller, kept))
 
 
 @routes.post("/", summary="Create a repository", status_code=201, responses=documented(409, 423))
 @asks_engine
 def create_repository(
-    caller: AdminOnly, wanted: NewRepository, register: TheRegister, database: TheDatabase
-) -> RepositoryAnswer:
+    caller: AdminOnly, wanted: schemas.NewRepository, register: TheRegister, database: TheDatabase
+) -> schemas.RepositoryAnswer:
     """Runs the engine's init. A wrong or unusable place is refused and nothing is stored."""
     return _presented(database, caller, register.create(caller, wanted))
 
@@ -61,14 +46,14 @@ def create_repository(
 @routes.post("/import", summary="Register an existing repository", status_code=201, responses=documented(409, 423))
 @asks_engine
 def import_repository(
-    caller: AdminOnly, wanted: ImportedRepository, register: TheRegister, database: TheDatabase
-) -> RepositoryAnswer:
+    caller: AdminOnly, wanted: schemas.ImportedRepository, register: TheRegister, database: TheDatabase
+) -> schemas.RepositoryAnswer:
     """Opens the repository to prove that path and passphrase are right; nothing is stored if it does not open."""
     return _presented(database, caller, register.import_existing(caller, wanted))
 
 
 @routes.get("/{repository_id}", summary="One repository", responses=documented(404))
-def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) -> RepositoryAnswer:
+def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) -> schemas.RepositoryAnswer:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     return present(session, caller, [repository])[0]
 
@@ -76,8 +61,12 @@ def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) ->
 @routes.put("/{repository_id}", summary="Change settings of a repository", responses=documented(404, 409, 423))
 @asks_engine
 def change_repository(
-    caller: SignedIn, repository_id: RowId, wanted: RepositoryChange, register: TheRegister, database: TheDatabase
-) -> RepositoryAnswer:
+    caller: SignedIn,
+    repository_id: RowId,
+    wanted: schemas.RepositoryChange,
+    register: TheRegister,
+    database: TheDatabase,
+) -> schemas.RepositoryAnswer:
     """Changes only the given fields. A new passphrase is tried on the repository before it is stored."""
     _require(database, caller, repository_id, Role.ADMIN)
     return _presented(database, caller, register.change(caller, repository_id, wanted))
@@ -111,28 +100,30 @@ def list_access(
 
 @routes.get("/{repository_id}/key", summary="Export the repository's key", responses=documented(404, 409, 423))
 @asks_engine
-def export_key(caller: LoginOnly, repository_id: RowId, register: TheRegister, database: TheDatabase) -> KeyAnswer:
+def export_key(
+    caller: LoginOnly, repository_id: RowId, register: TheRegister, database: TheDatabase
+) -> schemas.KeyAnswer:
     repository = _require(database, caller, repository_id, Role.ADMIN)
-    return KeyAnswer(repository_id=repository_id, key=register.export_key(caller, repository))
+    return schemas.KeyAnswer(repository_id=repository_id, key=register.export_key(caller, repository))
 
 
 @routes.post("/{repository_id}/break-lock", summary="Remove a stale engine lock", responses=documented(404, 409, 423))
 @asks_engine
-def break_lock(caller: LoginOnly, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
+def break_lock(caller: LoginOnly, repository_id: RowId, register: TheRegister, database: TheDatabase) -> schemas.Done:
     repository = _require(database, caller, repository_id, Role.OPERATOR)
     if repository.execution_target == "agent":
         with database.writing() as session:
             operation = register.agents.start_breaking_lock(session, caller, repository)
         message = "The agent will remove the engine's locks on the repository."
-        return Done(repository_id=repository_id, message=message, operation_id=operation.id)
+        return schemas.Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.break_lock(caller, repository)
-    return Done(repository_id=repository_id, message="The engine's locks on the repository were removed.")
+    return schemas.Done(repository_id=repository_id, message="The engine's locks on the repository were removed.")
 
 
 @routes.post("/{repository_id}/setup", summary="Set a repository of an agent up again", responses=documented(404, 409))
 def set_up_repository(
     caller: SignedIn, repository_id: RowId, session: Writing, register: TheRegister
-) -> RepositoryAnswer:
+) -> schemas.RepositoryAnswer:
     """For a setup that has failed or was cancelled."""
     repository = store.require(session, caller, repository_id, Role.ADMIN)
     register.agents.set_up_again(session, caller, repository)
@@ -145,16 +136,18 @@ def set_up_repository(
     responses=documented(404, 409, 423),
 )
 @asks_engine
-def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
+def confirm_relocation(
+    caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase
+) -> schemas.Done:
     repository = _require(database, caller, repository_id, Role.ADMIN)
     if repository.execution_target == "agent":
         with database.writing() as session:
             repository = store.require(session, caller, repository_id, Role.ADMIN)
             operation = register.agents.confirm_relocation(session, caller, repository)
         message = "The agent will open the repository at its new place."
-        return Done(repository_id=repository_id, message=message, operation_id=operation.id)
+        return schemas.Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.confirm_relocation(caller, repository)
-    return Done(repository_id=repository_id, message="The engine now accepts the repository at its new place.")
+    return schemas.Done(repository_id=repository_id, message="The engine now accepts the repository at its new place.")
 
 
 @routes.post(
@@ -164,8 +157,12 @@ def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegi
 )
 @asks_engine
 def confirm_older(
-    caller: SignedIn, repository_id: RowId, wanted: OlderConfirmation, register: TheRegister, database: TheDatabase
-) -> OlderAnswer:
+    caller: SignedIn,
+    repository_id: RowId,
+    wanted: schemas.OlderConfirmation,
+    register: TheRegister,
+    database: TheDatabase,
+) -> schemas.OlderAnswer:
     """After an older copy was put back. The archives that it lacks stay listed, as lost; `dry_run` lists them first."""
     repository = _require(database, caller, repository_id, Role.ADMIN)
     return register.corrections.confirm_older(caller, repository, dry_run=wanted.dry_run)
@@ -178,16 +175,16 @@ def confirm_older(
 )
 @asks_engine
 def accept_replacement(
-    caller: SignedIn, repository_id: RowId, wanted: Replacement, register: TheRegister, database: TheDatabase
-) -> Done:
+    caller: SignedIn, repository_id: RowId, wanted: schemas.Replacement, register: TheRegister, database: TheDatabase
+) -> schemas.Done:
     """The other repository replaces the registered one; its archives replace the old list at the next listing."""
     repository = _require(database, caller, repository_id, Role.ADMIN)
     passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
     engine_id, operation = register.corrections.accept_replacement(caller, repository, passphrase)
     if operation is not None:
         message = "The agent will open the repository that is there now."
-        return Done(repository_id=repository_id, message=message, operation_id=operation.id)
-    return Done(repository_id=repository_id, message=f"The repository {engine_id} is now the registered one.")
+        return schemas.Done(repository_id=repository_id, message=message, operation_id=operation.id)
+    return schemas.Done(repository_id=repository_id, message=f"The repository {engine_id} is now the registered one.")
 
 
 def _require(database: Database, caller: SignedIn, repository_id: int, role: Role) -> Repository:
@@ -195,6 +192,6 @@ def _require(database: Database, caller: SignedIn, repository_id: int, role: Rol
         return store.require(session, caller, repository_id, role)
 
 
-def _presented(database: Database, caller: Caller, repository: Repository) -> RepositoryAnswer:
+def _presented(database: Database, caller: Caller, repository: Repository) -> schemas.RepositoryAnswer:
     with database.reading() as session:
         return present(session, caller, [repository])[0]

@@ -4,13 +4,13 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from backup_engine.borg1 import init as borg1
 from backup_engine.borg2 import init as borg2
 from holdfast.access.roles import Role
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 IndexMode = Literal["full", "archives", "off"]
 Encryption = Literal[
@@ -81,10 +81,8 @@ def _plain_secret(secret: SecretStr, maximum: int) -> SecretStr:
     return secret
 
 
-class Retention(Schema):
+class Retention(Closed):
     """Which archives a prune keeps."""
-
-    model_config = ConfigDict(extra="forbid")
 
     keep_within: Within | None = None
     keep_last: Keep | None = None
@@ -136,17 +134,13 @@ class MirrorWanted(Schema):
     )
 
 
-class NewMirror(MirrorWanted):
+class NewMirror(MirrorWanted, extra="forbid"):
     """The mirror of a repository that is being created."""
-
-    model_config = ConfigDict(extra="forbid")
 
     remote_id: RowId
 
 
-class RepositoryPlace(RepositorySettings):
-    model_config = ConfigDict(extra="forbid")
-
+class RepositoryPlace(RepositorySettings, extra="forbid"):
     path: PathText
     engine_version: Literal[1, 2] = 1
     repository_type: Literal["local", "ssh", "rclone"] = "local"
@@ -215,10 +209,8 @@ class ImportedRepository(RepositoryPlace):
         return self._with_mode_of_engine(self.encryption)
 
 
-class RepositoryChange(Schema):
+class RepositoryChange(Closed):
     """Any of the settings; those not given stay as they are."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: PathText | None = Field(
         None, description="Where the repository was moved to: it must be the same repository, by the engine's id."
@@ -315,9 +307,7 @@ class KeyAnswer(Schema):
     key: str = Field(description="The repository's key, still protected by its passphrase. Keep a copy elsewhere.")
 
 
-class OlderConfirmation(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class OlderConfirmation(Closed):
     dry_run: bool = Field(False, description="Only report which archives are missing.")
 
 
@@ -336,9 +326,7 @@ class OlderAnswer(Schema):
     missing_count: int
 
 
-class Replacement(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class Replacement(Closed):
     passphrase: Passphrase | None = Field(None, description="Of the other repository, if it has another one.")
 
 

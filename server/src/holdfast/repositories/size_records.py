@@ -2,27 +2,25 @@
 
 from datetime import UTC, date, datetime
 
-from sqlalchemy import BigInteger, Date, ForeignKey, Integer, select
+from sqlalchemy import BigInteger, Date, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from holdfast.repositories import archive_records
 from holdfast.storage.base import Base
 from holdfast.storage.inserts import insert_or_replace
-from holdfast.storage.types import Identifier, UtcDateTime
+from holdfast.storage.types import RepositoryKey
 
 
 class RepositorySize(Base):
     __tablename__ = "repository_sizes"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    repository_id: Mapped[RepositoryKey]
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     """In UTC."""
-    measured_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    measured_at: Mapped[datetime]
     total_size: Mapped[int] = mapped_column(BigInteger)
     unique_size: Mapped[int] = mapped_column(BigInteger)
-    archive_count: Mapped[int] = mapped_column(Integer)
+    archive_count: Mapped[int]
 
 
 def note(session: Session, repository_id: int, measured_at: datetime, total_size: int, unique_size: int) -> None:

@@ -2,9 +2,9 @@
 
 import posixpath
 import re
-from dataclasses import dataclass
 
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 
 ADDRESS = re.compile(
     r"ssh://(?:(?P<user>[^@:/\s]+)@)?(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^@:/\[\]\s]+))(?::(?P<port>\d{1,5}))?(?P<path>/.+)",
@@ -15,14 +15,14 @@ IN_HOME = ("/./", "/~")
 """Paths that the engine on the other side takes from the home folder of the account."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SshAccount:
     username: str | None
     host: str
     port: int = DEFAULT_PORT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SshAddress:
     account: SshAccount
     path: str

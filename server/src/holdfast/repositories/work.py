@@ -1,7 +1,6 @@
 """Shared by all work on a repository: opening it, and the end of an engine run in the kernel's terms."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.causes import SENTENCES
@@ -13,6 +12,7 @@ from backup_jobs.endings import Failed, Stopped
 from backup_jobs.endings import TryAgain as JobTryAgain
 from backup_jobs.host import Step
 from holdfast.errors import NotFound
+from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, again_when_interrupted
 from holdfast.operations.outcome import Outcome, TryAgain
@@ -22,7 +22,7 @@ from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepositoryWork:
     """The repository of an operation, opened for the engine."""
 

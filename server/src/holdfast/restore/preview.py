@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 
 from backup_engine.command import Command
 from backup_engine.guarded import GuardedTargets
@@ -20,6 +19,7 @@ from backup_jobs.restore.occupied import Occupied, Unseen, free_bytes
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
 from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.location import Opener
 from holdfast.restore import archived_paths, errors, store
 from holdfast.restore.occupied_there import OccupiedThere
@@ -33,7 +33,7 @@ PREVIEW_SECONDS = 120.0
 MOST_SAMPLES = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """What is known beside the listing."""
 
@@ -56,7 +56,7 @@ class Effect:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Previews:
     database: Database
     inline: InlineCalls

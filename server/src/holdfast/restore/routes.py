@@ -13,7 +13,7 @@ from holdfast.api.router import router
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
-from holdfast.repositories.job_routes import JobRoutes
+from holdfast.repositories.job_routes import JobRoutes, starts
 from holdfast.repositories.own_places import ThePlaces
 from holdfast.restore import start as starting
 from holdfast.restore.present import statuses
@@ -29,7 +29,7 @@ TheKind = Annotated[Kind, Depends(kind_named(KIND))]
 ThePreviews = Annotated[Previews, Depends(PREVIEWS)]
 
 
-@routes.post("/start", summary="Start a restore", responses=documented(404, 409), response_model=StartAnswer)
+@starts(routes, "/start", "Start a restore")
 def start_restore(
     caller: LoginOnly, wanted: RestoreRequest, session: Writing, kind: TheKind, once: Once, places: ThePlaces
 ) -> Any:

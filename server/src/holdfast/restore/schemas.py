@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 PathText = Annotated[str, PlainText(0, 4096)]
 Layout = Literal["preserve_path", "contents_only"]
@@ -13,10 +13,8 @@ Overwrite = Literal["skip", "replace", "fail"]
 DestinationType = Literal["local", "ssh", "agent"]
 
 
-class ExactPath(Schema):
+class ExactPath(Closed):
     """A path that is not valid UTF-8."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path_b64: Annotated[str, PlainText(0, 8192)] = Field(description="The bytes of the path in base64.")
 
@@ -25,10 +23,8 @@ PathValue = PathText | ExactPath
 Paths = Annotated[list[PathValue], Field(max_length=1000)]
 
 
-class RestoreParams(Schema):
+class RestoreParams(Closed):
     """The request of a restore operation."""
-
-    model_config = ConfigDict(extra="forbid")
 
     archive: str
     archive_id: int | None = None
@@ -45,10 +41,8 @@ class RestoreParams(Schema):
     """Archived folders that the requesting user may not read: they are left out with their contents."""
 
 
-class RestoreRequest(Schema):
+class RestoreRequest(Closed):
     """Unknown fields are refused: a misspelt `overwrite` must not fall back to something else."""
-
-    model_config = ConfigDict(extra="forbid")
 
     repository_id: RowId | None = None
     repository: PathText | None = Field(None, description="Path of a registered repository, instead of its id.")

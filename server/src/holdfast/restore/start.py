@@ -1,7 +1,6 @@
 """Asking for a restore."""
 
 import os
-from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
@@ -15,6 +14,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.agents import store as agents
 from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.machines import store as machines
 from holdfast.machines.models import SshConnection
 from holdfast.operations.again import origin_of
@@ -39,7 +39,7 @@ SAME_IN_THE_REQUEST = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """A valid request: further refusals by the engine are reported by the operation."""
 

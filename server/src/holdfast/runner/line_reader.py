@@ -13,9 +13,8 @@ class LineReader(SpooledLines):
     """Passes on complete lines, overlong ones in pieces, and writes the result to the log."""
 
     def __init__(self, path: Path, on_line: OnLine, writer: LogWriter) -> None:
-        super().__init__(path)
+        super().__init__(path, writer)
         self._on_line = on_line
-        self._writer = writer
 
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
         pieces, rest = in_pieces(rest, LONGEST_LINE)

@@ -12,9 +12,8 @@ class PlainReader(SpooledLines):
     """Every line unchanged; a line longer than a piece is cut, and written before its end has come."""
 
     def __init__(self, path: Path, stream: Stream, writer: LogWriter) -> None:
-        super().__init__(path)
+        super().__init__(path, writer)
         self._stream = stream
-        self._writer = writer
 
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
         texts = [text for line in lines for text in self._texts(line)]

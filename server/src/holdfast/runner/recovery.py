@@ -1,6 +1,7 @@
 """Recovers operations that dead runners left running, and those that broke off here."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,37 +26,25 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.runner")
 
 
+@dataclass(eq=False, slots=True)
 class Recovery:
     """`execute` starts an operation of this runner; `executing` returns the ones it executes, each with its attempt."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        registry: Registry,
-        identity: Identity,
-        supervisor: Supervisor,
-        *,
-        does_execute: bool,
-        execute: Callable[[Operation], None],
-        executing: Callable[[], frozenset[tuple[int, int]]],
-    ) -> None:
-        self._settings = settings
-        self._database = database
-        self._registry = registry
-        self._identity = identity
-        self._supervisor = supervisor
-        self._stopping = supervisor.stopping
-        self._does_execute = does_execute
-        self._execute = execute
-        self._executing = executing
+    settings: Settings
+    database: Database
+    registry: Registry
+    identity: Identity
+    supervisor: Supervisor
+    does_execute: bool
+    execute: Callable[[Operation], None]
+    executing: Callable[[], frozenset[tuple[int, int]]]
 
     def recover(self) -> None:
         """Take over operations that dead runners of this machine left running, and restart those that broke off
         here.
         """
-        executing = self._executing()
-        with self._database.reading() as session:
+        executing = self.executing()
+        with self.database.reading() as session:
             left = operation_runners.running_in_processes(session)
             requests = operation_runners.waiting_requests(session)
             runners = operation_runners.known(session)
@@ -67,81 +56,81 @@ class Recovery:
                 self._take_over(operation)
             elif self._broke_off(operation) and (operation.id, operation.attempt) not in executing:
                 log.warning("no thread executes it; started again", operation_id=operation.id, kind=operation.kind)
-                self._execute(operation)
+                self.execute(operation)
         self._forget_requests([request.id for request in requests if request.runner_id in gone])
         for row in dead:
             self._forget_runner(row)
-        if dead and self._does_execute:
+        if dead and self.does_execute:
             self.sweep_spools()
 
     def _forget_requests(self, abandoned: list[int]) -> None:
         """A request whose process died while it waited would keep its place in the queue indefinitely."""
         if abandoned:
-            with self._database.writing() as session:
+            with self.database.writing() as session:
                 for request in abandoned:
                     transitions.remove_finished_inline(session, request)
 
     def _is_dead(self, row: RunnerRow) -> bool:
-        return row.host_id == self._identity.host_id and is_provably_dead(Path(row.lock_file))
+        return row.host_id == self.identity.host_id and is_provably_dead(Path(row.lock_file))
 
     def _broke_off(self, operation: Operation) -> bool:
         """True for an operation in this runner's name that a thread of it should be executing."""
-        return self._does_execute and operation.executor == "runner" and operation.runner_id == self._identity.id
+        return self.does_execute and operation.executor == "runner" and operation.runner_id == self.identity.id
 
     def _forget_runner(self, row: RunnerRow) -> None:
-        with self._database.writing() as session:
+        with self.database.writing() as session:
             if operation_runners.forget_idle_runner(session, row.id):
                 Path(row.lock_file).unlink(missing_ok=True)
 
     def sweep_spools(self) -> None:
         """Remove the spools of operations that have ended: a kill may have prevented that after their record."""
-        root = self._settings.spool_dir.absolute()
+        root = self.settings.spool_dir.absolute()
         folders = {int(entry.name): entry for entry in root.glob("[0-9]*") if entry.name.isdigit()}
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             active = operation_runners.active_among(session, folders)
         for number in folders.keys() - active:
             if not any(spool.is_alive() for spool in spools_below(folders[number])):
                 remove_spools(folders[number])
 
     def _take_over(self, operation: Operation) -> None:
-        if operation.executor == "runner" and not self._does_execute:
+        if operation.executor == "runner" and not self.does_execute:
             return
-        with self._database.writing() as session:
-            if not operation_runners.take_over(session, operation, self._identity.id):
+        with self.database.writing() as session:
+            if not operation_runners.take_over(session, operation, self.identity.id):
                 return
-        operation.runner_id = self._identity.id
+        operation.runner_id = self.identity.id
         if operation.executor == "inline":
-            self._supervisor.finish(f"inline-{operation.id}", partial(self._await_inline, operation))
+            self.supervisor.finish(f"inline-{operation.id}", partial(self._await_inline, operation))
         elif _nothing_started(operation):
             log.info("never started, queued again", operation_id=operation.id, kind=operation.kind)
             self._forget_attempt(operation)
         else:
             log.info("found again", operation_id=operation.id, kind=operation.kind)
-            self._execute(operation)
+            self.execute(operation)
 
     def _forget_attempt(self, operation: Operation) -> None:
         if operation.log_file is not None:
-            LogWriter(self._settings.logs_dir / operation.log_file, operation.log_base_line).cut()
+            LogWriter(self.settings.logs_dir / operation.log_file, operation.log_base_line).cut()
         if operation.spool is not None:
             remove_spools(Path(operation.spool))
-        with self._database.writing() as session:
+        with self.database.writing() as session:
             if not transitions.requeue_as_never_started(session, operation):
-                transitions.finish(session, self._registry, operation, Outcome(Status.CANCELLED))
+                transitions.finish(session, self.registry, operation, Outcome(Status.CANCELLED))
 
     def _await_inline(self, operation: Operation) -> None:
         """A request's short engine call outlived its process: hold the lane until the engine is gone."""
         folder = Path(operation.spool or "/nonexistent")
         while any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folder)):
-            if self._stopping.wait(0.2):
+            if self.supervisor.stopping.wait(0.2):
                 return
         remove_spools(folder)
-        while not self._stopping.is_set():
+        while not self.supervisor.stopping.is_set():
             try:
-                with self._database.writing() as session:
+                with self.database.writing() as session:
                     transitions.remove_finished_inline(session, operation.id)
                 return
             except Unavailable:
-                self._stopping.wait(1.0)
+                self.supervisor.stopping.wait(1.0)
 
 
 def _nothing_started(operation: Operation) -> bool:

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from holdfast.operations.logs import LogWriter
+
 BLOCK = 1 << 20
 PIECE = 8192
 
@@ -10,8 +12,9 @@ PIECE = 8192
 class SpooledLines(ABC):
     """Follows one spooled stream. The lines it gives depend on the stream alone, not on when it was read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writer: LogWriter) -> None:
         self._path = path
+        self._writer = writer
         self._offset = 0
         self._rest = b""
 

@@ -11,10 +11,11 @@ from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
 from holdfast.schedules import errors, store
+from holdfast.schedules.answer_schemas import BlackoutAnswer, Blackouts, PausedAnswer
+from holdfast.schedules.body_schemas import NewBlackout
 from holdfast.schedules.calendar import zones
 from holdfast.schedules.models import Blackout
 from holdfast.schedules.present import blackout_answer
-from holdfast.schedules.schemas import BlackoutAnswer, Blackouts, NewBlackout, PausedAnswer
 from holdfast.storage.session import wake_after_commit
 
 routes = router("", "schedules")
@@ -74,11 +75,5 @@ def _set_paused(session: Session, caller: Caller, *, paused: bool) -> PausedAnsw
 
 def _audit(session: Session, caller: Caller, action: str, blackout: Blackout) -> None:
     days = {"first_day": blackout.first_day.isoformat(), "last_day": blackout.last_day.isoformat()}
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="blackout",
-        object_id=blackout.id,
-        details={"name": blackout.name, **days, "yearly": blackout.yearly},
-    )
+    details = {"name": blackout.name, **days, "yearly": blackout.yearly}
+    audit.note(session, caller, action, "blackout", blackout.id, details)

@@ -16,20 +16,14 @@ from holdfast.operations.kinds import Registry
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, shorthands, sight, store
+from holdfast.schedules.body_schemas import CalendarFields, NewSchedule, ScheduleChange
 from holdfast.schedules.calendar import cron, plan, preview, zones
 from holdfast.schedules.models import Mode, Outcome, Reason, Schedule
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.judge import End
 from holdfast.schedules.running.plans import calendar_of, windows_of
 from holdfast.schedules.running.steps import AFTER, SCRIPT, STEPS, order, place_of
-from holdfast.schedules.schemas import (
-    CalendarFields,
-    NewSchedule,
-    ScheduleChange,
-    Step,
-    Targets,
-    WindowShape,
-)
+from holdfast.schedules.step_schemas import Step, Targets, WindowShape
 from holdfast.storage.session import wake_after_commit
 
 LEAST_MINUTES = 5
@@ -392,11 +386,5 @@ def audit_run(session: Session, caller: Caller, schedule: Schedule, repository_i
 
 
 def _audit(session: Session, caller: Caller, action: str, schedule: Schedule, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="schedule",
-        object_id=schedule.id,
-        details={"name": schedule.name, "targets": schedule.targets, **details},
-    )
+    details = {"name": schedule.name, "targets": schedule.targets, **details}
+    audit.note(session, caller, action, "schedule", schedule.id, details)

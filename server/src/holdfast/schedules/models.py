@@ -4,11 +4,11 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Boolean, CheckConstraint, Date, Index, Integer, String, Text, text
+from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 NO_REPOSITORY = 0
 """The repository of a run row whose schedule had no target."""
@@ -104,24 +104,24 @@ class Schedule(Base):
 
     __tablename__ = "schedules"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(200))
-    description: Mapped[str | None] = mapped_column(Text)
+    description: Mapped[str | None]
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
 
     schedule_mode: Mapped[str] = mapped_column(String(20), default=Mode.CRON)
     cron_expression: Mapped[str | None] = mapped_column(String(200))
     timezone: Mapped[str] = mapped_column(String(64), default="UTC")
-    interval_minutes: Mapped[int | None] = mapped_column(Integer)
-    starts_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    availability_check_interval_minutes: Mapped[int | None] = mapped_column(Integer)
-    min_success_interval_minutes: Mapped[int | None] = mapped_column(Integer)
+    interval_minutes: Mapped[int | None]
+    starts_at: Mapped[datetime | None]
+    availability_check_interval_minutes: Mapped[int | None]
+    min_success_interval_minutes: Mapped[int | None]
 
-    targets: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    targets: Mapped[dict[str, Any]]
     """`{"repository_ids": [1, 2]}`, `{"labels": {"site": "north"}}` or `{"all": true}`."""
     exclude_repository_ids: Mapped[list[int]] = mapped_column(JsonValue, default=list)
-    steps: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    steps: Mapped[list[dict[str, Any]]]
     """In the order of their execution, each `{"kind": "backup" | "prune" | …, …}`; see running.steps."""
     windows: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue, default=list)
     """Each `{"days": […], "from": "22:00", "to": "06:00", "upload_kib": 500}`, in the schedule's zone."""
@@ -134,18 +134,18 @@ class Schedule(Base):
     archive_name_template: Mapped[str | None] = mapped_column(String(200))
     """Instead of the repository's."""
 
-    snoozed_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    next_due_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    snoozed_until: Mapped[datetime | None]
+    next_due_at: Mapped[datetime | None]
     """The next due time that no run row has yet. None: there is none, or the schedule is disabled or deleted."""
-    longest_gap_seconds: Mapped[int | None] = mapped_column(Integer)
+    longest_gap_seconds: Mapped[int | None]
     """The longest time between two due times of the coming year."""
     tz_version: Mapped[str | None] = mapped_column(String(20))
     """The zone data by which `next_due_at` was computed."""
     revision: Mapped[int] = mapped_column(Integer, default=1)
     created_by: Mapped[str | None] = mapped_column(String(200))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    deleted_at: Mapped[datetime | None]
 
     __table_args__ = (
         _words("schedule_mode", Mode),
@@ -163,18 +163,18 @@ class ScheduleRun(Base):
 
     __tablename__ = "schedule_runs"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     schedule_id: Mapped[int] = mapped_column(Identifier)
     repository_id: Mapped[int] = mapped_column(Identifier)
-    due_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    due_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    due_at: Mapped[datetime]
+    due_until: Mapped[datetime | None]
     due_count: Mapped[int] = mapped_column(Integer, default=1)
     origin: Mapped[str] = mapped_column(String(20), default=Origin.CALENDAR)
-    revision: Mapped[int] = mapped_column(Integer)
+    revision: Mapped[int]
     """Of the schedule, when the row was written; when it was released, of what was released."""
-    start_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    start_at: Mapped[datetime]
     """The due time with the spread added."""
-    look_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    look_at: Mapped[datetime | None]
     """When the row is judged next: while it waits, before a retry, or when the window closes in which it must stop."""
     waiting_for: Mapped[str | None] = mapped_column(String(20))
     outcome: Mapped[str] = mapped_column(String(10), default=Outcome.WAITING)
@@ -188,10 +188,10 @@ class ScheduleRun(Base):
     """What a manual run asked for: `{"steps": […], "respect_windows": true}`."""
     result: Mapped[str | None] = mapped_column(String(30))
     error_key: Mapped[str | None] = mapped_column(String(80))
-    released_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    settled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    released_at: Mapped[datetime | None]
+    settled_at: Mapped[datetime | None]
     """When the row got its final state: skipped, missed, voided, or ran and all its operations ended."""
-    voided_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    voided_at: Mapped[datetime | None]
     """Set when the clock that made the due time turned out to be wrong; the row no longer counts."""
 
     __table_args__ = (
@@ -215,10 +215,10 @@ class Blackout(Base):
 
     __tablename__ = "blackouts"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200))
-    first_day: Mapped[date] = mapped_column(Date)
-    last_day: Mapped[date] = mapped_column(Date)
+    first_day: Mapped[date]
+    last_day: Mapped[date]
     timezone: Mapped[str] = mapped_column(String(64), default="UTC")
     yearly: Mapped[bool] = mapped_column(Boolean, default=False)
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict)
@@ -234,9 +234,9 @@ class ScheduleState(Base):
     id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=False)
     paused: Mapped[bool] = mapped_column(Boolean, default=False)
     paused_by: Mapped[str | None] = mapped_column(String(200))
-    paused_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_tick_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_tick_milliseconds: Mapped[int | None] = mapped_column(Integer)
-    clock_jumped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    paused_at: Mapped[datetime | None]
+    last_tick_at: Mapped[datetime | None]
+    last_tick_milliseconds: Mapped[int | None]
+    clock_jumped_at: Mapped[datetime | None]
     """When the clock was last found to have gone back by more than a minute."""
-    clock_jumped_seconds: Mapped[int | None] = mapped_column(Integer)
+    clock_jumped_seconds: Mapped[int | None]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from heapq import merge
 from itertools import groupby, islice
@@ -12,6 +11,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from holdfast.kit.fields import with_offset
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
 from holdfast.schedules.calendar.plan import INSTANT
@@ -29,7 +29,7 @@ Entry = dict[str, Any]
 """A calendar entry as plain values. Ten thousand of them are written as they are: models would take most of the time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     since: datetime
     until: datetime

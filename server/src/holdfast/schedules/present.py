@@ -1,29 +1,23 @@
 """Schedules and their runs as clients see them: a caller who sees some targets sees those alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
+from holdfast.schedules.answer_schemas import BlackoutAnswer, Fire, RunSummary, ScheduleAnswer, ScheduleTarget
 from holdfast.schedules.calendar import preview, zones
 from holdfast.schedules.calendar.blackouts import Blackout as BlackoutDays
 from holdfast.schedules.calendar.plan import INSTANT
 from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
 from holdfast.schedules.running.plans import calendar_of, windows_of
-from holdfast.schedules.schemas import (
-    BlackoutAnswer,
-    Fire,
-    RunSummary,
-    ScheduleAnswer,
-    ScheduleTarget,
-    Targets,
-)
 from holdfast.schedules.sight import Sight
+from holdfast.schedules.step_schemas import Targets
 from holdfast.schedules.store import Target
 
 COPIED = [
@@ -48,7 +42,7 @@ FIRES_LOOKED_AT = 50
 WAITING_SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Presented:
     """Turns schedules into answers for one caller."""
 

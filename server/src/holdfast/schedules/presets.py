@@ -1,6 +1,6 @@
 """Patterns to choose from, for those who do not want to write cron."""
 
-from holdfast.schedules.schemas import Preset
+from holdfast.schedules.answer_schemas import Preset
 
 PRESETS = [
     Preset(name="Hourly", expression="0 * * * *", description="Every hour, on the hour"),

@@ -21,7 +21,30 @@ from holdfast.repositories import labels
 from holdfast.repositories import store as repositories
 from holdfast.repositories.labels import LabelFilter
 from holdfast.schedules import edit, errors, overview, present, presets, sight, store
+from holdfast.schedules.answer_schemas import (
+    CalendarAnswer,
+    Fires,
+    Presets,
+    Preview,
+    ScheduleAnswer,
+    Schedules,
+    StartedRow,
+    StartedRun,
+    UpcomingJob,
+    UpcomingJobs,
+    ValidatedCron,
+    Warned,
+)
 from holdfast.schedules.blackout_routes import routes as blackout_routes
+from holdfast.schedules.body_schemas import (
+    CronToValidate,
+    Duplicate,
+    NewSchedule,
+    PreviewedSchedule,
+    RunBody,
+    ScheduleChange,
+    Snooze,
+)
 from holdfast.schedules.calendar import cron, preview
 from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.edit import Editor
@@ -31,29 +54,8 @@ from holdfast.schedules.present import Presented
 from holdfast.schedules.run_routes import routes as run_routes
 from holdfast.schedules.running import by_hand
 from holdfast.schedules.running.chains import operations_of
-from holdfast.schedules.schemas import (
-    MOST_FIRES,
-    CalendarAnswer,
-    CronToValidate,
-    Duplicate,
-    Fires,
-    NewSchedule,
-    Presets,
-    Preview,
-    PreviewedSchedule,
-    RunBody,
-    ScheduleAnswer,
-    ScheduleChange,
-    Schedules,
-    Snooze,
-    StartedRow,
-    StartedRun,
-    UpcomingJob,
-    UpcomingJobs,
-    ValidatedCron,
-    Warned,
-)
 from holdfast.schedules.sight import Sight
+from holdfast.schedules.step_schemas import MOST_FIRES
 from holdfast.schedules.store import Target
 
 paths = router("", "schedules")
@@ -326,16 +328,7 @@ def run_schedule(
             now=clock.now(),
         )
         edit.audit_run(session, caller, schedule, [row.repository_id for row in rows])
-        started = [
-            StartedRow(
-                id=row.id,
-                repository_id=row.repository_id,
-                outcome=row.outcome,
-                reason=row.reason,
-                operations=operations_of(row),
-            )
-            for row in rows
-        ]
+        started = [StartedRow.from_row(row, operations=operations_of(row)) for row in rows]
         return StartedRun(run_id=rows[0].run_id or "", runs=started)
 
     return once(session, start)

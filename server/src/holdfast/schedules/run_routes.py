@@ -16,13 +16,13 @@ from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations import pages
-from holdfast.operations.routes import ThePresenter
+from holdfast.operations.present import ThePresenter
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, sight, store
+from holdfast.schedules.answer_schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
 from holdfast.schedules.running import by_hand
 from holdfast.schedules.running.chains import operations_of
-from holdfast.schedules.schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.sight import Sight, is_operator_everywhere
 from holdfast.schedules.store import RunFilter
 
@@ -52,14 +52,8 @@ def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> R
     cancelled = by_hand.cancel(session, row.id, clock.now())
     if cancelled is None:
         raise errors.unknown_run(schedule_run_id)
-    audit.record(
-        session,
-        actor=caller,
-        action="schedule_run.cancelled",
-        object_type="schedule_run",
-        object_id=row.id,
-        details={"schedule_id": row.schedule_id, "repository_id": row.repository_id},
-    )
+    details = {"schedule_id": row.schedule_id, "repository_id": row.repository_id}
+    audit.note(session, caller, "schedule_run.cancelled", "schedule_run", row.id, details)
     return present.summaries(session, [cancelled])[0]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.schedules import errors
-from holdfast.schedules.schemas import FlatFields
+from holdfast.schedules.body_schemas import FlatFields
 
 KEEP = "prune_keep_"
 FOLLOWING = {"run_prune_after": "prune", "run_compact_after": "compact", "run_check_after": "check"}

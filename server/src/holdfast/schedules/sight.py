@@ -1,19 +1,18 @@
 """Who sees which schedule, and who may change it."""
 
-from dataclasses import dataclass
-
 from sqlalchemy.orm import Session
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller, forbidden
 from holdfast.access.roles import Role
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, store
 from holdfast.schedules.models import Schedule
 from holdfast.schedules.store import Target
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sight:
     """What one caller may see of schedules."""
 

@@ -1,7 +1,6 @@
 """All statements on schedules, their runs, blackouts and the state that every process shares."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -10,18 +9,12 @@ from sqlalchemy.orm import Session, aliased
 
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
-from holdfast.schedules.models import (
-    STATE_ROW,
-    Blackout,
-    Outcome,
-    Schedule,
-    ScheduleRun,
-    ScheduleState,
-    WaitingFor,
-)
+from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
 from holdfast.storage.bulk import ByIds, beside_objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
+from holdfast.storage.rows import change_rows
 
 AT_ONCE = 500
 """Values in one statement at most: SQLite takes no more than a few thousand."""
@@ -143,7 +136,7 @@ def blackout(session: Session, blackout_id: int) -> Blackout | None:
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A repository as a possible target: its labels are its own plus its agent's."""
 
@@ -210,7 +203,7 @@ def run(session: Session, run_row_id: int) -> ScheduleRun | None:
     return session.get(ScheduleRun, run_row_id) if 0 < run_row_id < 2**63 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFilter:
     """What a list of runs is narrowed to. None or empty means: do not narrow."""
 
@@ -356,7 +349,7 @@ WHERE (SELECT count(*) FROM schedule_runs AS run WHERE run.schedule_id = given.s
 AND run.repository_id = given.repository_id AND run.settled_at IS NULL) > 0 LIMIT 1"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agent:
     status: str
     labels: dict[str, str]
@@ -391,18 +384,15 @@ def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: s
 def agents_came_online(session: Session, agent_ids: Sequence[int], now: datetime) -> int:
     """Have runs looked at that wait for one of these agents; return how many."""
     theirs = select(Repository.id).where(Repository.agent_machine_id.in_(agent_ids))
-    woken = session.execute(
-        update(ScheduleRun)
-        .where(
-            ScheduleRun.settled_at.is_(None),
-            ScheduleRun.waiting_for == WaitingFor.MACHINE,
-            ScheduleRun.repository_id.in_(theirs),
-            ScheduleRun.look_at > now,
-        )
-        .values(look_at=now)
-        .returning(ScheduleRun.id)
-        .execution_options(synchronize_session=False)
-    ).all()
+    woken = change_rows(
+        session,
+        ScheduleRun,
+        ScheduleRun.settled_at.is_(None),
+        ScheduleRun.waiting_for == WaitingFor.MACHINE,
+        ScheduleRun.repository_id.in_(theirs),
+        ScheduleRun.look_at > now,
+        look_at=now,
+    )
     return len(woken)
 
 

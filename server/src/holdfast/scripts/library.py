@@ -1,7 +1,6 @@
 """The library: adding, changing and deleting scripts, and who may use which."""
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.exc import IntegrityError
@@ -13,6 +12,7 @@ from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.operations.step_rules import FindScriptUses, ScriptUse
 from holdfast.scripts import errors, parameters, store
 from holdfast.scripts.models import ScriptVersion, StoredScript
@@ -21,7 +21,7 @@ from holdfast.scripts.schemas import NewScript, ScriptChange
 NULLABLE = frozenset({"description", "installed_as"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Library:
     """`find_uses` finds all script steps of schedules."""
 

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, CheckConstraint, ForeignKey, Index, Integer, String, Text, text
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, RowKey, RowUuid
 
 NOT_DELETED = text("deleted_at IS NULL")
 
@@ -17,24 +17,24 @@ class StoredScript(Base):
 
     __tablename__ = "scripts"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200))
-    description: Mapped[str | None] = mapped_column(Text)
+    description: Mapped[str | None]
     where: Mapped[str] = mapped_column("place", String(10))
     """`service`, `ssh` or `agent`: on the service's machine, or on the one that opens the repository."""
-    interpreter: Mapped[list[str]] = mapped_column(JsonValue)
-    arguments: Mapped[list[str]] = mapped_column(JsonValue)
+    interpreter: Mapped[list[str]]
+    arguments: Mapped[list[str]]
     installed_as: Mapped[str | None] = mapped_column(String(100))
     """On agents: the name of a file that the owner of the machine has installed."""
-    timeout_seconds: Mapped[int] = mapped_column(Integer)
-    parameters: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    timeout_seconds: Mapped[int]
+    parameters: Mapped[list[dict[str, Any]]]
     """Each `{"name", "type", "required", "secret"}`."""
-    operators_may_use: Mapped[bool] = mapped_column(Boolean)
-    version: Mapped[int] = mapped_column(Integer)
+    operators_may_use: Mapped[bool]
+    version: Mapped[int]
     """The newest version, which is the one that runs."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    deleted_at: Mapped[datetime | None]
 
     __table_args__ = (
         CheckConstraint("place IN ('service', 'ssh', 'agent')", name="place"),
@@ -56,11 +56,11 @@ class ScriptVersion(Base):
 
     script_id: Mapped[int] = mapped_column(Identifier, ForeignKey("scripts.id", ondelete="CASCADE"), primary_key=True)
     version: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    content: Mapped[str] = mapped_column(Text)
+    content: Mapped[str]
     sha256: Mapped[str] = mapped_column(String(64))
     author_id: Mapped[int | None] = mapped_column(Identifier)
     author: Mapped[str] = mapped_column(String(200))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
 
 
 class ScriptSecrets(Base):
@@ -68,9 +68,9 @@ class ScriptSecrets(Base):
 
     __tablename__ = "script_secrets"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
-    sealed: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
+    sealed: Mapped[str]
+    created_at: Mapped[datetime]
 
     __table_args__ = ({"sqlite_autoincrement": True},)

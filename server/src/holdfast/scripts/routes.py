@@ -20,6 +20,7 @@ from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
 from holdfast.repositories import agent_target
 from holdfast.repositories import store as repositories
+from holdfast.repositories.job_routes import starts
 from holdfast.repositories.models import Repository
 from holdfast.scripts import errors, library, parameters, present, store
 from holdfast.scripts.library import LIBRARY, Library
@@ -82,7 +83,7 @@ def list_versions(_caller: AdminOnly, script_id: RowId, session: Reading) -> Ver
     return Versions(versions=[present.version(found) for found in store.versions(session, script_id)])
 
 
-@routes.post("/{script_id}/run", summary="Run a script", responses=documented(404, 409), response_model=StartAnswer)
+@starts(routes, "/{script_id}/run", "Run a script")
 def run_script(
     caller: LoginOnly,
     script_id: RowId,

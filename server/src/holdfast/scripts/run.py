@@ -1,7 +1,7 @@
 """The operation kind `script_execution`: run a script of the library, once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from sqlalchemy.orm import Session
@@ -10,6 +10,7 @@ from backup_engine.command import Machine
 from backup_jobs import script
 from backup_protocol import JobKind, ScriptBlock
 from holdfast.access.caller import Caller
+from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo
 from holdfast.operations.kinds import Kind, failed_when_interrupted
@@ -31,7 +32,7 @@ SECRETS_GONE = "scripts.secrets_gone"
 VERSION_GONE = "scripts.version_not_found"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Execution:
     """Runs scripts, and knows what they are as steps of schedules."""
 
@@ -180,7 +181,7 @@ def subject_of(params: Mapping[str, Any], subject: Subject) -> Subject:
     return replace(subject, executor="runner", machine_id=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepsOfScripts:
     """See `StepRules`."""
 

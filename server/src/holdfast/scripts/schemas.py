@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, model_validator
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 MOST_CONTENT_BYTES = 256 * 1024
 LONGEST_SECONDS = 86_400
@@ -35,10 +35,8 @@ Interpreter = Annotated[list[Argument], Field(min_length=1, max_length=20), Afte
 Arguments = Annotated[list[Argument], Field(max_length=100)]
 
 
-class Parameter(Schema):
+class Parameter(Closed):
     """The script gets it as the variable `HOLDFAST_PARAM_<NAME>`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: ParameterName
     type: Literal["text", "integer", "boolean"] = "text"
@@ -56,9 +54,7 @@ def _of_different_names(parameters: list[Parameter]) -> list[Parameter]:
 Parameters = Annotated[list[Parameter], Field(max_length=MOST_PARAMETERS), AfterValidator(_of_different_names)]
 
 
-class NewScript(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class NewScript(Closed):
     name: Name
     description: Annotated[str, PlainText(0, 4000)] | None = None
     content: Content = Field("", description="At most 256 KiB.")
@@ -77,10 +73,8 @@ class NewScript(Schema):
     operators_may_use: StrictBool = Field(False, description="Operators may run it and use it in schedules.")
 
 
-class ScriptChange(Schema):
+class ScriptChange(Closed):
     """What is not given stays as it is. Another content becomes a new version."""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: int | None = Field(None, description="Refuse the change if the script has another version by now.")
     name: Name | None = None
@@ -95,9 +89,7 @@ class ScriptChange(Schema):
     operators_may_use: StrictBool | None = None
 
 
-class RunScript(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class RunScript(Closed):
     repository_id: RowId | None = Field(
         None, description="Repository that the script is given, and whose machine runs it."
     )
@@ -127,10 +119,8 @@ class ScriptStep(Schema):
         return self
 
 
-class ScriptParams(Schema):
+class ScriptParams(Closed):
     """All that an operation needs to know, whatever becomes of the script."""
-
-    model_config = ConfigDict(extra="forbid")
 
     script_id: int
     script_name: str

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from operator import itemgetter
@@ -24,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.storage.types import IdList, UtcDateTime, stored_text
 
 Rows = Sequence[Mapping[str, Any]]
@@ -140,7 +140,7 @@ def _converter(dialect: Dialect, model: type[DeclarativeBase], name: str) -> Cal
     return model.__table__.c[name].type.dialect_impl(dialect).bind_processor(dialect)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Given:
     """Rows as one source of a statement for PostgreSQL: an array for each column, and once what all rows share.
 

@@ -10,11 +10,13 @@ valid if none of them differs. That takes a tenth of making the value, which mat
 import sqlite3
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Select
 from sqlalchemy.dialects import sqlite
+
+from holdfast.kit.frozen import frozen
 
 Value = TypeVar("Value")
 Version = tuple[int, int]
@@ -76,7 +78,7 @@ class StoreVersion:
         return connection
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Entry(Generic[Value]):
     version: Version
     value: Value

@@ -4,17 +4,26 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from sqlalchemy import ARRAY, JSON, BigInteger, DateTime, Dialect, Integer
+from sqlalchemy import ARRAY, JSON, BigInteger, DateTime, Dialect, ForeignKey, Integer, String
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import mapped_column
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
 JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
+RowKey = Annotated[int, mapped_column(Identifier, primary_key=True, autoincrement=True)]
+"""The column `id` of a table whose ids are given out by the store."""
+RowUuid = Annotated[str, mapped_column(String(32), unique=True)]
+RepositoryKey = Annotated[
+    int,
+    mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+]
+"""A part of the key of a table about repositories; its rows go with the repository."""
 
 
 class SharedJson(TypeDecorator[Any]):

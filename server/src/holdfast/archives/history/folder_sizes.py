@@ -10,12 +10,7 @@ import numpy.typing as npt
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS, Packed
 from holdfast.archives.history.columns import KeptColumns, Numbers
-from holdfast.archives.history.schema import (
-    COLUMN_TYPES,
-    DIRECTORY_ENTRY,
-    DIRECTORY_PARENT,
-    VERSION_BYTES,
-)
+from holdfast.archives.history.schema import COLUMN_TYPES, DIRECTORY_ENTRY, DIRECTORY_PARENT, VERSION_BYTES
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
 
 MOST_ENTRIES = 4_000_000

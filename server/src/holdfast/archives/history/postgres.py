@@ -12,15 +12,7 @@ from psycopg import errors as pg
 from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from holdfast.archives.history.errors import (
-    HistoryError,
-    IndexBusy,
-    IndexDamaged,
-    IndexMissing,
-    IndexStorageFull,
-    IndexUnavailable,
-    IndexVersionMismatch,
-)
+from holdfast.archives.history import errors
 from holdfast.archives.history.names import ROOT, key32, rendered
 from holdfast.archives.history.schema import (
     ROOT_ID,
@@ -56,16 +48,16 @@ def named_errors(schema: str) -> Iterator[None]:
         raise _named(error, schema) from error
 
 
-def _named(error: Exception, schema: str) -> HistoryError:
+def _named(error: Exception, schema: str) -> errors.HistoryError:
     if isinstance(error, (pg.DiskFull, pg.InsufficientResources)):
-        return IndexStorageFull(f"the database has no space left for the history index {schema}")
+        return errors.IndexStorageFull(f"the database has no space left for the history index {schema}")
     if isinstance(error, (pg.UndefinedTable, pg.InvalidSchemaName)):
-        return IndexMissing(f"no history index {schema}")
+        return errors.IndexMissing(f"no history index {schema}")
     if isinstance(error, (pg.DataCorrupted, pg.IndexCorrupted)):
-        return IndexDamaged(f"the history index {schema} is damaged: {error}")
+        return errors.IndexDamaged(f"the history index {schema} is damaged: {error}")
     if isinstance(error, pg.UniqueViolation):
-        return IndexBusy(f"the history index {schema} is being written by another ingest")
-    return IndexUnavailable(f"the history index {schema} cannot be used just now: {error}")
+        return errors.IndexBusy(f"the history index {schema} is being written by another ingest")
+    return errors.IndexUnavailable(f"the history index {schema} cannot be used just now: {error}")
 
 
 @lru_cache(maxsize=512)
@@ -247,9 +239,9 @@ class PostgresStore:
         with self.read() as snapshot:
             meta = snapshot.meta()
         if not {"generation", "secret", "version"} <= meta.keys():
-            raise IndexDamaged(f"{schema} lacks its own description")
+            raise errors.IndexDamaged(f"{schema} lacks its own description")
         if int(meta["version"]) != SCHEMA_VERSION:
-            raise IndexVersionMismatch(
+            raise errors.IndexVersionMismatch(
                 f"{schema} has version {int(meta['version'])}, this code writes {SCHEMA_VERSION}"
             )
 
@@ -260,7 +252,7 @@ class PostgresStore:
             try:
                 _fill(connection, schema)
             except (pg.DuplicateSchema, pg.UniqueViolation) as error:
-                raise IndexBusy(f"a history index is already in {schema}") from error
+                raise errors.IndexBusy(f"a history index is already in {schema}") from error
         return cls(pool, schema)
 
     @contextmanager
@@ -283,7 +275,7 @@ class PostgresStore:
     def exclusive(self) -> Iterator[None]:
         with sole_holder(self._pool, self.schema) as is_ours:
             if not is_ours:
-                raise IndexBusy(f"the history index {self.schema} is being written by another ingest")
+                raise errors.IndexBusy(f"the history index {self.schema} is being written by another ingest")
             yield
 
     def size(self) -> int:
@@ -318,7 +310,7 @@ def generation_in(pool: Pool, schema: str) -> str | None:
     try:
         with named_errors(schema), pool.connection() as connection:
             row = connection.execute(question).fetchone()
-    except IndexMissing:
+    except errors.IndexMissing:
         return None
     return bytes(row[0]).decode() if row is not None and isinstance(row[0], bytes) else None
 

@@ -1,11 +1,12 @@
 """When backups are to be expected: as asked, as scheduled, or as often as so far."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Literal
+
+from holdfast.kit.frozen import frozen
 
 Origin = Literal["request", "schedule", "past", "assumed"]
 FEWEST_FOR_A_HABIT = 3
@@ -14,7 +15,7 @@ DAILY = timedelta(days=1)
 SHORTEST = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Coming:
     origin: Origin
     starts: tuple[datetime, ...]

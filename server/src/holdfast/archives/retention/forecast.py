@@ -6,11 +6,12 @@ Pure: no store, no clock.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from math import log, sqrt
 from statistics import mean, pstdev
+
+from holdfast.kit.frozen import frozen
 
 FEWEST_SAMPLES, SHORTEST_PAST = 7, 7.0
 """Backups with known new bytes, and days between the first and the last of them, from which anything can be learned."""
@@ -22,7 +23,7 @@ NINETY_PERCENT = 1.645
 DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """New bytes over a gap."""
 
@@ -30,7 +31,7 @@ class Sample:
     bytes: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Law:
     """New bytes over a gap of `days`: factor times days to the power of exponent."""
 
@@ -49,14 +50,14 @@ class Law:
         return sum(self.over((later - earlier) / DAY) for earlier, later in pairwise(moments))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     bytes: int
     low: int
     high: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Today:
     """What is known of the repository now."""
 

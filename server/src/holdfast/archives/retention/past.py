@@ -1,7 +1,6 @@
 """Which restore points there were on past days: from the archives that are there and the record of those that are gone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import accumulate
 from typing import Any
@@ -10,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.archives.retention.simulate import DAY
+from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories import archive_records, gone_archives
@@ -20,7 +20,7 @@ MOST_GONE = 20_000
 MOST_PRUNES = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     engine_id: str
     archive_id: int | None

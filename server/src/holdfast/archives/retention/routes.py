@@ -32,7 +32,7 @@ from holdfast.archives.retention.schemas import (
 )
 from holdfast.archives.retention.simulate import Ahead
 from holdfast.archives.retention.sizes_ahead import Past, Sets, days_ahead, measured, samples, samples_by_chunks
-from holdfast.archives.routes import TheCadence, TheIndex
+from holdfast.archives.route_values import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId

@@ -3,19 +3,17 @@
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.archives.losses_schemas import Losses
 from holdfast.archives.retention.coming import Origin
 from holdfast.archives.retention.simulate import Band
 from holdfast.kit.fields import PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.repositories.schemas import Retention
 
 
-class SimulationRequest(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class SimulationRequest(Closed):
     policy: Retention | None = Field(None, description="Default: the repository's retention.")
     compare_with: Retention | None = Field(None, description="A second policy, simulated over the same backups.")
     until: date | None = Field(None, description="Last day (UTC), at most 731 days ahead. Default: 90 days ahead.")

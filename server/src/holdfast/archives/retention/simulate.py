@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby, pairwise
 from typing import Literal
 
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import PROTECTED, Aged, aged, kept, span_of
+from holdfast.kit.frozen import frozen
 
 DAY = timedelta(days=1)
 MOST_LOOKS = 4_000_000
@@ -28,7 +28,7 @@ class TooMuch(Exception):
     """The simulation would take too long."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptOn:
     """What there is at the end of a day."""
 
@@ -38,7 +38,7 @@ class KeptOn:
     """Backups that were still to come, oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ahead:
     """What a policy leaves in the end, and how many restore points there are on the way."""
 

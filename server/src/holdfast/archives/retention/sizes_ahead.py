@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -15,6 +14,7 @@ from holdfast.archives.retention import forecast
 from holdfast.archives.retention.forecast import DAY, Law, Sample, Today
 from holdfast.archives.retention.schemas import Forecast, ForecastPoint, NoForecast
 from holdfast.archives.retention.simulate import KeptOn
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import gone_archives
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.gone_archives import new_bytes_of
@@ -53,7 +53,7 @@ def samples(session: Session, repository_id: int, archives: Sequence[Archive], n
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Past:
     """What a forecast is learned from. Archives oldest first."""
 

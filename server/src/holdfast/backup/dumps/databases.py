@@ -119,15 +119,8 @@ def own_places() -> Unprocessable:
 
 def require_able(session: Session, repository: Repository) -> None:
     """Raise Unprocessable unless dumps can be made on the machine where the engine of the repository runs."""
-    if repository.execution_target == "agent":
-        agent = repository.agent_machine_id
-        if not agent_target.can(session, agent, JobKind.BACKUP_DUMP):
-            raise Unprocessable(
-                "repository.agent_unable",
-                "This agent cannot dump databases; install a newer version of it.",
-                agent_machine_id=agent,
-                capability=JobKind.BACKUP_DUMP,
-            )
+    sentence = "This agent cannot dump databases; install a newer version of it."
+    agent_target.require_able(session, repository, JobKind.BACKUP_DUMP, sentence)
 
 
 def block_of(session: Session, places: ServicePlaces, stored: DumpedDatabase, *, here: bool) -> DatabaseBlock:

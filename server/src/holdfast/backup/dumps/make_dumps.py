@@ -21,7 +21,7 @@ from holdfast.backup.on_agent import engine_name
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Effect, Kind, again_when_interrupted
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind, again_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
@@ -53,7 +53,7 @@ def kind(opener: Opener, vault: Vault, programs: str | None) -> Kind:
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         limit_group="backup",
         access=Access.ADD,
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        effects=CHANGES_ARCHIVES,
         present=present,
         agent=job,
     )

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from backup_engine.dumps import KINDS
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, RowKey, RowUuid
 
 
 class DumpedDatabase(Base):
@@ -16,18 +16,18 @@ class DumpedDatabase(Base):
 
     __tablename__ = "dumped_databases"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    id: Mapped[RowKey]
+    uuid: Mapped[RowUuid]
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     name: Mapped[str] = mapped_column(String(60))
     """Also the name of its file in the archive, without the ending."""
     kind: Mapped[str] = mapped_column(String(20))
-    options: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    options: Mapped[dict[str, Any]]
     """`database`, `host`, `port` and `user`, as far as they are given."""
-    password: Mapped[str | None] = mapped_column(Text)
+    password: Mapped[str | None]
     """Encrypted; see access.vault."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
 
     __table_args__ = (
         CheckConstraint(f"kind IN ({', '.join(repr(kind) for kind in KINDS)})", name="kind"),

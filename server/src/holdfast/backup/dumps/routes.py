@@ -17,6 +17,7 @@ from holdfast.kit.fields import RowId
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs, store
+from holdfast.repositories.job_routes import starts
 from holdfast.repositories.own_places import ThePlaces
 
 routes = router("/api/repositories", "dumps")
@@ -67,12 +68,7 @@ def remove_database(caller: LoginOnly, repository_id: RowId, database_id: RowId,
     return Response(status_code=204)
 
 
-@routes.post(
-    "/{repository_id}/dump",
-    summary="Dump the databases into an archive",
-    responses=documented(404, 409),
-    response_model=StartAnswer,
-)
+@starts(routes, "/{repository_id}/dump", "Dump the databases into an archive")
 def start_dump(
     caller: LoginOnly,
     repository_id: RowId,

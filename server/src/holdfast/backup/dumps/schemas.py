@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.kit.fields import PlainText, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 
 DatabaseKind = Literal["postgresql", "postgresql_globals", "mysql", "sqlite"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}$")]
@@ -13,18 +13,14 @@ Text = Annotated[str, PlainText(1, 1024)]
 TEMPLATE = "{repository}-databases-{now}"
 
 
-class DumpParams(Schema):
+class DumpParams(Closed):
     """What an operation of dumps was asked to do."""
-
-    model_config = ConfigDict(extra="forbid")
 
     archive_name: str = TEMPLATE
     upload_ratelimit_kib: int | None = None
 
 
-class DatabaseBody(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class DatabaseBody(Closed):
     name: Name = Field(description="Unique within the repository; its file in the archive is called so.")
     kind: DatabaseKind = Field(
         description="`postgresql_globals`: the roles and tablespaces of a server. `mysql` includes MariaDB."

@@ -1,10 +1,10 @@
 """The table of services that are stopped for backups."""
 
-from sqlalchemy import ForeignKey, Integer, String
+from sqlalchemy import Integer, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier
+from holdfast.storage.types import RepositoryKey
 
 
 class StoppedService(Base):
@@ -12,8 +12,6 @@ class StoppedService(Base):
 
     __tablename__ = "stopped_services"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    repository_id: Mapped[RepositoryKey]
     position: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(String(255))

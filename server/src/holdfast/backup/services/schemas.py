@@ -2,18 +2,16 @@
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from backup_jobs.services import UNIT_NAME
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed
 
 MOST_SERVICES = 20
 UnitName = Annotated[str, Field(pattern=rf"^{UNIT_NAME}$", max_length=255, examples=["nextcloud.service"])]
 
 
-class Services(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class Services(Closed):
     services: Annotated[list[UnitName], Field(max_length=MOST_SERVICES)] = Field(
         description="systemd units of the machine that runs the engine, stopped in this order while a backup runs."
     )

@@ -37,12 +37,6 @@ def replace(session: Session, caller: Caller, repository: Repository, names: Seq
 
 def require_able(session: Session, repository: Repository, names: Sequence[str]) -> None:
     """Raise Unprocessable where the agent is too old: it would back up without stopping anything."""
-    if names and repository.execution_target == "agent":
-        agent = repository.agent_machine_id
-        if not agent_target.can(session, agent, Capability.SERVICE_HOLD):
-            raise Unprocessable(
-                "repository.agent_unable",
-                "This agent cannot stop services; install a newer version of it.",
-                agent_machine_id=agent,
-                capability=Capability.SERVICE_HOLD,
-            )
+    if names:
+        sentence = "This agent cannot stop services; install a newer version of it."
+        agent_target.require_able(session, repository, Capability.SERVICE_HOLD, sentence)

@@ -9,7 +9,7 @@ from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api, Login, read_secret
 from holdfast.entry.client.groups import examples, group
 from holdfast.entry.client.lookup import Collection
-from holdfast.entry.client.output import AsJson, Yes, done, fail, remark, report, say
+from holdfast.entry.client.output import AsJson, Yes, done, fail, flag, remark, report, say
 from holdfast.entry.client.table import ID, NAME, Column, print_object
 from holdfast.entry.client.units import when
 
@@ -33,7 +33,7 @@ def login(
         str | None, typer.Option(help="Name to log in with; prompts on a terminal (default: admin).")
     ] = None,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password, and nothing else, from standard input.")
+        bool, flag("--password-stdin", "Read the password, and nothing else, from standard input.")
     ] = False,
     ca_file: Annotated[
         str | None,
@@ -116,7 +116,7 @@ def show_account(as_json: AsJson = False) -> None:
 @account.command("password")
 def change_password(
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read two lines from standard input: the old and the new password.")
+        bool, flag("--password-stdin", "Read two lines from standard input: the old and the new password.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -147,7 +147,7 @@ def create_token(
         typer.Option(help="What it may change, never more than you may; metrics: only reads /metrics."),
     ] = "read",
     expires_in: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 365,
-    no_expiry: Annotated[bool, typer.Option("--no-expiry", help="It never expires.")] = False,
+    no_expiry: Annotated[bool, flag("--no-expiry", "It never expires.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a token for a program; it is shown once."""
@@ -162,6 +162,5 @@ def revoke_token(
     token: Annotated[str, typer.Argument(help="Name or id of the token.")], yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Revoke one of your tokens."""
-    service, found = TOKENS.chosen(token)
-    question, sentence = f"Revoke the token {found['name']}?", f"The token {found['name']} was revoked."
-    TOKENS.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question, sentence = "Revoke the token {name}?", "The token {name} was revoked."
+    TOKENS.remove(token, sentence, as_json=as_json, question=question, yes=yes)

@@ -70,8 +70,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find files in all archives of a repository."""
-    service, found = REPOSITORIES.chosen(repository)
-    answer = service.get(f"{REPOSITORIES.url_of(found)}/search", q=text, limit=limit, deleted_only=deleted_only)
+    answer = REPOSITORIES.get(repository, "search", q=text, limit=limit, deleted_only=deleted_only)
     archives_with_it = Column("ARCHIVES", "archive_count", right=True)
     in_latest = Column("IN LATEST", "present_in_latest")
     known = count(len(answer["results"]), "file")

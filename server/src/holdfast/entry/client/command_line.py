@@ -7,7 +7,6 @@ To add one: write a module with a function or a `typer.Typer`, and add a line to
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ from typer.exceptions import Abort, TyperException
 from holdfast.entry.client import exit_codes
 from holdfast.entry.client.groups import shown
 from holdfast.entry.client.output import errors_as_json, fail, remark
+from holdfast.kit.frozen import frozen
 
 CLIENT = "holdfast.entry.client"
 COMPLETING = "_HOLDFAST_COMPLETE"
@@ -31,7 +31,7 @@ INSTALLATION = "On the service's own machine"
 OTHER = "Other"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     heading: str
     module: str

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +13,7 @@ import typer
 
 from holdfast.entry.client import exit_codes
 from holdfast.entry.client.output import fail
+from holdfast.kit.frozen import frozen
 
 if TYPE_CHECKING:
     import httpx2
@@ -21,7 +22,7 @@ DEFAULT_SERVER = "http://127.0.0.1:8080"
 WRONG_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Login:
     server: str
     token: str

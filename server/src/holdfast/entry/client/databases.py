@@ -8,7 +8,7 @@ from holdfast.entry.client import connection
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import REPOSITORIES, Collection, Repository, given
-from holdfast.entry.client.output import AsJson, Yes, report
+from holdfast.entry.client.output import AsJson, Yes, flag, report
 from holdfast.entry.client.table import ID, Column, print_list
 
 databases = group(
@@ -38,7 +38,7 @@ def add_database(
     host: Annotated[str | None, typer.Option(help="Host name, or path of the socket.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of the server.")] = None,
     user: Annotated[str | None, typer.Option(help="User of the database.")] = None,
-    password_stdin: Annotated[bool, typer.Option("--password-stdin", help="Read the password from a line.")] = False,
+    password_stdin: Annotated[bool, flag("--password-stdin", "Read the password from a line.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Add a database to the dumps of a repository. Nothing is connected to yet."""
@@ -53,11 +53,9 @@ def add_database(
 @databases.command("remove")
 def remove_database(repository: Repository, database: DatabaseWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a database from the dumps of a repository. Archives with its dumps stay."""
-    service, place = REPOSITORIES.chosen(repository)
-    found = _of(place).find(service, database)
-    question = f"Dump {found['name']} no more? Archives that hold its dumps stay."
-    sentence = f"{found['name']} is not dumped any more."
-    _of(place).remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    _, place = REPOSITORIES.chosen(repository)
+    question = "Dump {name} no more? Archives that hold its dumps stay."
+    _of(place).remove(database, "{name} is not dumped any more.", as_json=as_json, question=question, yes=yes)
 
 
 @databases.command("dump")

@@ -7,12 +7,12 @@ import typer
 
 from holdfast.entry.client import endings, exit_codes, progress
 from holdfast.entry.client.connection import Api
-from holdfast.entry.client.output import fail, print_json, remark, report, say
+from holdfast.entry.client.output import fail, flag, print_json, remark, report, say
 
 ENDED = frozenset({"completed", "completed_with_warnings", "failed", "cancelled", "skipped"})
 POLL_SECONDS = 0.5
 LAST_LINES = 8
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end: print the job's id and return.")]
+NoWait = Annotated[bool, flag("--no-wait", "Do not wait for the end: print the job's id and return.")]
 
 
 def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from holdfast.entry.client import exit_codes
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import examples
 from holdfast.entry.client.lookup import REPOSITORIES, ArchiveWord, Repository, archive_reference, find_machine, given
-from holdfast.entry.client.output import AsJson, Yes, confirm, fail, print_json, remark
+from holdfast.entry.client.output import AsJson, Yes, confirm, fail, flag, print_json, remark
 from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 from holdfast.entry.client.table import Column, print_list, print_table
 from holdfast.entry.client.text import clean
@@ -58,7 +58,7 @@ def restore(
         Literal["preserve_path", "contents_only"],
         typer.Option(help="Keep the whole path below the destination, or only the contents of the chosen folders."),
     ] = "preserve_path",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be restored; write nothing.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Show what would be restored; write nothing.")] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,7 +84,7 @@ def restore(
 @examples("holdfast check etc", "holdfast check etc --verify-data", "holdfast check etc --max-duration 3600")
 def check(
     repository: Repository,
-    verify_data: Annotated[bool, typer.Option("--verify-data", help="Also decrypt and verify all data.")] = False,
+    verify_data: Annotated[bool, flag("--verify-data", "Also decrypt and verify all data.")] = False,
     max_duration: Annotated[
         int | None, typer.Option(min=1, help="Time limit in seconds; the next check resumes there.")
     ] = None,
@@ -106,9 +106,7 @@ def compact(repository: Repository, no_wait: NoWait = False, as_json: AsJson = F
 @with_rules
 def prune(
     repository: Repository,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be kept and removed; remove nothing.")
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Show what would be kept and removed; remove nothing.")] = False,
     rules: Rules = NO_RULES,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -144,7 +142,7 @@ def restore_check(
     repository: Repository,
     archive: Annotated[str, typer.Option(help="Id or name of the archive, or `latest`.")] = "latest",
     sample: Annotated[int | None, typer.Option(min=1, help="Number of random files to read (default: 100).")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Read every file of the archive.")] = False,
+    full: Annotated[bool, flag("--full", "Read every file of the archive.")] = False,
     path: Paths = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -202,7 +200,7 @@ def wipe(
     confirm: Annotated[
         str | None, typer.Option(help="The phrase `WIPE <name>`, for scripts (default: prompt).")
     ] = None,
-    no_compact: Annotated[bool, typer.Option("--no-compact", help="Do not free the space now.")] = False,
+    no_compact: Annotated[bool, flag("--no-compact", "Do not free the space now.")] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:

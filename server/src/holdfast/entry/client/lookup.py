@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.output import confirm, done, fail
 from holdfast.entry.client.table import Column, print_list
+from holdfast.kit.frozen import frozen
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 """Names that shells may complete: some shells evaluate what a completion prints."""
@@ -27,7 +27,7 @@ Repository = Annotated[str, typer.Argument(help="Name, path or id of a repositor
 ArchiveWord = Annotated[str, typer.Argument(help="Id or name of the archive, or `latest`.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collection:
     """Objects of one sort: where the service has them, how people name them, and what every sort has commands for."""
 
@@ -53,13 +53,21 @@ class Collection:
     def url_of(self, found: dict[str, Any]) -> str:
         return f"{self.url.rstrip('/')}/{found['id']}"
 
-    def remove(
-        self, service: Api, found: dict[str, Any], sentence: str, *, as_json: bool, question: str = "", yes: bool = True
-    ) -> None:
-        """Remove an object, after a yes to the question."""
-        confirm(question, yes=yes)
+    def get(self, wanted: str, below: str, /, **query: Any) -> Any:
+        """What the service answers below the address of an object."""
+        service, found = self.chosen(wanted)
+        return service.get(f"{self.url_of(found)}/{below}", **query)
+
+    def post(self, wanted: str, below: str, body: Any = None) -> Any:
+        service, found = self.chosen(wanted)
+        return service.post(f"{self.url_of(found)}/{below}", body)
+
+    def remove(self, wanted: str, sentence: str, *, as_json: bool, question: str = "", yes: bool = True) -> None:
+        """Remove the object that a word names, after a yes to the question. Both texts have its fields in braces."""
+        service, found = self.chosen(wanted)
+        confirm(question.format_map(found), yes=yes)
         service.delete(self.url_of(found))
-        done(sentence, as_json=as_json, id=found["id"])
+        done(sentence.format_map(found), as_json=as_json, id=found["id"])
 
 
 def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str, see: str) -> dict[str, Any]:

@@ -69,8 +69,7 @@ def revoke_token(
     token: Annotated[str, typer.Argument(help="Name or id of the token.")], as_json: AsJson = False
 ) -> None:
     """Revoke an enrolment token that has not been used."""
-    service, found = TOKENS.chosen(token)
-    answer = service.post(f"{TOKENS.url_of(found)}/revoke")
+    answer = TOKENS.post(token, "revoke")
     report(answer, f"The token {answer['name']} was revoked.", as_json=as_json)
 
 
@@ -137,9 +136,7 @@ def revoke_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) ->
 @machines.command("remove")
 def remove_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove an agent and its machine from the service."""
-    service, found = AGENTS.chosen(agent)
-    name = found["name"]
-    AGENTS.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
+    AGENTS.remove(agent, "{name} was removed.", as_json=as_json, question="Remove {name}?", yes=yes)
 
 
 def _act(agent: str, verb: str, question: str, *, yes: bool, as_json: bool) -> None:

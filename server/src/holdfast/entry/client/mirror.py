@@ -8,7 +8,7 @@ import typer
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import REPOSITORIES, Repository, given
-from holdfast.entry.client.output import AsJson, Yes, confirm, done, print_json, remark
+from holdfast.entry.client.output import AsJson, Yes, confirm, done, flag, print_json, remark
 from holdfast.entry.client.remotes import REMOTES
 from holdfast.entry.client.table import Column, print_table
 from holdfast.entry.client.units import size, when
@@ -87,7 +87,7 @@ def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
 def sync(
     repository: Repository,
     override_sanity: Annotated[
-        bool, typer.Option("--override-sanity", help="Mirror it although it looks damaged or much smaller.")
+        bool, flag("--override-sanity", "Mirror it although it looks damaged or much smaller.")
     ] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,

@@ -79,8 +79,7 @@ def send_test(
     destination: Annotated[str, typer.Argument(help="Name or id of the destination.")], as_json: AsJson = False
 ) -> None:
     """Send a test message now and report whether it was accepted."""
-    service, found = DESTINATIONS.chosen(destination)
-    answer = service.post(f"{DESTINATIONS.url_of(found)}/test")
+    answer = DESTINATIONS.post(destination, "test")
     if as_json:
         print_json(answer)
     if not answer["ok"]:

@@ -11,6 +11,12 @@ import typer
 from holdfast.entry.client import exit_codes
 from holdfast.entry.client.text import clean, clean_json, clean_lines
 
+
+def flag(name: str, meaning: str) -> Any:
+    """An option that has no value, for `Annotated[bool, …]`."""
+    return typer.Option(name, help=meaning)
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the service's answer as JSON; errors, too (on stderr).")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 

@@ -53,6 +53,4 @@ def install_package(package: PackageWord, no_wait: NoWait = False, as_json: AsJs
 @packages.command("remove")
 def remove_package(package: PackageWord, as_json: AsJson = False) -> None:
     """Forget a package; the installed program stays."""
-    service, found = PACKAGES.chosen(package)
-    sentence = f"Package {found['name']} was forgotten; the installed program stays."
-    PACKAGES.remove(service, found, sentence, as_json=as_json)
+    PACKAGES.remove(package, "Package {name} was forgotten; the installed program stays.", as_json=as_json)

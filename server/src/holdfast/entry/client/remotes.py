@@ -98,10 +98,9 @@ def change_remote(
 @remotes.command("remove")
 def remove_remote(remote: RemoteWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a remote. The files stored there stay."""
-    service, found = REMOTES.chosen(remote)
-    question = f"Remove the remote {found['name']}? What is stored there stays."
-    sentence = f"Remote {found['name']} was removed."
-    REMOTES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question = "Remove the remote {name}? What is stored there stays."
+    sentence = "Remote {name} was removed."
+    REMOTES.remove(remote, sentence, as_json=as_json, question=question, yes=yes)
 
 
 @remotes.command("test")
@@ -111,8 +110,7 @@ def try_remote(
     as_json: AsJson = False,
 ) -> None:
     """Write, read back and delete a small object, and show how each step went."""
-    service, found = REMOTES.chosen(remote)
-    verdict = service.post(f"{REMOTES.url_of(found)}/test", {"path": path})
+    verdict = REMOTES.post(remote, "test", {"path": path})
     end_test(verdict, passed=verdict["ok"], as_json=as_json)
 
 

@@ -10,7 +10,7 @@ from holdfast.entry.client.follow import until_ended
 from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import MACHINES, REPOSITORIES, SSH_MACHINES, Repository, given
 from holdfast.entry.client.option_groups import NOTHING, Given, with_options
-from holdfast.entry.client.output import AsJson, Yes, confirm, print_json, remark, report, say
+from holdfast.entry.client.output import AsJson, Yes, confirm, flag, print_json, remark, report, say
 from holdfast.entry.client.table import ID, NAME, Column, print_fields, print_table
 from holdfast.entry.client.units import age, count, size, when
 
@@ -42,7 +42,7 @@ IndexMode = Annotated[
 ]
 UploadLimit = Annotated[int | None, typer.Option("--upload-limit", min=1, help="Upload limit in KiB per second.")]
 PassphraseStdin = Annotated[
-    bool, typer.Option("--passphrase-stdin", help=f"Read the passphrase from standard input (or set {PASSPHRASE}).")
+    bool, flag("--passphrase-stdin", f"Read the passphrase from standard input (or set {PASSPHRASE}).")
 ]
 Machine = Annotated[
     str | None,
@@ -64,8 +64,7 @@ FILES = {
 STORING = {"compression": Compression, "archive_name_template": Template, "upload_ratelimit_kib": UploadLimit}
 RemotePath = Annotated[str | None, typer.Option(help="The engine's program on the far side of an ssh:// place.")]
 PassphraseOnAgent = Annotated[
-    bool,
-    typer.Option("--passphrase-on-agent", help="The passphrase is kept on the agent's machine, not by the service."),
+    bool, flag("--passphrase-on-agent", "The passphrase is kept on the agent's machine, not by the service.")
 ]
 
 
@@ -178,7 +177,7 @@ def import_repository(
     files: Given = NOTHING,
     passphrase_stdin: PassphraseStdin = False,
     passphrase_on_agent: PassphraseOnAgent = False,
-    no_passphrase: Annotated[bool, typer.Option("--no-passphrase", help="The repository has none.")] = False,
+    no_passphrase: Annotated[bool, flag("--no-passphrase", "The repository has none.")] = False,
     keyfile: Annotated[
         typer.FileText | None, typer.Option(help="File with the exported key, for keyfile modes.")
     ] = None,
@@ -187,7 +186,7 @@ def import_repository(
     remote_path: RemotePath = None,
     storing: Given = NOTHING,
     index_mode: IndexMode = None,
-    observe: Annotated[bool, typer.Option("--observe", help="Only look at it: never write to it.")] = False,
+    observe: Annotated[bool, flag("--observe", "Only look at it: never write to it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import a repository that exists already; its archives are indexed."""
@@ -208,15 +207,13 @@ def change_repository(
     name: Annotated[str | None, typer.Option(help="New name.")] = None,
     path: Annotated[str | None, typer.Option(help="Where the repository was moved to.")] = None,
     files: Given = NOTHING,
-    no_excludes: Annotated[bool, typer.Option("--no-excludes", help="Remove all excludes.")] = False,
+    no_excludes: Annotated[bool, flag("--no-excludes", "Remove all excludes.")] = False,
     storing: Given = NOTHING,
-    no_upload_limit: Annotated[bool, typer.Option("--no-upload-limit", help="Lift the upload limit.")] = False,
+    no_upload_limit: Annotated[bool, flag("--no-upload-limit", "Lift the upload limit.")] = False,
     index_mode: IndexMode = None,
     mode: Annotated[Literal["full", "observe"] | None, typer.Option(help="`observe` never writes to it.")] = None,
     remote_path: RemotePath = None,
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for the passphrase to use from now on.")
-    ] = False,
+    passphrase: Annotated[bool, flag("--passphrase", "Ask for the passphrase to use from now on.")] = False,
     passphrase_stdin: PassphraseStdin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -240,17 +237,15 @@ def change_repository(
 @repositories.command("forget")
 def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Forget a repository and its index. The data stays where it is."""
-    service, found = REPOSITORIES.chosen(repository)
-    question = f"Forget {found['name']}? Its data in {found['path']} stays."
-    sentence = f"{found['name']} was forgotten; its data is still in {found['path']}."
-    REPOSITORIES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question = "Forget {name}? Its data in {path} stays."
+    sentence = "{name} was forgotten; its data is still in {path}."
+    REPOSITORIES.remove(repository, sentence, as_json=as_json, question=question, yes=yes)
 
 
 @repositories.command("export-key")
 def export_key(repository: Repository, as_json: AsJson = False) -> None:
     """Print the key of a repository, to keep it in a safe place (admins; audited)."""
-    service, found = REPOSITORIES.chosen(repository)
-    answer = service.get(f"{REPOSITORIES.url_of(found)}/key")
+    answer = REPOSITORIES.get(repository, "key")
     report(answer, answer["key"].rstrip("\n"), as_json=as_json)
 
 

@@ -10,7 +10,7 @@ from holdfast.entry.client import exit_codes, retention_strip
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import REPOSITORIES, Repository
-from holdfast.entry.client.output import AsJson, fail, print_json, remark, say
+from holdfast.entry.client.output import AsJson, fail, flag, print_json, remark, say
 from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 from holdfast.entry.client.table import print_fields
 
@@ -49,9 +49,7 @@ def show_retention(repository: Repository, as_json: AsJson = False) -> None:
 def set_retention(
     repository: Repository,
     rules: Rules = NO_RULES,
-    add: Annotated[
-        bool, typer.Option("--add", help="Keep the rules that are not given, instead of dropping them.")
-    ] = False,
+    add: Annotated[bool, flag("--add", "Keep the rules that are not given, instead of dropping them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Set the rules of a repository. Nothing is removed before the next prune."""

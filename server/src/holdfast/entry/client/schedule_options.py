@@ -1,7 +1,6 @@
 """The options of `holdfast schedules create`, `edit` and `preview`, and the request that they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +9,7 @@ from holdfast.entry.client import connection, exit_codes, schedule_words
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.lookup import SCRIPTS, Collection, find_repository, given
 from holdfast.entry.client.output import fail
+from holdfast.kit.frozen import frozen
 
 SCHEDULES = Collection("/api/schedules/", "schedules", "schedule", "schedules list")
 URL = "/api/schedules"
@@ -130,7 +130,7 @@ def targets(
     return {"targets": {"all": True}} if everything else {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepOptions:
     """What of the steps was given; None stays as it is."""
 

@@ -11,7 +11,7 @@ from holdfast.entry.client import connection, exit_codes, schedule_calendar, sch
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import POLL_SECONDS, NoWait, print_ending, until_ended
 from holdfast.entry.client.lookup import find_repository
-from holdfast.entry.client.output import AsJson, fail, print_json, remark, report, say
+from holdfast.entry.client.output import AsJson, fail, flag, print_json, remark, report, say
 from holdfast.entry.client.schedule_options import (
     MOST_NAMES,
     SCHEDULES,
@@ -37,7 +37,7 @@ def run(
         list[str] | None, typer.Option("--step", metavar="KIND", help="Only this step; may be given several times.")
     ] = None,
     respect_windows: Annotated[
-        bool, typer.Option("--respect-windows", help="Wait for the next window instead of starting at once.")
+        bool, flag("--respect-windows", "Wait for the next window instead of starting at once.")
     ] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -110,8 +110,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of a schedule's due times, newest first."""
-    service, found = SCHEDULES.chosen(schedule)
-    answer = service.get(f"{SCHEDULES.url_of(found)}/runs", limit=limit, outcome=outcome)
+    answer = SCHEDULES.get(schedule, "runs", limit=limit, outcome=outcome)
     ended = Column("OUTCOME", schedule_words.outcome, elastic=True)
     columns = (DUE, Column("REPOSITORY", elastic=True), ended, Column("TOOK", _took), Column("JOBS", _operations))
     print_list(answer, "runs", columns, as_json=as_json, empty="Nothing was due yet.")

@@ -14,7 +14,7 @@ from holdfast.entry.client import (
 )
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.option_groups import NOTHING, Given, with_options
-from holdfast.entry.client.output import AsJson, Yes, fail, print_json, remark, report
+from holdfast.entry.client.output import AsJson, Yes, fail, flag, print_json, remark, report
 from holdfast.entry.client.schedule_options import LIMITS, MOST_NAMES, SCHEDULES, ScheduleWord, StepOptions, Windows
 from holdfast.entry.client.table import NAME, Column, print_fields, print_list
 from holdfast.entry.client.units import when
@@ -97,11 +97,11 @@ def edit(
     targets: Given = NOTHING,
     calendar: Given = NOTHING,
     rules: Given = NOTHING,
-    no_prune: Annotated[bool, typer.Option("--no-prune", help="Do not prune any more.")] = False,
+    no_prune: Annotated[bool, flag("--no-prune", "Do not prune any more.")] = False,
     steps: Given = NOTHING,
-    no_scripts: Annotated[bool, typer.Option("--no-scripts", help="Run no scripts any more.")] = False,
+    no_scripts: Annotated[bool, flag("--no-scripts", "Run no scripts any more.")] = False,
     window: Windows = None,
-    no_windows: Annotated[bool, typer.Option("--no-windows", help="Start at any time.")] = False,
+    no_windows: Annotated[bool, flag("--no-windows", "Start at any time.")] = False,
     limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
@@ -139,15 +139,14 @@ def disable(schedule: ScheduleWord, as_json: AsJson = False) -> None:
 def snooze(
     schedule: ScheduleWord,
     until: Annotated[str | None, typer.Argument(help="For a time span such as 3d, or until a date or time.")] = None,
-    off: Annotated[bool, typer.Option("--off", help="End the snooze.")] = False,
+    off: Annotated[bool, flag("--off", "End the snooze.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Skip the due times of a schedule for a while."""
     if (until is None) == (not off):
         fail("say how long, such as 3d, or --off.", exit_codes.USAGE)
     body = {"until": None if until is None else schedule_words.until(until)}
-    service, found = SCHEDULES.chosen(schedule)
-    answer = service.post(f"{SCHEDULES.url_of(found)}/snooze", body)
+    answer = SCHEDULES.post(schedule, "snooze", body)
     state = "is awake. " if off else f"is snoozed until {when(answer['snoozed_until'])}.\n"
     report(answer, f"{answer['name']} {state}Next run: {schedule_words.soon(answer['next_run'])}", as_json=as_json)
 
@@ -165,10 +164,9 @@ for command_name, function in (
 @schedules.command()
 def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a schedule. Its history and its archives stay."""
-    service, found = SCHEDULES.chosen(schedule)
-    question = f"Delete schedule {found['name']}? Its history and its archives stay."
-    sentence = f"Deleted {found['name']}; its history and its archives stay."
-    SCHEDULES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question = "Delete schedule {name}? Its history and its archives stay."
+    sentence = "Deleted {name}; its history and its archives stay."
+    SCHEDULES.remove(schedule, sentence, as_json=as_json, question=question, yes=yes)
 
 
 # Parts ------------------------------------------------------------------------------------------------------------------

@@ -103,8 +103,7 @@ def run_script(
 @scripts.command("delete")
 def delete_script(script: ScriptWord, as_json: AsJson = False) -> None:
     """Delete a script that nothing uses."""
-    service, found = SCRIPTS.chosen(script)
-    SCRIPTS.remove(service, found, f"Script {found['name']} was deleted.", as_json=as_json)
+    SCRIPTS.remove(script, "Script {name} was deleted.", as_json=as_json)
 
 
 def _content(file: str) -> str:

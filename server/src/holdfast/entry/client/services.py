@@ -18,8 +18,7 @@ services = group(
 @services.command("show")
 def show_services(repository: Repository, as_json: AsJson = False) -> None:
     """Show the services that backups of a repository stop."""
-    service, found = REPOSITORIES.chosen(repository)
-    answer = service.get(f"{REPOSITORIES.url_of(found)}/services")
+    answer = REPOSITORIES.get(repository, "services")
     names = "\n".join(answer["services"])
     report(answer, names or "Backups of this repository stop nothing.", as_json=as_json)
 

@@ -8,7 +8,7 @@ from holdfast.entry.client import connection
 from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import SSH_MACHINES, given
-from holdfast.entry.client.output import AsJson, Yes, report
+from holdfast.entry.client.output import AsJson, Yes, flag, report
 from holdfast.entry.client.remotes import end_test, print_steps
 from holdfast.entry.client.table import ID, NAME, Column, print_object
 from holdfast.entry.client.units import age, when
@@ -100,8 +100,7 @@ def try_connection(
     as_json: AsJson = False,
 ) -> None:
     """Test an ssh machine step by step: reach, host key, key, engine, Python, disk."""
-    service, found = SSH_MACHINES.chosen(machine)
-    answer = service.post(f"{SSH_MACHINES.url_of(found)}/test", {"path": path})
+    answer = SSH_MACHINES.post(machine, "test", {"path": path})
     end_test(answer, passed=answer["status"] == "ok", as_json=as_json)
 
 
@@ -109,7 +108,7 @@ def try_connection(
 def deploy_key(
     machine: MachineWord,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the machine's password from standard input.")
+        bool, flag("--password-stdin", "Read the machine's password from standard input.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -128,17 +127,14 @@ def accept_host_key(
     as_json: AsJson = False,
 ) -> None:
     """Accept the new host key of a machine that was installed again."""
-    service, found = SSH_MACHINES.chosen(machine)
-    answer = service.post(f"{SSH_MACHINES.url_of(found)}/host-key/accept", {"fingerprint": fingerprint})
+    answer = SSH_MACHINES.post(machine, "host-key/accept", {"fingerprint": fingerprint})
     report(answer, f"The host key of {answer['name']} was accepted.", as_json=as_json)
 
 
 @ssh.command("remove")
 def remove_connection(machine: MachineWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove an ssh machine."""
-    service, found = SSH_MACHINES.chosen(machine)
-    name = found["name"]
-    SSH_MACHINES.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
+    SSH_MACHINES.remove(machine, "{name} was removed.", as_json=as_json, question="Remove {name}?", yes=yes)
 
 
 @ssh.command("key")

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -10,12 +9,13 @@ import typer
 from holdfast.entry.client.output import bold, print_json, remark, terminal_width
 from holdfast.entry.client.text import clean, padded, shorten, width
 from holdfast.entry.client.units import UNKNOWN
+from holdfast.kit.frozen import frozen
 
 MINIMUM_COLUMN = 8
 GAP = "  "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     title: str
     value: str | Callable[[Any], Any] | None = None

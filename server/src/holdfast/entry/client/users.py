@@ -8,7 +8,7 @@ from holdfast.entry.client import connection
 from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import REPOSITORIES, USERS, Repository, find_repository
-from holdfast.entry.client.output import AsJson, Yes, confirm, done, report
+from holdfast.entry.client.output import AsJson, Yes, confirm, done, flag, report
 from holdfast.entry.client.table import ID, Column, print_list, print_object, print_table
 from holdfast.entry.client.units import when
 
@@ -21,7 +21,7 @@ users = group_with_default(
 RoleWord = Literal["viewer", "operator", "admin"]
 RightWord = Literal["viewer", "operator"]
 UserWord = Annotated[str, typer.Argument(help="Name or id of a user.")]
-PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
+PasswordStdin = Annotated[bool, flag("--password-stdin", "Read the password from standard input.")]
 OnAll = Annotated[RightWord | None, typer.Option("--all-repositories", help="Right on every repository.")]
 USER_NAME = Column("NAME", "username", elastic=True)
 
@@ -80,11 +80,11 @@ def create_user(
     all_repositories: OnAll = None,
     email: Annotated[str | None, typer.Option(help="Address of the user.")] = None,
     keep_password: Annotated[
-        bool, typer.Option("--keep-password", help="The password need not be changed at the first login.")
+        bool, flag("--keep-password", "The password need not be changed at the first login.")
     ] = False,
     password_stdin: PasswordStdin = False,
     no_password: Annotated[
-        bool, typer.Option("--no-password", help="No password: they choose one by `holdfast users invite`.")
+        bool, flag("--no-password", "No password: they choose one by `holdfast users invite`.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -188,8 +188,7 @@ def access(
     as_json: AsJson = False,
 ) -> None:
     """List what each user may do with a repository, and why."""
-    service, place = REPOSITORIES.chosen(repository)
-    answer = service.get(f"{REPOSITORIES.url_of(place)}/access", limit=limit)
+    answer = REPOSITORIES.get(repository, "access", limit=limit)
     reason = Column("REASON", lambda one: one["reason"].replace("_", " "))
     columns = (Column("ID", "user_id", right=True), USER_NAME, Column("ROLE HERE", "role"), reason, "GLOBAL ROLE")
     more = f"There are more than these {limit} users; use --limit." if answer["next_cursor"] is not None else ""
@@ -199,9 +198,7 @@ def access(
 @users.command("remove")
 def remove_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a user."""
-    service, found = USERS.chosen(user)
-    name = found["username"]
-    USERS.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
+    USERS.remove(user, "{username} was removed.", as_json=as_json, question="Remove {username}?", yes=yes)
 
 
 def _change(user: str, body: dict[str, Any], done: str, *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ removed are stored with the operation, so that the next one continues from there
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from backup_jobs.archives import EVERYTHING, archives_now, ids, read_archives
 from backup_jobs.compact import compact_step
 from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.work import EvidenceUnknown
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.errors import PROTECTED, STALE
@@ -24,7 +25,7 @@ from holdfast.maintenance.wipe.present import detail
 from holdfast.maintenance.wipe.schemas import WipeParams
 from holdfast.operations.context import Context
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
@@ -48,12 +49,12 @@ def kind(opener: Opener) -> Kind:
         params=WipeParams,
         run=lambda context: _Wipe(opener, context).run(),
         on_interrupted=lambda context, interrupted: _Wipe(opener, context).interrupted(interrupted),
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        effects=CHANGES_ARCHIVES,
         present=detail,
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tally:
     """Removed archives of all attempts. `maybe`: begun, with an unknown result."""
 

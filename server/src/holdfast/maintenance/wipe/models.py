@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, CheckConstraint, ForeignKey, Integer, String
+from sqlalchemy import CheckConstraint, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, RowKey
 
 PREVIEW_BASE = 1_000_000_000
 """Previews are shown with ids above this one, so that ids of previews and of operations never collide."""
@@ -18,19 +18,19 @@ class WipePreview(Base):
 
     __tablename__ = "repository_wipe_jobs"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    id: Mapped[RowKey]
     repository_id: Mapped[int] = mapped_column(
         Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), index=True
     )
     status: Mapped[str] = mapped_column(String(10))
-    archive_count: Mapped[int] = mapped_column(Integer)
+    archive_count: Mapped[int]
     archive_fingerprint: Mapped[str] = mapped_column(String(80))
-    archives: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
-    run_compact: Mapped[bool] = mapped_column(Boolean)
+    archives: Mapped[list[dict[str, Any]]]
+    run_compact: Mapped[bool]
     operation_id: Mapped[int | None] = mapped_column(Identifier)
     """The wipe that was started from it."""
     created_by: Mapped[str] = mapped_column(String(200))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime]
 
     __table_args__ = (
         CheckConstraint("status IN ('previewed', 'started', 'cancelled')", name="status"),

@@ -1,5 +1,6 @@
 """A preview or a wipe as its payload. Its status comes from the operation's details."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def detail(operation: Operation) -> dict[str, Any]:
     result = operation.result or {}
     known = {name: result.get(name) for name in ("archive_count", *DETAILS)}
     return {"status": status_of(operation), "phase": phase_of(operation), **known}
+
+
+def jobs(session: Session, logs: Path, found: Sequence[WipePreview | Operation], *, with_logs: bool) -> list[WipeJob]:
+    del with_logs
+    return [
+        wipe_answer(session, logs, job)
+        if isinstance(job, Operation)
+        else preview_answer(session, session.get_one(Repository, job.repository_id), job)
+        for job in found
+    ]
 
 
 def preview_answer(session: Session, repository: Repository, preview: WipePreview) -> WipeJob:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.results import ArchiveInfo
@@ -11,6 +10,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
@@ -33,7 +33,7 @@ def phrase(repository: Repository) -> str:
     return f"WIPE {repository.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Previews:
     database: Database
     inline: InlineCalls

@@ -3,29 +3,30 @@
 from typing import Annotated, Any
 
 from fastapi import Body, Depends
+from sqlalchemy.orm import Session
 
 from holdfast.access import audit
-from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.caller import Caller, LoginOnly
 from holdfast.access.idempotency import Once, OnceRunner
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
+from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.router import router
 from holdfast.errors import Conflict
 from holdfast.kit.fields import RowId
 from holdfast.maintenance.wipe import start as starting
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.models import WipePreview
-from holdfast.maintenance.wipe.present import preview_answer, wipe_answer
+from holdfast.maintenance.wipe.present import jobs, preview_answer, wipe_answer
 from holdfast.maintenance.wipe.preview import PREVIEWS, Previews
 from holdfast.maintenance.wipe.schemas import WipeJob, WipePreviewBody, WipeStartBody
 from holdfast.maintenance.wipe.start import WipeStart
-from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import CancelAnswer
 from holdfast.operations.visible import require, unknown
 from holdfast.repositories import store as repositories
+from holdfast.repositories.job_routes import Find, JobRoutes
 from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
@@ -102,51 +103,41 @@ def _answered_before(database: Database, once: OnceRunner) -> Any:
         return None
 
 
-@routes.get("/{repository_id}/wipe-jobs/{job_id}", summary="A preview or a wipe", responses=documented(404))
-def read_wipe(
-    caller: SignedIn, repository_id: RowId, job_id: RowId, session: Reading, settings: TheSettings
-) -> WipeJob:
-    repository = repositories.require(session, caller, repository_id, Role.VIEWER)
-    if store.is_preview(job_id):
-        return preview_answer(session, repository, store.of_repository(session, repository_id, job_id))
-    return wipe_answer(session, settings.logs_dir, _wipe(session, caller, repository_id, job_id, Role.VIEWER))
+async def preview_or_wipe(repository_id: RowId, job_id: RowId) -> Find:
+    def found(session: Session, caller: Caller, least: Role) -> WipePreview | Operation:
+        repositories.require(session, caller, repository_id, least)
+        if store.is_preview(job_id):
+            return store.of_repository(session, repository_id, job_id)
+        operation = require(session, caller, job_id, least, "wipe")
+        if operation.repository_id != repository_id:
+            raise unknown(job_id)
+        return operation
+
+    return found
 
 
-@routes.post(
-    "/{repository_id}/wipe-jobs/{job_id}/cancel", summary="Cancel a preview or a wipe", responses=documented(404, 409)
-)
-@waits_for_end
-def cancel_wipe(caller: LoginOnly, repository_id: RowId, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """Archives that a running wipe has already removed stay removed; its status lists them."""
-    if store.is_preview(job_id):
-        return _cancel_preview(database, caller, repository_id, job_id)
-    with database.reading() as session:
-        repositories.require(session, caller, repository_id, Role.ADMIN)
-        operation = _wipe(session, caller, repository_id, job_id, Role.ADMIN)
-    return cancel(database, caller, operation)
-
-
-def _wipe(session: Reading, caller: Caller, repository_id: int, job_id: int, role: Role) -> Operation:
-    operation = require(session, caller, job_id, role, "wipe")
-    if operation.repository_id != repository_id:
-        raise unknown(job_id)
-    return operation
-
-
-def _cancel_preview(database: Database, caller: Caller, repository_id: int, job_id: int) -> CancelAnswer:
+def _cancel_preview(database: Database, caller: Caller, preview: WipePreview) -> CancelAnswer:
     with database.writing() as session:
-        repositories.require(session, caller, repository_id, Role.ADMIN)
-        preview = store.of_repository(session, repository_id, job_id)
-        if not store.leave_previewed(session, preview, "cancelled"):
-            raise _already_over(preview)
-        audit.note(session, caller, "wipe.preview_cancelled", "repository", repository_id)
-    return CancelAnswer(id=job_id, status="cancelled", cancel_requested=True, message="The preview was cancelled.")
+        current = store.of_repository(session, preview.repository_id, preview.public_id)
+        if not store.leave_previewed(session, current, "cancelled"):
+            raise _already_over(current)
+        audit.note(session, caller, "wipe.preview_cancelled", "repository", preview.repository_id)
+    said = "The preview was cancelled."
+    return CancelAnswer(id=preview.public_id, status="cancelled", cancel_requested=True, message=said)
 
 
 def _already_over(preview: WipePreview) -> Conflict:
-    return Conflict(
-        "operations.already_finished",
-        "The preview was started or cancelled before.",
-        status=preview.status,
-        operation_id=preview.operation_id,
-    )
+    sentence, key = "The preview was started or cancelled before.", "operations.already_finished"
+    return Conflict(key, sentence, status=preview.status, operation_id=preview.operation_id)
+
+
+JOBS = JobRoutes(routes=routes, present=jobs, find=preview_or_wipe)
+JOBS.status("/{repository_id}/wipe-jobs/{job_id}", WipeJob, name="read_wipe", summary="A preview or a wipe")
+JOBS.cancel(
+    "/{repository_id}/wipe-jobs/{job_id}/cancel",
+    name="cancel_wipe",
+    summary="Cancel a preview or a wipe",
+    description="Archives that a running wipe has already removed stay removed; its status lists them.",
+    least=Role.ADMIN,
+    others=_cancel_preview,
+)

@@ -2,18 +2,17 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
-from holdfast.maintenance.schemas import Body
+from holdfast.kit.schema import Closed, Schema
 
 
-class WipePreviewBody(Body):
+class WipePreviewBody(Closed):
     run_compact: StrictBool = Field(True, description="Free the space after the archives are removed.")
 
 
-class WipeStartBody(Body):
+class WipeStartBody(Closed):
     preview_id: RowId
     preview_fingerprint: Annotated[str, PlainText(1, 200)]
     confirmation_phrase: Annotated[str, PlainText(0, 400)] = Field("", description="`WIPE <repository name>`.")
@@ -21,9 +20,7 @@ class WipeStartBody(Body):
     run_compact: StrictBool | None = Field(None, description="Default: as in the preview.")
 
 
-class WipeParams(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class WipeParams(Closed):
     preview_id: int
     archive_fingerprint: str
     run_compact: bool

@@ -1,12 +1,11 @@
 """Starts a wipe: the preview and the confirmation must still be valid."""
 
-from dataclasses import dataclass
-
 from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Locked
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance.start import refuse_observed
 from holdfast.maintenance.wipe import errors, store
 from holdfast.maintenance.wipe.models import WipePreview
@@ -20,7 +19,7 @@ from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WipeStart:
     database: Database
     previews: Previews

@@ -1,10 +1,10 @@
 """All statements on wipe previews."""
 
-from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from holdfast.maintenance.wipe import errors
 from holdfast.maintenance.wipe.models import PREVIEW_BASE, WipePreview
+from holdfast.storage.rows import change_rows
 
 
 def is_preview(job_id: int) -> bool:
@@ -25,11 +25,12 @@ def of_repository(session: Session, repository_id: int, public_id: int) -> WipeP
 
 def leave_previewed(session: Session, preview: WipePreview, status: str, operation_id: int | None = None) -> bool:
     """Start or cancel a preview that is unused. False when it was started or cancelled before."""
-    changed = session.execute(
-        update(WipePreview)
-        .where(WipePreview.id == preview.id, WipePreview.status == "previewed")
-        .values(status=status, operation_id=operation_id)
-        .returning(WipePreview.id)
-        .execution_options(synchronize_session=False)
-    ).all()
+    changed = change_rows(
+        session,
+        WipePreview,
+        WipePreview.id == preview.id,
+        WipePreview.status == "previewed",
+        status=status,
+        operation_id=operation_id,
+    )
     return bool(changed)

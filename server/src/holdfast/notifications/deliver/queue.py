@@ -6,7 +6,6 @@ At least once, with one id; in order for each destination.
 import random
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
@@ -15,6 +14,7 @@ from sqlalchemy import CursorResult, Select, and_, bindparam, case, func, or_, s
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
 from holdfast.notifications.deliver.render import body_of
@@ -38,7 +38,7 @@ FAILED_TOPIC: Final = "notification.failed"
 RECOVERED_TOPIC: Final = "notification.recovered"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     delivery_id: int
     uuid: str

@@ -1,9 +1,9 @@
 """The result of an attempt to send."""
 
-from dataclasses import dataclass
+from holdfast.kit.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     ok: bool
     message: str

@@ -1,9 +1,9 @@
 """An event, as rules judge it and messages show it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from holdfast.kit.frozen import frozen
 from holdfast.notifications.events.text import clean
 from holdfast.notifications.models import Severity
 
@@ -18,7 +18,7 @@ EVENTS = (
 State = Literal["bad", "good", "news"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     type: str
     severity: Severity

@@ -1,19 +1,19 @@
 """Incidents: failing since, how often, and recovered."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.models import Incident
 
 Kind = Literal["opened", "changed", "again", "recovered", "none"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """What an event means for its incident."""
 

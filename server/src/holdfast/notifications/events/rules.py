@@ -1,18 +1,18 @@
 """Which rules an event concerns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.notifications.models import Destination, DestinationKind, Rule
 from holdfast.repositories.models import Repository
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """The properties by which rules judge an event or an incident."""
 
@@ -23,7 +23,7 @@ class Facts:
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Book:
     """The rules in force and the destinations that are on."""
 

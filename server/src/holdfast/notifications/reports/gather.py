@@ -1,7 +1,7 @@
 """The content of a report, from stored evidence alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
+from holdfast.kit.frozen import frozen
 from holdfast.notifications.events.rules import in_scope
 from holdfast.notifications.models import Incident
 from holdfast.operations.models import Operation
@@ -17,7 +18,7 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """Facts of other features, by repository. A missing feature provides none."""
 
@@ -29,7 +30,7 @@ class Sources:
 SOURCES = Part[Sources]("report_sources")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One repository."""
 
@@ -49,7 +50,7 @@ class Line:
         return not (self.failed or self.missed or self.failing_since) and self.last_success is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     since: datetime
     until: datetime

@@ -1,16 +1,16 @@
 """What a request for a file asks for by its headers: a part of it, or nothing if the client has it already."""
 
 import re
-from dataclasses import dataclass
 
 from starlette.requests import Request
 
 from holdfast.errors import RangeNotSatisfiable
+from holdfast.kit.frozen import frozen
 
 SINGLE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     range: str | None = None
     if_range: str | None = None

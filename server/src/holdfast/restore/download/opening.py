@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from email.utils import format_datetime
 from tarfile import TarError, TarInfo
@@ -14,6 +14,7 @@ from backup_jobs import paths as job_paths
 from backup_jobs.paths import readable
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -58,7 +59,7 @@ class Contents(Protocol):
 CONTENTS = Part[Contents]("contents")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opened:
     """``size`` is that of what is sent, None where it is not known before the end."""
 
@@ -73,7 +74,7 @@ class Opened:
     status: int = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Downloads:
     inline: InlineCalls
     opener: Opener

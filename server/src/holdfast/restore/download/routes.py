@@ -1,7 +1,6 @@
 """HTTP for downloads out of an archive."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Event
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from holdfast.api.dependencies import TheDatabase
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
@@ -58,7 +58,7 @@ TheDownloadRules = Annotated[DownloadRules, Depends(the_download_rules)]
 WantedPath = Annotated[bytes, Depends(wanted_path)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """What a caller wants of an archive."""
 

@@ -1,10 +1,10 @@
 """Limits concurrent downloads: each runs an engine and holds its repository."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import HoldfastError, TooManyRequests, Unavailable
+from holdfast.kit.turns import Turns
 from holdfast.settings import Settings
 
 RETRY_SECONDS = 30
@@ -16,19 +16,14 @@ class DownloadTurns:
     def __init__(self, settings: Settings) -> None:
         self.most = settings.downloads
         self.most_per_user = settings.downloads_per_user
-        self._running: Counter[int] = Counter()
+        self._running = Turns()
 
     @contextmanager
     def turn(self, user_id: int) -> Iterator[None]:
         """Count one download while it runs. Raise TooManyRequests or Unavailable above the limit."""
         self.require_one(user_id)
-        self._running[user_id] += 1
-        try:
+        with self._running.one(user_id):
             yield
-        finally:
-            self._running[user_id] -= 1
-            if not self._running[user_id]:
-                del self._running[user_id]
 
     def require_one(self, user_id: int) -> None:
         """Raise TooManyRequests or Unavailable if one more download would exceed the limit now."""

@@ -6,11 +6,12 @@ The list of members that ends a zip file waits in a temporary file; the standard
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Self
+
+from holdfast.kit.frozen import frozen
 
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 CENTRAL_HEADER = struct.Struct("<4s6H3I5H2I")
@@ -35,7 +36,7 @@ SMALL, SAMPLE = 1 << 12, 1 << 15
 WORTH_IT = 0.95
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """``name`` ends with a slash for a folder; ``mode`` is the one of ``stat``, with the type in it."""
 

@@ -1,13 +1,13 @@
 """A machine as the target of restores: the service's own, an ssh machine or an agent's."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.location import runs_on
 from holdfast.repositories.models import Repository
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     type: Literal["local", "ssh", "agent"]
     id: int | None = None

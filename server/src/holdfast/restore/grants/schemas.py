@@ -2,20 +2,18 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.access.roles import RepositoryRole
 from holdfast.kit.fields import RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.restore.schemas import PathValue
 
 MachineType = Literal["local", "ssh", "agent"]
 
 
-class NewRestoreGrant(Schema):
+class NewRestoreGrant(Closed):
     """Either `user_id` or `role`. `machine_id` is an ssh connection or an agent, and is left out for `local`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     user_id: RowId | None = None
     role: RepositoryRole | None = Field(None, description="All users with this role or a higher one.")

@@ -1,13 +1,14 @@
 """Blackouts: days on which nothing is started."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 
+from holdfast.kit.frozen import frozen
 from holdfast.schedules.calendar import zones
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blackout:
     """Days from the first to the last, both included."""
 

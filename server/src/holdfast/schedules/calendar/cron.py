@@ -6,7 +6,6 @@ cronsim's own walk, and is right in zones whose clocks are set by half an hour o
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
+from holdfast.kit.frozen import frozen
 from holdfast.schedules.calendar import zones
 
 FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
@@ -40,7 +40,7 @@ class NeverFires(ValueError):
     """A pattern without a single matching day."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """A cron pattern, ready to be walked."""
 

@@ -1,11 +1,11 @@
 """A calendar: when a schedule is due."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Literal
 
+from holdfast.kit.frozen import frozen
 from holdfast.schedules.calendar import cron, interval
 
 Mode = Literal["cron", "interval", "availability"]
@@ -13,7 +13,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calendar:
     """The columns of a schedule that decide when it is due."""
 

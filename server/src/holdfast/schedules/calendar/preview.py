@@ -1,11 +1,12 @@
 """What will happen at due times: the same rules as the tick's, without a store."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
 
+from holdfast.kit.frozen import frozen
 from holdfast.schedules.calendar import blackouts, cron, spread, windows, zones
 from holdfast.schedules.calendar.blackouts import Blackout
 from holdfast.schedules.calendar.plan import Calendar, next_due, reason_of, walk_between
@@ -17,7 +18,7 @@ WINDOW_LOOK = 400
 MINUTES_OF_A_DAY, MINUTES_OF_AN_HOUR = 24 * 60, 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A repository as a target."""
 
@@ -27,7 +28,7 @@ class Place:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conditions:
     """All that decides what happens at a due time and can be known in advance."""
 
@@ -39,7 +40,7 @@ class Conditions:
     snoozed_until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fire:
     due_at: datetime
     start_at: datetime | None

@@ -5,9 +5,9 @@ and one inside a repeated hour comes twice.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from holdfast.kit.frozen import frozen
 from holdfast.schedules.calendar import zones
 
 DAY = timedelta(days=1)
@@ -16,7 +16,7 @@ FARTHEST = timedelta(days=400)
 EVERY_DAY = frozenset(range(7))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """From `start` (included) to `end` (excluded); an end that is not later than the start is on the next day."""
 

@@ -1,12 +1,13 @@
 """Time zones from the pinned `tzdata` package, never from the machine: every process computes the same times."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 from zoneinfo import ZoneInfo
+
+from holdfast.kit.frozen import frozen
 
 VERSION = version("tzdata")
 LOOK = timedelta(hours=12)
@@ -17,7 +18,7 @@ class UnknownZone(ValueError):
     """No time zone has this name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """An instant at which the clocks of a zone are set."""
 
@@ -26,7 +27,7 @@ class Change:
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """A time in which the offset of a zone stays the same: start <= instant < end."""
 

@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.calendar import availability, plan, spread, zones
@@ -67,7 +68,7 @@ class Done:
     """There may be more to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Surroundings:
     """What holds for all schedules in this transaction."""
 
@@ -107,7 +108,7 @@ class AlreadyWritten(Exception):
     """A row that was to be written as released is there already."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Due:
     """What a transaction is about to write: rows of schedules that have no open run."""
 
@@ -454,7 +455,7 @@ def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[i
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """What one look at the store tells the tick."""
 

@@ -1,13 +1,14 @@
 """What is known of everything that some rows are about, read at once: a tick looks at thousands of rows."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import column, select, table
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
@@ -53,7 +54,7 @@ _SCHEDULES = ByIds(select(*OF_SCHEDULE), Schedule.id)
 _MIRRORED = ByIds(select(_mirrors.c.repository_id), _mirrors.c.repository_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Around:
     """What is known of everything that some rows are about."""
 
@@ -74,7 +75,7 @@ class Around:
     """Chains that many rows share, see `chains`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What the transaction has read already. No run of these schedules is open."""
 

@@ -1,9 +1,9 @@
 """What is to become of a run row now: released, left to wait, or ended. Pure: no store, no clock."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from holdfast.kit.frozen import frozen
 from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, WaitingFor
 
 OpensAt = Callable[[datetime], datetime | None]
@@ -14,7 +14,7 @@ MACHINE_LOOK = timedelta(minutes=15)
 EARLIER_RUN_LOOK = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A run row, as far as the rules care."""
 
@@ -26,7 +26,7 @@ class Row:
     is_retry: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """The schedule, as far as the rules care, and what holds for all schedules."""
 
@@ -44,7 +44,7 @@ class Rules:
     """Availability: the row waits for its machine, however long that takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """The repository of the row and its machine."""
 
@@ -60,18 +60,18 @@ class Place:
     earlier_operation_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Release:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     until: datetime
     waiting_for: WaitingFor
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     outcome: Outcome
     reason: Reason

@@ -3,12 +3,12 @@
 import socket
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.machines.models import SshConnection
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import ScheduleRun, WaitingFor
@@ -17,7 +17,7 @@ AT_ONCE = 64
 TIME_LIMIT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A run that waits for a machine, and where the machine would answer."""
 

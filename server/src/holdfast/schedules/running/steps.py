@@ -4,10 +4,11 @@ A new kind of step is a row of the table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.kit.frozen import frozen
 from holdfast.operations.status import Needs
 
 SLACK = timedelta(hours=12)
@@ -25,7 +26,7 @@ AFTER = "script_after"
 RETENTION_PREFIX = "keep_"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Surroundings:
     """What the steps of one run are made for."""
 
@@ -49,7 +50,7 @@ class Surroundings:
 Params = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepKind:
     operation: str
     """The kind of its operation."""
@@ -58,7 +59,7 @@ class StepKind:
     params: Params
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedStep:
     """A step of a run. Without an operation it is left out this time."""
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,12 @@ from backup_engine.chunks.commands import TRIAL
 from backup_engine.command import Secret
 from backup_engine.far import remote_talk, talk
 from holdfast.archives.history.chunks.program import HELPER, HELPER_2
+from holdfast.kit.frozen import frozen
 
 Texts = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FarEngine:
     ssh: tuple[str, ...]
     """How a command line for the machine begins."""

@@ -7,7 +7,7 @@ from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, UtcDateTime
 
 
 class DownloadTicket(Base):
@@ -21,6 +21,6 @@ class DownloadTicket(Base):
     session_id: Mapped[int | None] = mapped_column(Identifier)
     account_token_id: Mapped[int | None] = mapped_column(Identifier)
     """The credential that requested the ticket: the ticket becomes invalid with it."""
-    wanted: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    wanted: Mapped[dict[str, Any]]
     """The request for the ticket, as it was checked."""
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)

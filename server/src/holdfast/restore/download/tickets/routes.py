@@ -1,7 +1,6 @@
 """HTTP for download tickets: a browser saves a file by opening an address, and an address carries no credential."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import Annotated, Any
@@ -29,6 +28,7 @@ from holdfast.api.threads import in_thread
 from holdfast.errors import Unauthenticated, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
+from holdfast.kit.frozen import frozen
 from holdfast.operations.log_answers import log_download
 from holdfast.operations.visible import require as require_operation
 from holdfast.repositories.own_places import ServicePlaces, ThePlaces
@@ -50,7 +50,7 @@ MOST_PATH_BYTES = 100_000
 Downloaded = ArchiveDownload | LogDownload | AuditDownload
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """The user of a ticket, with their current rights, and what it is for."""
 

@@ -2,18 +2,16 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from holdfast.access.schemas import AuditFilter
 from holdfast.kit.fields import RowId
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.restore.schemas import Paths
 
 
-class ArchiveDownload(Schema):
+class ArchiveDownload(Closed):
     """What to download out of an archive."""
-
-    model_config = ConfigDict(extra="forbid")
 
     repository_id: RowId
     archive_id: RowId
@@ -23,18 +21,14 @@ class ArchiveDownload(Schema):
     )
 
 
-class LogDownload(Schema):
+class LogDownload(Closed):
     """The log of a finished operation."""
-
-    model_config = ConfigDict(extra="forbid")
 
     operation_id: RowId
 
 
-class AuditDownload(Schema):
+class AuditDownload(Closed):
     """The audit trail as NDJSON, for admins."""
-
-    model_config = ConfigDict(extra="forbid")
 
     audit: AuditFilter
 

@@ -1,0 +1,243 @@
+"""HTTP for the file history: what archives hold, and what changed between them."""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query
+from starlette.concurrency import run_in_threadpool
+
+from holdfast.access.caller import SignedIn, SignedInToRead
+from holdfast.access.plans import require_feature
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import TheDatabase, TheSettings
+from holdfast.api.filters import Many, many
+from holdfast.api.router import router
+from holdfast.archives import browse_view, changes_view, lanes_view, losses_view, path_view, paths
+from holdfast.archives.history.answers import NO_FACTS, BrowsePage
+from holdfast.archives.lanes_schemas import Lanes
+from holdfast.archives.losses_schemas import Losses, LossesRequest
+from holdfast.archives.route_values import ExactPath, Looking, PathQuery, TheIndex, TheLiveAnswers
+from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
+from holdfast.archives.series_view import neighbours
+from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.operations.routes import Cursor
+from holdfast.repositories import archive_records, store
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
+
+routes = router("/api/repositories/{repository_id}", "archives")
+
+Prefix = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query()]
+
+
+@routes.get("/archives/{archive_id}/changes", summary="What changed in an archive", responses=documented(404))
+def read_changes(
+    look: Looking,
+    repository_id: RowId,
+    archive_id: RowId,
+    change: Annotated[Many, Depends(many("change"))],
+    compare_to: RowId | None = None,
+    path_prefix: Prefix = None,
+    path_b64: ExactPath = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 200,
+    cursor: Cursor = None,
+    group_by: Annotated[
+        Literal["folder"] | None,
+        Query(description="`folder`: add up the changes for each entry of the folder `path_prefix`, in `groups`."),
+    ] = None,
+) -> Changes:
+    """Against the predecessor of the series, or any archive of the repository.
+
+    `totals` and `byte_totals` include the folder `path_prefix` itself and all kinds of change; `groups` only what is
+    below the folder and of the kinds in `change`.
+    """
+    session = look.session
+    repository, sealed = look.into(repository_id)
+    archive = archive_records.of_repository(session, repository_id, archive_id)
+    if set(change) - {"added", "removed", "modified"}:
+        raise Unprocessable("archives.bad_change", "A change is added, removed or modified.")
+    other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
+    prefix = paths.asked(path_prefix, path_b64)
+    sealed.require([prefix])
+    answer = look.index.ask(
+        repository,
+        lambda opened, covered: changes_view.changes(
+            session,
+            opened,
+            covered,
+            archive,
+            other,
+            prefix=prefix,
+            kinds=change,
+            limit=limit,
+            cursor=cursor,
+            grouped=group_by is not None,
+        ),
+    )
+    answer.changes = [row for row in answer.changes if not sealed.hides(paths.exact(row.path, row.path_b64))]
+    if answer.groups is not None:
+        answer.groups = [row for row in answer.groups if not sealed.hides(paths.exact(row.path, row.path_b64))]
+    return answer
+
+
+@routes.get("/history", summary="Every archive that touched a path", responses=documented(404))
+def read_history(
+    look: Looking,
+    repository_id: RowId,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+) -> PathHistoryAnswer:
+    repository, sealed = look.into(repository_id)
+    wanted = paths.asked(path, path_b64)
+    if not wanted:
+        raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+    sealed.require([wanted])
+    archives = archive_records.all_of(look.session, repository_id)
+    return look.index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
+
+
+@routes.get("/lanes", summary="A folder through time", responses=documented(404))
+def read_lanes(
+    look: Looking,
+    repository_id: RowId,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+    series: Annotated[str, PlainText(0, 4096)] | None = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 200,
+    cursor: Cursor = None,
+) -> Lanes:
+    """Every name that was ever in the folder, with the archives that hold each of its versions."""
+    repository, sealed = look.into(repository_id)
+    directory = paths.asked(path, path_b64)
+    sealed.require([directory])
+    known = archive_records.all_of(look.session, repository_id)
+    archives = [archive for archive in known if series is None or archive.series == series]
+    return look.index.ask(
+        repository,
+        lambda opened, covered: lanes_view.lanes(
+            opened, covered, archives, directory, sealed, limit=limit, cursor=cursor
+        ),
+    )
+
+
+@routes.post("/losses", summary="What would exist nowhere after deleting archives", responses=documented(404))
+@asks_engine
+def read_losses(
+    caller: SignedInToRead,
+    settings: TheSettings,
+    repository_id: RowId,
+    wanted: LossesRequest,
+    database: TheDatabase,
+    index: TheIndex,
+    places: ThePlaces,
+) -> Losses:
+    """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them.
+
+    Protected archives stay, even if the request names them.
+    """
+    require_feature(settings, "archive_history")
+    with database.reading() as session:
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+        archives = archive_records.all_of(session, repository_id)
+        sealed = places.sealed(session, caller, repository)
+    named = set(wanted.archive_ids)
+    for unknown in sorted(named - {archive.id for archive in archives}):
+        raise archive_records.unknown(unknown)
+    going = named - {archive.id for archive in archives if archive.protected_at is not None}
+    return index.ask(
+        repository,
+        lambda opened, covered: losses_view.losses(
+            opened, covered, archives, going, sealed, limit=wanted.limit, cursor=wanted.cursor
+        ),
+    )
+
+
+@routes.get("/search", summary="Find files by name over all archives", responses=documented(404))
+def search(
+    look: Looking,
+    repository_id: RowId,
+    q: Annotated[str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")],
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Cursor = None,
+    series: Annotated[str, PlainText(0, 4096)] | None = None,
+    deleted_only: bool = False,
+) -> SearchAnswer:
+    repository, sealed = look.into(repository_id)
+    if not q.strip():
+        raise Unprocessable("archives.empty_query", "Give something to search for.")
+    archives = archive_records.all_of(look.session, repository_id)
+    answer = look.index.ask(
+        repository,
+        lambda opened, covered: path_view.search(
+            opened, covered, archives, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
+        ),
+    )
+    answer.results = [hit for hit in answer.results if not sealed.hides(paths.exact(hit.path, hit.path_b64))]
+    return answer
+
+
+@routes.get("/archives/{archive_id}/browse", summary="A folder of an archive", responses=documented(404, 409, 423))
+async def browse(
+    caller: SignedIn,
+    repository_id: RowId,
+    archive_id: RowId,
+    database: TheDatabase,
+    index: TheIndex,
+    live: TheLiveAnswers,
+    places: ThePlaces,
+    engine_requests: TheEngineRequests,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 500,
+    cursor: Cursor = None,
+    sort: Annotated[
+        browse_view.SortWord,
+        Query(description="Order of the entries; `-` reverses it. By size, a folder counts with all files below it."),
+    ] = "name",
+    q: Annotated[str, PlainText(0, 1024), Query(description="Part of the name, upper or lower case.")] = "",
+    sizes: Annotated[bool, Query(description="Fill `item_count` and `subtree_size` of folders.")] = False,
+) -> BrowseAnswer:
+    """From the index; from the engine where the archive is not indexed, which `source` says.
+
+    The engine can only sort by name. A `next_cursor` continues in the order it was made for.
+    """
+
+    def from_index() -> tuple[Repository, Archive, browse_view.Wanted, Sealed, BrowsePage | None]:
+        with database.reading() as session:
+            repository = store.require(session, caller, repository_id, Role.VIEWER)
+            archive = archive_records.of_repository(session, repository_id, archive_id)
+            before, _ = neighbours(session, archive)
+            sealed = places.sealed(session, caller, repository)
+        wanted = browse_view.Wanted(paths.asked(path, path_b64), limit, cursor, sort, q, sizes)
+        sealed.require([wanted.directory])
+        page = index.ask(
+            repository,
+            lambda opened, covered: browse_view.from_index(opened, covered, archive, before, wanted, sealed),
+        )
+        return repository, archive, wanted, sealed, page
+
+    repository, archive, wanted, sealed, page = await run_in_threadpool(from_index)
+    source: Literal["index", "engine"] = "index" if page is not None else "engine"
+    if page is None:
+        wanted.require_order_of_engine()
+        asking = partial(live.browse, repository, archive, wanted.directory, limit, cursor, q)
+        page = await engine_requests.run(caller.user_id, asking)
+    if not page.exists:
+        raise NotFound("archives.path_not_found", "The archive has no such folder.")
+    return BrowseAnswer(
+        archive_id=archive.id,
+        **paths.told(wanted.directory),
+        entries=[
+            browse_view.entry(one, page.facts.get(one.path, NO_FACTS), sealed)
+            for one in page.entries
+            if not sealed.hides(one.path)
+        ],
+        next_cursor=page.next_cursor,
+        source=source,
+        excludes=repository.history_index_excludes if source == "index" else [],
+        total=page.total,
+    )
