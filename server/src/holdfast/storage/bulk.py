@@ -47,6 +47,12 @@ def plain(*columns: Any) -> list[Any]:
     return [stored_text(column).label(column.name) if isinstance(column.type, JSON) else column for column in found]
 
 
+def plan_for_size(session: Session) -> None:
+    """Have PostgreSQL plan each statement of this transaction for its values: a plan that it keeps is for no size at all."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.connection().exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
+
+
 class ByIds:
     """A statement for the rows of some ids. PostgreSQL gets them as one value: hundreds of single ones cost more than the rows."""
 

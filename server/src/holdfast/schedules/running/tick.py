@@ -14,6 +14,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
 from holdfast.schedules.running import at_once, clock, due, machines, release, settle
 from holdfast.schedules.running.due import Done, Due, look, write_due_rows
+from holdfast.storage.bulk import plan_for_size
 from holdfast.storage.session import Database, wake_after_commit
 
 Answer = TypeVar("Answer")
@@ -172,6 +173,7 @@ def _released_at_once(registry: Registry, session: Session, found: Due) -> list[
 
 
 def _sized(step: Callable[[Session, int], Done], size: int, session: Session) -> Done:
+    plan_for_size(session)
     return step(session, size)
 
 
