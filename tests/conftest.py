@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from backup_engine.process import NICENESS_VARIABLE
 
@@ -17,6 +18,8 @@ os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, beside 
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None)
 hypothesis.settings.load_profile("tests")
+# Constants of the modules that happen to be loaded make other examples in each test process, and take seconds to find.
+providers._get_local_constants = lambda: providers._local_constants
 
 ON_ONE_STORE = (
     "attacks",
