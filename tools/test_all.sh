@@ -24,6 +24,8 @@ beside schema & schema=$!
 # What runs in the background hears no Ctrl-C of its own.
 trap 'trap - INT; kill 0' INT
 trap 'rm -rf "$logs"' EXIT
+# On the first run one process compiles the tests for all of them, while the checks have the other core.
+[ -n "$(find tests -name '*-pytest-*.pyc' -print -quit)" ] || .venv/bin/pytest --collect-only -q >/dev/null 2>&1 || true
 tests=0
 .venv/bin/pytest "$@" || tests=$?
 status=$tests
