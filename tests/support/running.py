@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tests.support.outside import Outside
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.service import Client, ServiceProcess, wait_until
 from tests.support.stores import postgres_template
+from tests.support.warm_engines import warm_command
 
 PASSPHRASE = "a passphrase of the tests"
 PASSWORD = "a password of the tests"
@@ -334,11 +336,12 @@ class Services:
 
 
 def recording_engine(folder: Path, program: Path, name: str = "borg") -> Path:
-    """Write a program that notes each call of the engine and then becomes the engine."""
+    """Write a program that notes each call of the engine and then becomes the engine, one that is loaded already."""
     calls = _calls_file(folder)
     calls.touch()
     script = folder / name
-    script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{calls}'\n{QUICK} exec '{program}' \"$@\"\n")
+    become = f"{QUICK} exec {shlex.join(warm_command(program))}"
+    script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{calls}'\n{become} \"$@\"\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return script
 

@@ -1,0 +1,93 @@
+"""Most tests run engines that are forked from a loaded one. To whoever starts them they are the engine's program."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.gate import FLAG, Gate
+from tests.support.service import wait_until
+from tests.support.warm_engines import LOADED_WITH, warm_command
+
+PROGRAMS = {**ENGINES, **({"2": ENGINE_2} if ENGINE_2 is not None else {})}
+pytestmark = pytest.mark.skipif(len(warm_command(ENGINES["1.4"])) == 1, reason="there is no compiler")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        **LOADED_WITH,
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "BORG_BASE_DIR": str(folder),
+        "BORG_HOST_ID": "the host of this test",
+        "BORG_SELFTEST": "disabled",
+        "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
+    }
+
+
+def run(command: list[str], folder: Path, *arguments: str) -> tuple[int, str, str]:
+    ended = subprocess.run(
+        [*command, *arguments], env=environment(folder), cwd=folder, capture_output=True, text=True, check=False
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("series", PROGRAMS)
+def test_it_prints_and_ends_as_the_program_does(series: str, tmp_path: Path) -> None:
+    program = PROGRAMS[series]
+
+    for arguments in (("--version",), ("delete", "there is none"), ("nonsense",)):
+        assert run(warm_command(program), tmp_path, *arguments) == run([str(program)], tmp_path, *arguments)
+
+
+def test_a_signal_reaches_it_and_a_kill_ends_it_at_once(tmp_path: Path) -> None:
+    command, repository = warm_command(ENGINES["1.4"]), tmp_path / "repository"
+    assert run(command, tmp_path, "init", "-e", "none", str(repository))[0] == 0
+
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        gate = Gate(tmp_path / f"gate-{number}")
+        engine = subprocess.Popen(
+            [*command, "create", FLAG, f"{repository}::{number}", str(gate.path)],
+            env=environment(tmp_path),
+            stderr=subprocess.DEVNULL,
+        )
+        gate.wait_until_reached()
+        assert holder(repository).startswith("the host of this test")
+        engine.send_signal(number)
+        assert engine.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 143)
+        wait_until(lambda gate=gate: has_no_reader(gate), what="the engine is gone")
+        gate.forget()
+
+
+def test_other_settings_than_it_was_loaded_with_start_the_program_itself(tmp_path: Path) -> None:
+    missing = ("list", str(tmp_path / "there is none"))
+    ended = [
+        subprocess.run(
+            [*warm_command(ENGINES["1.4"]), *missing],
+            env={**environment(tmp_path), "BORG_EXIT_CODES": codes},
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).returncode
+        for codes in ("modern", "legacy")
+    ]
+
+    assert ended == [13, 2]
+
+
+def holder(repository: Path) -> str:
+    """Who holds the lock: a file named by host, process and thread."""
+    [name] = [entry.name for entry in (repository / "lock.exclusive").iterdir()]
+    return name
+
+
+def has_no_reader(gate: Gate) -> bool:
+    """Whether nobody has the pipe open any more."""
+    assert gate._descriptor is not None
+    try:
+        os.write(gate._descriptor, b".")
+    except BrokenPipeError:
+        return True
+    return False

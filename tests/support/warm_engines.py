@@ -1,0 +1,266 @@
+"""Engines that start in a fraction of their time: forked from a process that has loaded the engine once.
+
+Loading it takes a fifth of a second of processor time (engine 2: half a second), and the tests start thousands. A fork runs
+the engine's program from its first line on, in the place of a small process (`warm_engine.c`) that hands on its signals and
+ends as it ends. Chaos, kills and what the engine's adapter is tested with run the program itself.
+
+What the engine reads of its environment while it is loaded must be the same for the fork: else the small process becomes the
+program, as it does when anything else is not as it should be.
+
+This file runs under the Python of the engine: it imports nothing but the standard library.
+"""
+
+import array
+import atexit
+import contextlib
+import ctypes
+import fcntl
+import functools
+import gc
+import hashlib
+import io
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+LIMITS = 16
+MOST_DESCRIPTORS = 200
+F_SETSIG = 10
+HOST_ID = "BORG_HOST_ID"
+HOST_OF_TESTS = "the host of an engine that was not started yet"
+LOADED_WITH = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "BORG_EXIT_CODES": "modern", HOST_ID: HOST_OF_TESTS}
+OF_NO_MATTER = (HOST_ID, "HOME", "TMPDIR", "TEMP", "TMP")
+"""Looked at while the engine is loaded, and set right in the fork; the home only names a folder for packages of the user."""
+SOURCE = Path(__file__).with_name("warm_engine.c")
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
+
+
+# --- in the tests -----------------------------------------------------------------------------------------------------
+
+
+def warm_command(program: Path) -> list[str]:
+    """The words in front of the engine's arguments. Just the program where it cannot be kept warm."""
+    from backup_engine.far.remote_talk import interpreter_of
+
+    client, python = _client(), interpreter_of(str(program))
+    if client is None or python is None:
+        return [str(program)]
+    return [str(client), _listening(os.getpid(), program, tuple(python)), str(program)]
+
+
+@functools.cache
+def _client() -> Path | None:
+    """The small process, compiled once for all test runs; None on a machine without a compiler."""
+    content = SOURCE.read_bytes()
+    client = CACHE / f"warm-engine-{hashlib.sha256(content).hexdigest()[:16]}"
+    if not client.exists():
+        part = client.with_suffix(f".{os.getpid()}")
+        CACHE.mkdir(exist_ok=True)
+        try:
+            subprocess.run(["cc", "-O1", "-o", part, SOURCE], check=True, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        part.rename(client)
+    return client
+
+
+@functools.cache
+def _listening(pid: int, program: Path, python: tuple[str, ...]) -> str:
+    """Load the engine in a process that ends with this one; return the name of the socket on which it is asked."""
+    name = f"warm-engine-{pid}-{program.parents[1].name}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen(64)
+        subprocess.Popen(
+            [*python, "-s", __file__, str(listener.fileno()), str(pid)],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.DEVNULL,
+            env={"PATH": os.environ["PATH"], **LOADED_WITH},
+            start_new_session=True,
+        )
+    return name
+
+
+# --- in the process that forks ----------------------------------------------------------------------------------------
+
+
+class Order:
+    """What the small process says of itself."""
+
+    def __init__(self, content: bytes, descriptors: list[int]) -> None:
+        parts = iter(content.split(b"\0")[:-1])
+        self.folder = next(parts)
+        self.mask, self.niceness = int(next(parts)), int(next(parts))
+        self.limits = [(int(soft), int(hard)) for soft, hard in (next(parts).split() for _ in range(LIMITS))]
+        numbers = [int(next(parts)) for _ in range(int(next(parts)))]
+        *given, self.life = descriptors
+        self.descriptors = dict(zip(numbers, given, strict=True))
+        self.words = [os.fsdecode(next(parts)) for _ in range(int(next(parts)))]
+        self.environment = dict(variable.partition(b"=")[::2] for variable in parts)
+
+
+def received(link: socket.socket) -> Order:
+    space = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
+    head, ancillary, _, _ = link.recvmsg(4, space, socket.MSG_WAITALL)
+    descriptors = array.array("i")
+    for _level, _sort, data in ancillary:
+        descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    content = bytearray()
+    wanted = int.from_bytes(head, sys.byteorder)
+    while len(content) < wanted:
+        part = link.recv(wanted - len(content))
+        if not part:
+            raise EOFError
+        content += part
+    return Order(bytes(content), list(descriptors))
+
+
+def load() -> dict[bytes, bytes | None]:
+    """Load the engine; return the variables that it looked at meanwhile."""
+    seen: dict[bytes, bytes | None] = {}
+    kind = type(os.environ)
+    usual = kind.__getitem__
+
+    def noted(environment: "os._Environ[str]", name: str) -> str:
+        seen[os.fsencode(name)] = os.environb.get(os.fsencode(name)) if environment is os.environ else None
+        return usual(environment, name)
+
+    kind.__getitem__ = noted  # type: ignore[method-assign]
+    try:
+        import borg.archiver  # type: ignore[import-not-found] # noqa: F401
+    finally:
+        kind.__getitem__ = usual  # type: ignore[method-assign]
+    gc.collect()
+    gc.freeze()
+    return {name: value for name, value in seen.items() if os.fsdecode(name) not in OF_NO_MATTER}
+
+
+def fork_engines(listener: socket.socket, seen: dict[bytes, bytes | None]) -> None:
+    """Fork an engine for each order, and return in it."""
+    running: dict[int, socket.socket] = {}
+    awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    while True:
+        ready = select.select([listener.fileno(), awake], [], [])[0]
+        if awake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(awake, 4096)
+            tell_endings(running)
+        if listener.fileno() not in ready:
+            continue
+        link, _ = listener.accept()
+        try:
+            order = received(link)
+        except (EOFError, OSError, ValueError, StopIteration):
+            link.close()
+            continue
+        fits = all(order.environment.get(name) == value for name, value in seen.items())
+        pid = os.fork() if fits else None
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            become(
+                order, {listener.detach(), awake, wake, link.detach(), *(other.detach() for other in running.values())}
+            )
+            return
+        for descriptor in (*order.descriptors.values(), order.life):
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            link.sendall(f"P{pid}\n".encode() if pid is not None else b"R0\n")
+        if pid is not None:
+            running[pid] = link
+        else:
+            link.close()
+
+
+def tell_endings(running: dict[int, socket.socket]) -> None:
+    for pid, link in list(running.items()):
+        gone, status = os.waitpid(pid, os.WNOHANG)
+        if gone:
+            del running[pid]
+            code = os.waitstatus_to_exitcode(status)
+            with contextlib.suppress(OSError):
+                link.sendall(f"E{code}\n".encode() if code >= 0 else f"S{-code}\n".encode())
+            link.close()
+
+
+def become(order: Order, ours: set[int]) -> None:
+    """In the fork: take the place of the small process."""
+    os.setsid()
+    for descriptor in ours:
+        os.close(descriptor)
+    life = fcntl.fcntl(order.life, fcntl.F_DUPFD_CLOEXEC, 300)
+    moved = {number: fcntl.fcntl(given, fcntl.F_DUPFD, 300) for number, given in order.descriptors.items()}
+    os.closerange(0, 300)
+    for number, given in moved.items():
+        os.dup2(given, number)
+        os.close(given)
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([life], [], [], 0)[0]:
+        os._exit(1)
+    os.chdir(order.folder)
+    os.umask(order.mask)
+    os.setpriority(os.PRIO_PROCESS, 0, order.niceness)
+    for which, limit in enumerate(order.limits):
+        resource.setrlimit(which, limit)
+    os.environ.clear()
+    os.environb.update(order.environment)
+    time.tzset()
+    random.seed()
+    tempfile.tempdir = None
+    host = os.environ.get(HOST_ID)
+    for module in list(sys.modules.values()):
+        if vars(module).get("hostid") == HOST_OF_TESTS:
+            module.hostid = host  # type: ignore[attr-defined]
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        usual = getattr(sys, name)
+        with contextlib.suppress(OSError):
+            stream = io.TextIOWrapper(
+                io.open(number, f"{mode}b", closefd=False),  # noqa: SIM115, UP020
+                encoding=usual.encoding,
+                errors=usual.errors,
+                line_buffering=name == "stderr" or os.isatty(number),
+            )
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+    sys.argv = order.words
+
+
+def run() -> None:
+    """Be the engine. What it has loaded is not taken apart at the end: that would take as long as a small backup."""
+    from borg.archiver import main
+
+    try:
+        code = main()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:  # noqa: BLE001 # as the interpreter does
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else code is not None)
+
+
+if __name__ == "__main__":
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(PR_SET_NAME, b"warm borg")
+    if os.getppid() != int(sys.argv[2]):
+        os._exit(1)
+    sys.path.pop(0)  # the folder of this file
+    fork_engines(socket.socket(fileno=int(sys.argv[1])), load())
+    run()
