@@ -42,6 +42,8 @@ IN_A_WAY_OF_THEIR_OWN = {
     "browse": "asks the index in an ordinary thread, and the engine through the limiter",
     "download_file": "sends in threads of its own, with bounds of its own",
     "download_folder": "sends in threads of its own, with bounds of its own",
+    "live_archives": "asks the store in an ordinary thread, and the engine through the limiter, once for equal questions",
+    "old_list": "asks the store in an ordinary thread, and the engine through the limiter, once for equal questions",
     "restore_stream": "sends in threads of its own",
     "use_ticket": "sends in threads of its own, with bounds of its own",
 }

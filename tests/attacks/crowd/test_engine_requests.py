@@ -1,7 +1,7 @@
 """45 live requests of one viewer took all threads: /health/ready took 30 seconds, and nobody could log in."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from holdfast.operations.queue import lane_of
 from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.runner.inline import INLINE_CALLS
-from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, without_a_thread
+from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, LaneTicket, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.contract.fields import error_of
@@ -42,19 +42,31 @@ def waiting_requests(running: InProcess) -> int:
         return session.scalar(inline) or 0
 
 
+@pytest.fixture
+def repository(running: InProcess, tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "file").touch()
+    new = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "index_mode": "off"}
+    answer = running.client.post(
+        "/api/repositories/", json={**new, "source_paths": [str(tmp_path / "file")]}, headers=running.login()
+    )
+    created: dict[str, Any] = answer.json()
+    return created
+
+
 def test_live_requests_of_one_user_keep_nobody_else_waiting(
-    running: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: InProcess, repository: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_requests, "WAITING_FOR_EACH_PLACE", 1)
     admin = running.login()
-    new = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "index_mode": "off"}
-    repository = running.client.post("/api/repositories/", json=new, headers=admin).json()
-    live = f"/api/repositories/{repository['id']}/archives/live"
+    running.client.post("/api/backup/start", json={"repository": repository["path"]}, headers=admin)
+    base = f"/api/repositories/{repository['id']}/archives"
+    [archive] = wait_until(lambda: running.client.get(base, headers=admin).json()["archives"], what="the backup")
+    folders = [f"{base}/{archive['id']}/browse?limit={number + 1}" for number in range(MANY)]
     assert MANY > THREADS_OF_THE_FRAMEWORK
 
     with ThreadPoolExecutor(MANY) as others:
         with running.service.parts[INLINE_CALLS].hold(lane_of(repository["id"]), access=Access.CHANGE):
-            asked = [others.submit(running.client.get, live, headers=admin) for _ in range(MANY)]
+            asked = [others.submit(running.client.get, folder, headers=admin) for folder in folders]
             refused = MANY - 4
             wait_until(lambda: sum(one.done() for one in asked) == refused, what="what is too much is refused at once")
             wait_until(lambda: waiting_requests(running) == 1 + 2, what="two wait in the queue of the repository")
@@ -72,6 +84,24 @@ def test_live_requests_of_one_user_keep_nobody_else_waiting(
             assert error_of(answer) == (503, "api.too_many_engine_requests")
             assert int(answer.headers["Retry-After"]) > 0
     assert waiting_requests(running) == 0
+
+
+def test_a_question_that_is_asked_many_times_at_once_is_put_to_the_engine_once(
+    running: InProcess, repository: dict[str, Any]
+) -> None:
+    admin = running.login()
+    live = f"/api/repositories/{repository['id']}/archives/live"
+
+    with ThreadPoolExecutor(MANY) as others:
+        with running.service.parts[INLINE_CALLS].hold(lane_of(repository["id"]), access=Access.CHANGE):
+            asked = [others.submit(running.client.get, live, headers=admin) for _ in range(MANY)]
+            wait_until(lambda: waiting_requests(running) == 1 + 1, what="one of them waits in the repository's queue")
+            assert running.client.get("/health/ready").status_code == 200
+
+        answers = [one.result(PATIENCE) for one in asked]
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.text for answer in answers} == {answers[0].text}
 
 
 def test_a_lane_that_stays_busy_is_told_with_a_time_to_come_back(tmp_path: Path) -> None:
@@ -108,6 +138,70 @@ def test_no_engine_runs_for_a_client_that_has_left_while_it_waited(tmp_path: Pat
 
     with pytest.raises(Unavailable):
         asyncio.run(requests.run(waits(is_gone=True), 1, lambda: pytest.fail("nobody waits for this")))
+
+
+def asked_by(requests: EngineRequests, work: Callable[[], Any], *, user: int = 1, is_gone: bool = False) -> Any:
+    return asyncio.create_task(requests.run(waits(is_gone=is_gone), user, work, same="the same question"))
+
+
+def test_a_question_that_comes_after_the_engine_was_started_waits_for_one_more_run(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, engine_requests_per_user=4, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+    runs: list[int] = []
+
+    async def story() -> list[list[int]]:
+        begun, release = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work() -> int:
+            ticket = TICKET.get()
+            assert ticket is not None
+            ticket.is_used = True  # the lane is held
+            runs.append(len(runs) + 1)
+            number = runs[-1]
+            loop.call_soon_threadsafe(begun.set)
+            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE)
+            return number
+
+        first = [asked_by(requests, work) for _ in range(3)]
+        await begun.wait()
+        late = [asked_by(requests, work) for _ in range(20)]
+        other = asked_by(requests, work, user=2)
+        while len(runs) < 2:  # noqa: ASYNC110 - filled by threads
+            await asyncio.sleep(0.01)
+        release.set()
+        return [await asyncio.gather(*some) for some in (first, late, [other])]
+
+    assert asyncio.run(story()) == [[1] * 3, [3] * 20, [2]]
+    assert runs == [1, 2, 3], "one run for those before, one for those after, and another user's"
+
+
+def test_those_who_wait_for_an_answer_get_it_when_the_one_who_asked_first_has_left(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, engine_requests_per_user=1, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+
+    async def story() -> int:
+        first = asked_by(requests, lambda: 1, is_gone=True)
+        await asyncio.sleep(0)
+        first.cancel()
+        return int(await asked_by(requests, lambda: 2))
+
+    assert asyncio.run(story()) in (1, 2)
+
+
+def test_an_error_reaches_everyone_who_waits_and_the_next_question_is_put_again(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+
+    def fail() -> None:
+        raise Unavailable("engine.unreachable", "The machine does not answer.")
+
+    async def story() -> None:
+        answers = await asyncio.gather(*(asked_by(requests, fail) for _ in range(3)), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [Unavailable] * 3
+        assert await asked_by(requests, lambda: "well") == "well"
+
+    asyncio.run(story())
 
 
 def test_one_user_never_takes_the_places_of_all(tmp_path: Path) -> None:
@@ -182,7 +276,7 @@ def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place
         raise ValueError("of the use case")
 
     with pytest.raises(ValueError, match="use case"):
-        asyncio.run(without_a_thread(in_thread, use_case, work, PATIENCE))
+        asyncio.run(without_a_thread(in_thread, use_case, work, LaneTicket(PATIENCE)))
 
     assert calls == [3]
     assert withdrawn == [1]

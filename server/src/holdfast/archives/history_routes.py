@@ -1,6 +1,5 @@
 """HTTP for the file history: what archives hold, and what changed between them."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
@@ -16,6 +15,7 @@ from holdfast.api.router import router
 from holdfast.archives import browse_view, changes_view, lanes_view, losses_view, path_view, paths
 from holdfast.archives.history.answers import NO_FACTS, BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
+from holdfast.archives.live import EngineFolder
 from holdfast.archives.losses_schemas import Losses, LossesRequest
 from holdfast.archives.route_values import ExactPath, Looking, PathQuery, TheIndex, TheLiveAnswers
 from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
@@ -224,8 +224,8 @@ async def browse(
     source: Literal["index", "engine"] = "index" if page is not None else "engine"
     if page is None:
         wanted.require_order_of_engine()
-        asking = partial(live.browse, repository, archive, wanted.directory, limit, cursor, q)
-        page = await engine_requests.run(caller.user_id, asking)
+        folder = EngineFolder(repository, archive, wanted.directory, limit, cursor, q)
+        page = await live.browse(engine_requests, caller.user_id, folder)
     if not page.exists:
         raise NotFound("archives.path_not_found", "The archive has no such folder.")
     return BrowseAnswer(

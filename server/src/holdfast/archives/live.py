@@ -1,5 +1,7 @@
 """Answers that ask the engine itself, through the repository's lane and bounded in time."""
 
+from functools import partial
+
 from backup_engine.requests import ListArchivesRequest
 from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
@@ -18,6 +20,7 @@ from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
+from holdfast.runner.engine_requests import Asking
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
@@ -28,8 +31,16 @@ class LiveAnswers:
     inline: InlineCalls
     opener: Opener
 
-    def archives(self, repository: Repository) -> LiveList:
-        """The engine's own list of archives, now."""
+    async def archives(self, asking: Asking, user_id: int, repository: Repository) -> LiveList:
+        """The engine's own list of archives, now. A user who asks many times at once is answered by the same run."""
+        return await asking.run(user_id, partial(self._archives, repository), same=("archives", repository.id))
+
+    async def browse(self, asking: Asking, user_id: int, folder: "EngineFolder") -> BrowsePage:
+        """A folder of an archive that is not indexed, from the engine's listing."""
+        archive_records.require_present(folder.archive)
+        return await asking.run(user_id, partial(self._browse, folder), same=folder.same)
+
+    def _archives(self, repository: Repository) -> LiveList:
         listed = ask(
             self.inline,
             self.opener,
@@ -42,15 +53,10 @@ class LiveAnswers:
         template = repository.archive_name_template
         return LiveList(archives=[_told(archive, known.get(archive.id), template) for archive in listed])
 
-    def browse(
-        self, repository: Repository, archive: Archive, directory: bytes, limit: int, cursor: str | None, text: str = ""
-    ) -> BrowsePage:
-        """A folder of an archive that is not indexed, from the engine's listing."""
-        archive_records.require_present(archive)
-
+    def _browse(self, folder: "EngineFolder") -> BrowsePage:
         def read(step: Step) -> BrowsePage:
             try:
-                return page_of_listing(step.stdout, directory, limit, cursor, text)
+                return page_of_listing(step.stdout, folder.directory, folder.limit, folder.cursor, folder.text)
             except ListingFailed as error:
                 raise Unprocessable("engine.failed", "The engine's listing was cut short.") from error
             except InvalidCursor as error:
@@ -59,11 +65,27 @@ class LiveAnswers:
         return ask(
             self.inline,
             self.opener,
-            repository,
-            lambda engine, location: listing_command(engine, location, archive),
+            folder.repository,
+            lambda engine, location: listing_command(engine, location, folder.archive),
             read,
-            missing=archive_records.unknown(archive.id),
+            missing=archive_records.unknown(folder.archive.id),
         )
+
+
+@frozen
+class EngineFolder:
+    """A page of a folder that the engine is asked for."""
+
+    repository: Repository
+    archive: Archive
+    directory: bytes
+    limit: int
+    cursor: str | None
+    text: str
+
+    @property
+    def same(self) -> tuple[object, ...]:
+        return ("browse", self.archive.id, self.directory, self.limit, self.cursor, self.text)
 
 
 LIVE_ANSWERS = Part[LiveAnswers]("live_answers")

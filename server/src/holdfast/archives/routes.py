@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import Query, Response
+from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -25,7 +26,7 @@ from holdfast.operations.routes import Cursor
 from holdfast.repositories import actions, archive_records, errors, protection, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
-from holdfast.runner.engine_requests import asks_engine
+from holdfast.runner.engine_requests import TheEngineRequests
 
 routes = router("/api/repositories/{repository_id}", "archives")
 second_version = router("/api/v2/repositories/{repository_id}", "archives")
@@ -78,33 +79,43 @@ def list_archives(
 
 @routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
 @second_version.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
-@asks_engine
-def live_archives(
-    caller: SignedIn, repository_id: RowId, database: TheDatabase, live: TheLiveAnswers
+async def live_archives(
+    caller: SignedIn,
+    repository_id: RowId,
+    database: TheDatabase,
+    live: TheLiveAnswers,
+    engine_requests: TheEngineRequests,
 ) -> schemas.LiveList:
-    with database.reading() as session:
-        repository = store.require(session, caller, repository_id, Role.VIEWER)
-    return live.archives(repository)
+    def found() -> Repository:
+        with database.reading() as session:
+            return store.require(session, caller, repository_id, Role.VIEWER)
+
+    return await live.archives(engine_requests, caller.user_id, await run_in_threadpool(found))
 
 
 @deprecated.get("/list", summary="Archives, asked of the engine now", deprecated=True, responses=documented(404, 423))
-@asks_engine
-def old_list(
+async def old_list(
     caller: SignedIn,
     response: Response,
     database: TheDatabase,
     live: TheLiveAnswers,
+    engine_requests: TheEngineRequests,
     repository: Annotated[str, PlainText(1, 4096)] | None = None,
     repository_id: RowId | None = None,
 ) -> schemas.LiveList:
     """Use `/api/repositories/{id}/archives`; the headers say so too."""
-    with database.reading() as session:
-        found = _by_id_or_path(session, repository_id, repository)
-        if found is None or rights.repository_role(session, caller, found.id) is None:
-            raise errors.not_registered(repository or "")
+
+    def registered() -> Repository:
+        with database.reading() as session:
+            found = _by_id_or_path(session, repository_id, repository)
+            if found is None or rights.repository_role(session, caller, found.id) is None:
+                raise errors.not_registered(repository or "")
+            return found
+
+    found = await run_in_threadpool(registered)
     response.headers["Deprecation"] = "true"
     response.headers["Link"] = f'</api/repositories/{found.id}/archives>; rel="successor-version"'
-    return live.archives(found)
+    return await live.archives(engine_requests, caller.user_id, found)
 
 
 @routes.get("/archives/heatmap", summary="Archives per day", responses=documented(404))

@@ -2,12 +2,14 @@
 
 The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`: then
 it runs in one of a few separate threads, with a cap for each user and one for all, so that no number of such requests
-delays the others.
+delays the others. The same question, asked again by the same user before the engine was started for it, is answered by
+the same run; after that it waits for one more run, however often it is asked.
 """
 
+import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +19,7 @@ from fastapi import Depends, Request
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
-from holdfast.runner.lane_ticket import GIVES_WAY, without_a_thread
+from holdfast.runner.lane_ticket import GIVES_WAY, LaneTicket, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -38,6 +40,18 @@ class _Places:
         self.running = 0
 
 
+class _Question:
+    """A question that has not been put to the engine yet, and the requests that wait for its answer."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        self.requests: list[Request] = []
+        self.ticket = LaneTicket(wait_seconds)
+        self.answer: asyncio.Task[Any]
+
+    async def is_left(self) -> bool:
+        return all([await request.is_disconnected() for request in self.requests])
+
+
 class EngineRequests:
     """Belongs to the event loop of the service."""
 
@@ -47,21 +61,60 @@ class EngineRequests:
         self._per_user = settings.engine_requests_per_user
         self._in_all = settings.engine_requests
         self._users: dict[int, _Places] = {}
+        self._questions: dict[tuple[int, Hashable], _Question] = {}
         self._turns: Semaphore | None = None
         self._threads: CapacityLimiter | None = None
 
-    async def run(self, request: Request, user_id: int, call: Callable[[], Result]) -> Result:
+    async def run(
+        self, request: Request, user_id: int, call: Callable[[], Result], same: Hashable | None = None
+    ) -> Result:
         """Run a use case for a user. Raise Unavailable if no place becomes free in time, Locked if the lane does not.
 
         A client that has left while waiting for a place is not served: no engine runs without a reader. Engines of a
         second request of the same user give way to everything else: one person who waits is served as any other work,
         a crowd of requests takes what the others leave.
+
+        `same` is equal for calls with the same answer, which must then depend neither on the rights of the user nor on
+        their request.
         """
+        if same is None:
+            return await self._run(user_id, call, request.is_disconnected)
+        key = (user_id, same)
+        question = self._questions.get(key)
+        if question is None or question.ticket.is_used:  # what changed since then may be missing from its answer
+            before = question
+            question = self._questions[key] = _Question(self.wait_seconds)
+            question.answer = asyncio.create_task(self._answered(key, question, before, call))
+            question.answer.add_done_callback(_seen)
+        question.requests.append(request)
+        answer: Result = await asyncio.shield(question.answer)
+        return answer
+
+    async def _answered(
+        self, key: tuple[int, Hashable], question: _Question, before: _Question | None, call: Callable[[], Any]
+    ) -> Any:
+        """Ask once for all who wait, when the same question from before has been answered."""
+        try:
+            if before is not None:
+                await asyncio.wait([before.answer], timeout=self.wait_seconds)
+            question.ticket.restart(self.wait_seconds)
+            return await self._run(key[0], call, question.is_left, question.ticket)
+        finally:
+            if self._questions.get(key) is question:
+                del self._questions[key]
+
+    async def _run(
+        self,
+        user_id: int,
+        call: Callable[[], Result],
+        is_left: Callable[[], Awaitable[bool]],
+        ticket: LaneTicket | None = None,
+    ) -> Result:
         async with self._place(user_id) as places:
             GIVES_WAY.set(places.running > 1)
-            if await request.is_disconnected():
+            if await is_left():
                 raise Unavailable("api.client_left", "The client has left.")
-            return await without_a_thread(self._in_thread, call, self._work, self.wait_seconds)
+            return await without_a_thread(self._in_thread, call, self._work, ticket or LaneTicket(self.wait_seconds))
 
     @asynccontextmanager
     async def _place(self, user_id: int) -> AsyncIterator[_Places]:
@@ -102,6 +155,12 @@ class EngineRequests:
 ENGINE_REQUESTS = Part[EngineRequests]("engine_requests")
 
 
+def _seen(answer: asyncio.Task[Any]) -> None:
+    """Errors are for those who still wait; there may be none."""
+    if not answer.cancelled():
+        answer.exception()
+
+
 def _too_many() -> Unavailable:
     return Unavailable(
         "api.too_many_engine_requests",
@@ -117,8 +176,8 @@ class Asking:
         self._request = request
         self._requests = ENGINE_REQUESTS.of(request.app)
 
-    async def run(self, user_id: int, call: Callable[[], Result]) -> Result:
-        return await self._requests.run(self._request, user_id, call)
+    async def run(self, user_id: int, call: Callable[[], Result], same: Hashable | None = None) -> Result:
+        return await self._requests.run(self._request, user_id, call, same)
 
 
 async def the_engine_requests(request: Request) -> Asking:

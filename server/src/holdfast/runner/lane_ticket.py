@@ -28,13 +28,17 @@ class LaneTicket:
     """The place of one request in the queue of one lane."""
 
     def __init__(self, seconds: float) -> None:
-        self.deadline = time.monotonic() + seconds
+        self.deadline = 0.0
+        self.restart(seconds)
         self.operation_id: int | None = None
         self.wanted: tuple[str, str] | None = None
         """The lane and mode of the operation in the queue."""
         self.is_used = False
         """A request that holds a lane, or has held one, has done something: it is not called again."""
         self.withdraw: Callable[[], object] = lambda: None
+
+    def restart(self, seconds: float) -> None:
+        self.deadline = time.monotonic() + seconds
 
     @property
     def seconds_left(self) -> float:
@@ -46,9 +50,8 @@ GIVES_WAY: ContextVar[bool] = ContextVar("gives way", default=False)
 """Whether engines of this request run at a lower priority than others."""
 
 
-async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work: Wake, seconds: float) -> Result:
-    """Call a use case in a thread, again whenever its lane was not free. Raise Locked when the time is up."""
-    ticket = LaneTicket(seconds)
+async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work: Wake, ticket: LaneTicket) -> Result:
+    """Call a use case in a thread, again whenever its lane was not free. Raise Locked when the ticket's time is up."""
     try:
         while True:
             seen = work.number

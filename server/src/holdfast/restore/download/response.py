@@ -26,7 +26,7 @@ from holdfast.restore.download.opening import ANY_FILE, Downloads, Opened, told_
 from holdfast.restore.download.pace import Pace
 from holdfast.restore.download.turns import DownloadTurns
 from holdfast.restore.source import BrokenOff, NobodyWaits
-from holdfast.runner.lane_ticket import without_a_thread
+from holdfast.runner.lane_ticket import LaneTicket, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -98,7 +98,8 @@ class Download(Response):
     async def _open(self) -> Opened:
         if self._rules is None:
             return await self._in_thread(self._begun)
-        return await without_a_thread(self._in_thread, self._begun, self._rules.work, self._rules.wait_seconds)
+        ticket = LaneTicket(self._rules.wait_seconds)
+        return await without_a_thread(self._in_thread, self._begun, self._rules.work, ticket)
 
     def _begun(self) -> Opened:
         if self._gone.is_set():
