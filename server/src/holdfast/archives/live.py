@@ -32,7 +32,7 @@ class LiveAnswers:
     opener: Opener
 
     async def archives(self, asking: Asking, user_id: int, repository: Repository) -> LiveList:
-        """The engine's own list of archives, now. A user who asks many times at once is answered by the same run."""
+        """The engine's own list of archives, now. Many requests of a user at once share one run."""
         return await asking.run(user_id, partial(self._archives, repository), same=("archives", repository.id))
 
     async def browse(self, asking: Asking, user_id: int, folder: "EngineFolder") -> BrowsePage:
