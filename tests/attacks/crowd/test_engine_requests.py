@@ -1,6 +1,9 @@
 """45 live requests of one viewer took all threads: /health/ready took 30 seconds, and nobody could log in."""
 
 import asyncio
+import os
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,6 +14,7 @@ import pytest
 from sqlalchemy import func, select
 from starlette.requests import Request
 
+from backup_engine.command import Command, Machine
 from holdfast.errors import Unavailable
 from holdfast.kit.wake import Wake
 from holdfast.operations.locks import Access
@@ -18,6 +22,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.queue import lane_of
 from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import EngineRequests
+from holdfast.runner.engine_turns import in_turn
 from holdfast.runner.inline import INLINE_CALLS
 from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, LaneTicket, without_a_thread
 from holdfast.settings import Settings
@@ -280,3 +285,32 @@ def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place
 
     assert calls == [3]
     assert withdrawn == [1]
+
+
+@pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 1), (4, 3)])
+def test_engines_of_one_users_requests_leave_a_processor_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, at_once: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(processors)))
+    chosen = settings(tmp_path, engine_requests=16, engine_requests_per_user=6, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+    here, elsewhere = Command(("borg",)), Command(("borg",), machine=Machine("another", (), None))
+    running, most, done = Counter[object](), Counter[object](), threading.Event()
+
+    def work(name: str, command: Command) -> None:
+        with in_turn(command, threading.Event()):
+            running[name] += 1
+            most[name] = max(most[name], running[name])
+            if sum(running.values()) == at_once + 1 + 2:
+                done.set()
+            assert done.wait(PATIENCE)
+            running[name] -= 1
+
+    async def story() -> None:
+        asked = [(1, "here", here)] * 4 + [(2, "other user", here)] + [(1, "elsewhere", elsewhere)] * 2
+        await asyncio.gather(*(requests.run(waits(), user, partial(work, name, one)) for user, name, one in asked))
+
+    asyncio.run(story())
+
+    assert most["here"] == at_once
+    assert most["other user"] == 1

@@ -19,6 +19,7 @@ from fastapi import Depends, Request
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
+from holdfast.runner.engine_turns import TURNS, turns_of_a_user
 from holdfast.runner.lane_ticket import GIVES_WAY, LaneTicket, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -38,6 +39,7 @@ class _Places:
         self.requests = 0
         """Those that wait too."""
         self.running = 0
+        self.turns = turns_of_a_user()
 
 
 class _Question:
@@ -112,6 +114,7 @@ class EngineRequests:
     ) -> Result:
         async with self._place(user_id) as places:
             GIVES_WAY.set(places.running > 1)
+            TURNS.set(places.turns)
             if await is_left():
                 raise Unavailable("api.client_left", "The client has left.")
             return await without_a_thread(self._in_thread, call, self._work, ticket or LaneTicket(self.wait_seconds))

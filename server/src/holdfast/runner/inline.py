@@ -27,6 +27,7 @@ from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Subject
 from holdfast.operations.status import LockMode, Status
 from holdfast.runner.engine_stream import EngineStream, messages_of
+from holdfast.runner.engine_turns import in_turn
 from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, LaneTicket
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -205,7 +206,7 @@ def _interrupted() -> Unavailable:
     return Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
 
 
-def _in_turn(command: Command) -> Command:
+def _giving_way(command: Command) -> Command:
     return replace(command, gives_way=True) if GIVES_WAY.get() else command
 
 
@@ -220,7 +221,8 @@ class Hold:
     def run(self, command: Command) -> Step:
         """Run one engine command to its end."""
         spool = self._next_spool()
-        self._wait(spool, spool.launch(_in_turn(command)))
+        with in_turn(command, self._stopping):
+            self._wait(spool, spool.launch(_giving_way(command)))
         exit_record = spool.exit_record()
         if exit_record is None:
             raise _interrupted()
@@ -233,7 +235,7 @@ class Hold:
     @contextmanager
     def stream(self, command: Command) -> Iterator[EngineStream]:
         """Run one engine command and read its output as it comes. The engine is stopped when the reader leaves."""
-        stream = EngineStream(self._next_spool(), _in_turn(command))
+        stream = EngineStream(self._next_spool(), _giving_way(command))
         try:
             yield stream
         finally:

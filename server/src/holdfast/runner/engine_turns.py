@@ -1,0 +1,39 @@
+"""How many engines the requests of one user run at once on this machine.
+
+Nice engines still delay the service while the kernel works for them, most of all while they start and end. So one processor
+is left free of them: the requests of one user take turns in using the others. Engines on other machines do not count.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from backup_engine.command import Command
+from holdfast.errors import Unavailable
+
+LOOK_SECONDS = 0.2
+
+TURNS: ContextVar[threading.Semaphore | None] = ContextVar("engine turns", default=None)
+"""The turns of the user whose request this is."""
+
+
+def turns_of_a_user() -> threading.Semaphore:
+    return threading.Semaphore(max(1, len(os.sched_getaffinity(0)) - 1))
+
+
+@contextmanager
+def in_turn(command: Command, stopping: threading.Event) -> Iterator[None]:
+    """Wait for the user's turn to run this command, and have it until the end of the block."""
+    turns = TURNS.get()
+    if turns is None or command.machine is not None:
+        yield
+        return
+    while not turns.acquire(timeout=LOOK_SECONDS):
+        if stopping.is_set():
+            raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
+    try:
+        yield
+    finally:
+        turns.release()
