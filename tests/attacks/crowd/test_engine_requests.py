@@ -96,17 +96,20 @@ def test_a_question_that_is_asked_many_times_at_once_is_put_to_the_engine_once(
 ) -> None:
     admin = running.login()
     live = f"/api/repositories/{repository['id']}/archives/live"
+    waiting = 2 * (1 + engine_requests.WAITING_FOR_EACH_PLACE)
 
     with ThreadPoolExecutor(MANY) as others:
         with running.service.parts[INLINE_CALLS].hold(lane_of(repository["id"]), access=Access.CHANGE):
             asked = [others.submit(running.client.get, live, headers=admin) for _ in range(MANY)]
+            wait_until(lambda: sum(one.done() for one in asked) == MANY - waiting, what="what is too much is refused")
             wait_until(lambda: waiting_requests(running) == 1 + 1, what="one of them waits in the repository's queue")
             assert running.client.get("/health/ready").status_code == 200
 
         answers = [one.result(PATIENCE) for one in asked]
 
-    assert {answer.status_code for answer in answers} == {200}
-    assert {answer.text for answer in answers} == {answers[0].text}
+    told = [answer.text for answer in answers if answer.status_code == 200]
+    assert len(told) == waiting
+    assert set(told) == {told[0]}
 
 
 def test_a_lane_that_stays_busy_is_told_with_a_time_to_come_back(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ the same run; after that it waits for one more run, however often it is asked.
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 from anyio import CapacityLimiter, Semaphore, fail_after, to_thread
@@ -49,6 +49,7 @@ class _Question:
         self.requests: list[Request] = []
         self.ticket = LaneTicket(wait_seconds)
         self.answer: asyncio.Task[Any]
+        self.telling = asyncio.Lock()
 
     async def is_left(self) -> bool:
         return all([await request.is_disconnected() for request in self.requests])
@@ -79,60 +80,68 @@ class EngineRequests:
         `same` is equal for calls with the same answer, which must then depend neither on the rights of the user nor on
         their request.
         """
-        if same is None:
-            return await self._run(user_id, call, request.is_disconnected)
-        key = (user_id, same)
+        with self._places(user_id) as places:
+            if same is None:
+                return await self._run(places, call, request.is_disconnected, LaneTicket(self.wait_seconds))
+            return await self._shared(places, (user_id, same), request, call)
+
+    async def _shared(
+        self, places: _Places, key: tuple[int, Hashable], request: Request, call: Callable[[], Result]
+    ) -> Result:
         question = self._questions.get(key)
         if question is None or question.ticket.is_used:  # what changed since then may be missing from its answer
             before = question
             question = self._questions[key] = _Question(self.wait_seconds)
-            question.answer = asyncio.create_task(self._answered(key, question, before, call))
+            question.answer = asyncio.create_task(self._answered(places, key, question, before, call))
             question.answer.add_done_callback(_seen)
         question.requests.append(request)
         answer: Result = await asyncio.shield(question.answer)
+        async with question.telling:  # one after the other, with everything else on the event loop in between
+            await asyncio.sleep(0)
         return answer
 
     async def _answered(
-        self, key: tuple[int, Hashable], question: _Question, before: _Question | None, call: Callable[[], Any]
+        self,
+        places: _Places,
+        key: tuple[int, Hashable],
+        question: _Question,
+        before: _Question | None,
+        call: Callable[[], Any],
     ) -> Any:
         """Ask once for all who wait, when the same question from before has been answered."""
         try:
             if before is not None:
                 await asyncio.wait([before.answer], timeout=self.wait_seconds)
             question.ticket.restart(self.wait_seconds)
-            return await self._run(key[0], call, question.is_left, question.ticket)
+            return await self._run(places, call, question.is_left, question.ticket)
         finally:
             if self._questions.get(key) is question:
                 del self._questions[key]
 
     async def _run(
-        self,
-        user_id: int,
-        call: Callable[[], Result],
-        is_left: Callable[[], Awaitable[bool]],
-        ticket: LaneTicket | None = None,
+        self, places: _Places, call: Callable[[], Result], is_left: Callable[[], Awaitable[bool]], ticket: LaneTicket
     ) -> Result:
-        async with self._place(user_id) as places:
+        await self._acquired(places.semaphore)
+        places.running += 1
+        try:
             GIVES_WAY.set(places.running > 1)
             TURNS.set(places.turns)
             if await is_left():
                 raise Unavailable("api.client_left", "The client has left.")
-            return await without_a_thread(self._in_thread, call, self._work, ticket or LaneTicket(self.wait_seconds))
+            return await without_a_thread(self._in_thread, call, self._work, ticket)
+        finally:
+            places.running -= 1
+            places.semaphore.release()
 
-    @asynccontextmanager
-    async def _place(self, user_id: int) -> AsyncIterator[_Places]:
+    @contextmanager
+    def _places(self, user_id: int) -> Iterator[_Places]:
+        """The places of a user, for one more request. Raise Unavailable if too many wait already."""
         places = self._users.setdefault(user_id, _Places(self._per_user))
         if places.requests >= self._per_user * (1 + WAITING_FOR_EACH_PLACE):
             raise _too_many()
         places.requests += 1
         try:
-            await self._acquired(places.semaphore)
-            places.running += 1
-            try:
-                yield places
-            finally:
-                places.running -= 1
-                places.semaphore.release()
+            yield places
         finally:
             places.requests -= 1
             if places.requests == 0:
