@@ -80,7 +80,7 @@ class World:
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("failures")
     services = Services(folder)
-    program = recording_engine(folder, ENGINES[request.param])
+    program = recording_engine(folder, ENGINES[request.param], is_loaded=False)
     if os.geteuid() == 0:
         program.write_text(program.read_text().replace("exec ", f"exec {WITHOUT_ROOTS_PRIVILEGE} "))
     try:

@@ -335,12 +335,15 @@ class Services:
         return url
 
 
-def recording_engine(folder: Path, program: Path, name: str = "borg") -> Path:
-    """Write a program that notes each call of the engine and then becomes the engine, one that is loaded already."""
+def recording_engine(folder: Path, program: Path, name: str = "borg", *, is_loaded: bool = True) -> Path:
+    """Write a program that notes each call of the engine and then becomes the engine, one that is loaded already.
+
+    One that is loaded has the privileges of the tests, whoever starts it.
+    """
     calls = _calls_file(folder)
     calls.touch()
     script = folder / name
-    become = f"{QUICK} exec {shlex.join(warm_command(program))}"
+    become = f"{QUICK} exec {shlex.join(warm_command(program) if is_loaded else [str(program)])}"
     script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{calls}'\n{become} \"$@\"\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return script
