@@ -228,4 +228,5 @@ def _read_beside_writers(
             said = writer.stderr.read() if writer.stderr else b""
         assert writer.returncode in (0, 1), (command, said)
         if done >= reads and number >= SORTS_OF_WRITERS:
+            print(f"{done} reads beside {number + 1} commands that write")
             return
