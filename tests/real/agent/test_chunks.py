@@ -9,6 +9,7 @@ import pytest
 from tests.support.agent_site import AgentSite
 from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINE_2
+from tests.support.service import wait_until
 
 
 @pytest.mark.campaign
@@ -33,6 +34,7 @@ def test_an_agent_reads_chunks_and_the_index_tells_what_its_listing_tells(
         for content in ("first", "second"):
             (source / "changing").write_text(content)
             assert site.wait_for_end(site.admin.start_backup(repository))["status"] == "completed"
+        wait_until(lambda: not site.admin.get("/api/operations/queue").json()["repositories"], what="nothing runs")
         url = f"/api/repositories/{repository['id']}"
         assert routes_of(site, url, rebuild(site, url)) == {"chunks": 2}
         by_chunks = answers(site, url, source)

@@ -12,6 +12,7 @@ from tests.contract.archives.world import make_deep_file
 from tests.real.archives.service import Installed, Shelf
 from tests.real.archives.test_equal_over_http import asked, exact
 from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.service import wait_until
 from tests.support.sshd import sshd
 
 
@@ -132,6 +133,7 @@ def test_engine_2_on_an_ssh_machine_is_indexed_and_read_by_chunks_with_equal_ans
         for number in range(2):
             (shelf.source / "file-0").write_text(f"of backup {number}")
             assert shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository))["status"] == "completed"
+        wait_until(lambda: not shelf.client.get("/api/operations/queue").json()["repositories"], what="nothing runs")
         assert shelf.run("rebuild", **{"from": "history"}) == ["completed"]
         assert shelf.history_runs()[-1]["result"]["routes"] == {"chunks": 2}
         first = answers(shelf), contents(shelf, "bytes")
