@@ -310,7 +310,7 @@ def on_server(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield OnServer(made.running, made.repository, made.source, made.archive_id, server, number)
 
 
-def test_a_repository_on_a_server_is_read_by_parts_and_stays_as_it_was(on_server: OnServer) -> None:
+def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as_it_was(on_server: OnServer) -> None:
     before, content = on_server.files(), (on_server.source / "large").read_bytes()
     part = on_server.get("large", Range="bytes=7-99")
     assert (part.status_code, part.headers["accept-ranges"], part.content) == (206, "bytes", content[7:100])
@@ -321,7 +321,13 @@ def test_a_repository_on_a_server_is_read_by_parts_and_stays_as_it_was(on_server
     params = {"path": str(on_server.source)}
     tar = members(on_server.running.admin.get(f"{on_server.url}/download", params=params).content)
     assert tar[f"{on_server.source.name}/large"][-1] == content
-    wait_until(lambda: not on_server.is_locked(), what="the lock is given back when nobody reads")
+    assert on_server.server.cut_links()
+    again = on_server.get("small", Range="bytes=2-3")
+    assert (again.status_code, again.content) == (206, b"23")
+    changed = {"engine_path": str(ENGINES["1.4"])}
+    answer = on_server.running.admin.put(f"/api/ssh-connections/{on_server.connection}", json=changed)
+    assert answer.status_code == 200, answer.text
+    wait_until(lambda: not on_server.is_locked(), what="the reader of the changed connection has given its lock back")
     assert on_server.files() == before
 
 
@@ -334,26 +340,12 @@ def test_a_reader_of_a_server_gives_way_to_a_backup_and_a_download_goes_on_after
         backup = on_server.running.admin.start_backup(on_server.repository)
         assert on_server.running.admin.wait_for_end(backup)["status"] == "completed"
         assert b"".join([*received, *blocks]) == content
-
-
-def test_a_link_to_a_server_that_is_cut_is_made_again(on_server: OnServer) -> None:
-    assert on_server.get("small").content == b"0123456789"
-    assert on_server.server.cut_links()
-    again = on_server.get("small", Range="bytes=2-3")
-    assert (again.status_code, again.content) == (206, b"23")
-
-
-def test_a_repository_on_a_server_can_be_forgotten_while_its_reader_is_warm(on_server: OnServer) -> None:
-    admin = on_server.running.admin
     on_server.running.wait_until_idle()
-    assert on_server.get("small").status_code == 200
+    assert on_server.get("small").content == b"0123456789"
     assert on_server.is_locked()
-    changed = admin.put(f"/api/ssh-connections/{on_server.connection}", json={"engine_path": str(ENGINES["1.4"])})
-    assert changed.status_code == 200, changed.text
-    wait_until(lambda: not on_server.is_locked(), what="the reader of the changed connection has ended")
-    assert on_server.get("small").status_code == 200
-    assert admin.delete(f"/api/repositories/{on_server.repository['id']}").status_code == 204
-    wait_until(lambda: not on_server.is_locked(), what="the reader of the forgotten repository has ended")
+    forgotten = on_server.running.admin.delete(f"/api/repositories/{on_server.repository['id']}")
+    assert forgotten.status_code == 204, "nobody is refused it because of a reader"
+    wait_until(lambda: not on_server.is_locked(), what="the reader of the forgotten repository has given its lock back")
 
 
 @pytest.mark.campaign
