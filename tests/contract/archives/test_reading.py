@@ -310,6 +310,7 @@ def on_server(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield OnServer(made.running, made.repository, made.source, made.archive_id, server, number)
 
 
+@pytest.mark.campaign
 def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as_it_was(on_server: OnServer) -> None:
     before, content = on_server.files(), (on_server.source / "large").read_bytes()
     part = on_server.get("large", Range="bytes=7-99")
@@ -331,6 +332,7 @@ def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as
     assert on_server.files() == before
 
 
+@pytest.mark.campaign
 def test_a_reader_of_a_server_gives_way_to_a_backup_and_a_download_goes_on_after_it(on_server: OnServer) -> None:
     content = (on_server.source / "large").read_bytes()
     path = {"path": str(on_server.source / "large")}
