@@ -50,6 +50,7 @@ IN_A_WAY_OF_THEIR_OWN = {
 ASK_THE_STORE_ALONE = {
     "forget_repository",
     "set_up_repository",
+    "change_connection",
     "forget_connection",
     "list_remotes",
     "read_remote",

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import Running, Services
 from tests.support.service import Client, wait_until
+from tests.support.sshd import Sshd, sshd
 
 LARGE = 12_000_000
 PNG = base64.b64decode(
@@ -43,6 +45,11 @@ class Library:
     def get(self, name: str, client: Client | None = None, what: str = "files", **headers: str) -> Any:
         path = str(self.source / name)
         return (client or self.running.admin).get(f"{self.url}/{what}", params={"path": path}, headers=headers)
+
+    @property
+    def place(self) -> Path:
+        """The folder of a repository on this machine, or on a server that is this machine, too."""
+        return Path("/" + self.repository["path"].removeprefix("ssh://").partition("/")[2])
 
     def readers(self) -> list[psutil.Process]:
         """The processes that read for this service."""
@@ -271,6 +278,76 @@ def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
     answer = library.running.admin.delete(f"/api/repositories/{other.repository['id']}")
     assert answer.status_code in (200, 204), answer.text
     wait_until(lambda: len({one.pid for one in other.readers()} & readers) < len(readers), what="its reader ends")
+
+
+# --- on a server, through `borg serve` --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OnServer(Library):
+    server: Sshd
+    connection: int
+
+    def files(self) -> dict[str, tuple[int, bytes]]:
+        """Every file of the repository but the lock: when it was written, and what is in it."""
+        found = (path for path in self.place.rglob("*") if path.is_file() and not path.name.startswith("lock."))
+        return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+    def is_locked(self) -> bool:
+        return any(self.place.glob("lock.*"))
+
+
+@pytest.fixture(scope="module")
+def on_server(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnServer]:
+    with sshd(tmp_path_factory.mktemp("server")) as server:
+        number = server.connection(library.running.admin, "server", engine_path=str(ENGINES["1.4"]))
+        made = make(library.running, repository_type="ssh", ssh_connection_id=number)
+        library.running.wait_until_idle()
+        without_index = {"index_mode": "off"}  # of the backups to come; what is indexed stays
+        assert (
+            made.running.admin.put(f"/api/repositories/{made.repository['id']}", json=without_index).status_code == 200
+        )
+        yield OnServer(made.running, made.repository, made.source, made.archive_id, server, number)
+
+
+@pytest.mark.campaign
+def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as_it_was(on_server: OnServer) -> None:
+    before, content = on_server.files(), (on_server.source / "large").read_bytes()
+    part = on_server.get("large", Range="bytes=7-99")
+    assert (part.status_code, part.headers["accept-ranges"], part.content) == (206, "bytes", content[7:100])
+    assert on_server.is_locked(), "nobody may write meanwhile"
+    assert on_server.get("large").content == content
+    for name in ("small", "empty", "zz-second-name", "words"):
+        assert on_server.get(name).content == (on_server.source / name).read_bytes()
+    params = {"path": str(on_server.source)}
+    tar = members(on_server.running.admin.get(f"{on_server.url}/download", params=params).content)
+    assert tar[f"{on_server.source.name}/large"][-1] == content
+    assert on_server.server.cut_links()
+    again = on_server.get("small", Range="bytes=2-3")
+    assert (again.status_code, again.content) == (206, b"23")
+    changed = {"engine_path": str(ENGINES["1.4"])}
+    answer = on_server.running.admin.put(f"/api/ssh-connections/{on_server.connection}", json=changed)
+    assert answer.status_code == 200, answer.text
+    wait_until(lambda: not on_server.is_locked(), what="the reader of the changed connection has given its lock back")
+    assert on_server.files() == before
+
+
+@pytest.mark.campaign
+def test_a_reader_of_a_server_gives_way_to_a_backup_and_a_download_goes_on_after_it(on_server: OnServer) -> None:
+    content = (on_server.source / "large").read_bytes()
+    path = {"path": str(on_server.source / "large")}
+    with on_server.running.admin.stream("GET", f"{on_server.url}/files", params=path) as answer:
+        blocks = answer.iter_bytes(1000)
+        received = [next(blocks)]
+        backup = on_server.running.admin.start_backup(on_server.repository)
+        assert on_server.running.admin.wait_for_end(backup)["status"] == "completed"
+        assert b"".join([*received, *blocks]) == content
+    on_server.running.wait_until_idle()
+    assert on_server.get("small").content == b"0123456789"
+    assert on_server.is_locked()
+    forgotten = on_server.running.admin.delete(f"/api/repositories/{on_server.repository['id']}")
+    assert forgotten.status_code == 204, "nobody is refused it because of a reader"
+    wait_until(lambda: not on_server.is_locked(), what="the reader of the forgotten repository has given its lock back")
 
 
 @pytest.mark.campaign

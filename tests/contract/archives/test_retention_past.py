@@ -32,6 +32,7 @@ def test_past_days_count_the_archives_that_are_there(world: World) -> None:
     found = world.get("/retention/past", days=3660)
 
     assert found["until"] == datetime.now(UTC).date().isoformat()
+    assert found["since"] < found["recorded_since"][:10] <= found["until"], "since the repository was added"
     assert {one["name"] for one in found["points"]} >= {
         one["name"] for one in world.get("/archives", limit=100)["archives"]
     }

@@ -8,22 +8,33 @@ import pytest
 
 from tests.support.agent_site import AgentSite
 from tests.support.agents import AgentProcess, create_agent_repository
+from tests.support.engines import ENGINE_2
+from tests.support.service import wait_until
 
 
 @pytest.mark.campaign
-def test_an_agent_reads_chunks_and_the_index_tells_what_its_listing_tells(site: AgentSite, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "engine", [1, pytest.param(2, marks=pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2"))]
+)
+def test_an_agent_reads_chunks_and_the_index_tells_what_its_listing_tells(
+    site: AgentSite, tmp_path: Path, engine: int
+) -> None:
     source = tmp_path / "source"
     (source / "folder").mkdir(parents=True)
     (source / "folder" / "a file").write_text("its content")
     (source / "link").symlink_to("folder")
-    agent = AgentProcess(tmp_path / "machine", site.engine.engine, site.service.url)
+    variables = {"BACKUP_AGENT_BORG2": str(ENGINE_2)} if engine == 2 else {}
+    agent = AgentProcess(tmp_path / "machine", site.engine.engine, site.service.url, variables)
     agent.folder.mkdir()
     agent.register(site.admin).start()
     try:
-        repository = create_agent_repository(site.admin, agent, tmp_path / "by-chunks", [source], index_mode="full")
+        encryption = "aes256-ocb" if engine == 2 else "repokey-blake2"
+        settings = {"index_mode": "full", "engine_version": engine, "encryption": encryption}
+        repository = create_agent_repository(site.admin, agent, tmp_path / "by-chunks", [source], **settings)
         for content in ("first", "second"):
             (source / "changing").write_text(content)
             assert site.wait_for_end(site.admin.start_backup(repository))["status"] == "completed"
+        wait_until(lambda: not site.admin.get("/api/operations/queue").json()["repositories"], what="nothing runs")
         url = f"/api/repositories/{repository['id']}"
         assert routes_of(site, url, rebuild(site, url)) == {"chunks": 2}
         by_chunks = answers(site, url, source)

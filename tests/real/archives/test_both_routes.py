@@ -2,13 +2,17 @@
 
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.contract.archives.world import make_deep_file
 from tests.real.archives.service import Installed, Shelf
 from tests.real.archives.test_equal_over_http import asked, exact
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.service import wait_until
 from tests.support.sshd import sshd
 
 
@@ -114,9 +118,35 @@ def test_an_ssh_machine_that_runs_the_engine_is_read_by_chunks_with_equal_answer
         assert by_chunks.client.delete(shelf.url).status_code == 204
 
 
+@pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
+def test_engine_2_on_an_ssh_machine_is_indexed_and_read_by_chunks_with_equal_answers(
+    by_chunks: Installed, tmp_path: Path
+) -> None:
+    secret = {"encryption": "aes256-ocb", "passphrase": "a passphrase of the tests"}
+    with sshd(tmp_path / "machine") as machine:
+        connection = machine.connection(by_chunks.client, "machine with engine 2", engine_path=str(ENGINE_2))
+        shelf = by_chunks.new_shelf(execution_target="ssh", ssh_connection_id=connection, engine_version=2, **secret)
+        (shelf.source / os.fsdecode(b"caf\xe9")).write_text("coffee")
+        (shelf.source / "link").symlink_to("file-1")
+        os.link(shelf.source / "file-1", shelf.source / "hard")
+        (shelf.source / "large").write_bytes(random.Random(4).randbytes(1_024_000))
+        for number in range(2):
+            (shelf.source / "file-0").write_text(f"of backup {number}")
+            assert shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository))["status"] == "completed"
+        wait_until(lambda: not shelf.client.get("/api/operations/queue").json()["repositories"], what="nothing runs")
+        assert shelf.run("rebuild", **{"from": "history"}) == ["completed"]
+        assert shelf.history_runs()[-1]["result"]["routes"] == {"chunks": 2}
+        first = answers(shelf), contents(shelf, "bytes")
+        assert first[1][0] == (shelf.source / "large").read_bytes()
+
+        read_by_listing(shelf, archives=2)
+        assert (answers(shelf), contents(shelf, "none")) == first
+        assert by_chunks.client.delete(shelf.url).status_code == 204
+
+
 def contents(shelf: Shelf, parts: str) -> list[bytes]:
-    """What a file and a folder of an archive are, by chunks or by the engine."""
-    archive = shelf.archives()["series-2026-02-01"]["id"]
+    """What a file and a folder of the oldest archive are, by chunks or by the engine."""
+    archive = next(iter(shelf.archives().values()))["id"]
     place, path = f"{shelf.url}/archives/{archive}", str(shelf.source).lstrip("/")
     answer = shelf.client.get(f"{place}/files", params={"path": f"{path}/large"}, headers={"Range": "bytes=500-1499"})
     assert answer.headers["Accept-Ranges"] == parts

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.archives.history.chunks.client import FileChunks, Part
 from holdfast.archives.history.entry import listed
-from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved
+from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved, LinkLost
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore
 from tests.real.history.engine import ALL_ENGINES, RealRepository, new_repository, plant
@@ -169,6 +169,42 @@ def test_a_reader_that_is_ended_leaves_no_process_behind(repository: RealReposit
             chunks.read(parts_of(index, repository.ids["one"], b"tree/large")[:1])
 
 
+def test_borg_serve_reads_under_a_shared_lock_which_it_gives_back_and_writes_nothing(
+    repository: RealRepository, index: HistoryIndex, tmp_path: Path
+) -> None:
+    if repository.major != 1:
+        pytest.skip("engine 2 has no repositories at ssh://")
+    shell = tmp_path / "shell"
+    shell.write_text('#!/bin/sh\nshift\nexec "$@"\n')  # stands for ssh: drops the host and runs the rest here
+    shell.chmod(0o755)
+    there = {"BORG_RSH": str(shell), "BORG_REMOTE_PATH": str(repository.program)}
+    location, place = f"ssh://somewhere{repository.location}", Path(repository.location)
+    before, whole = everything(place), (repository.tree / "large").read_bytes()
+    parts = parts_of(index, repository.ids["one"], b"tree/large")
+    with FileChunks(repository.program, location, environment={**repository.environment, **there}) as chunks:
+        assert list(place.glob("lock.*")), "nobody may write meanwhile"
+        assert b"".join(chunks.read([part]) for part in parts) == whole
+        assert chunks.read([part._replace(start=3, end=9) for part in parts[:2]]) == (
+            whole[3:9] + whole[parts[0].size + 3 : parts[0].size + 9]
+        )
+        with pytest.raises(ChunkRouteFailed, match="another size"):
+            chunks.read([parts[0]._replace(size=parts[0].size + 1)])
+        with pytest.raises(ChunkRouteFailed):
+            chunks.read([parts[0]._replace(chunk=bytes(32))])
+        assert chunks.read(parts[:1]) == whole[: parts[0].size], "what is wrong with one chunk ends nothing"
+        chunks.leave(seconds=60)
+        assert everything(place) == before
+        with pytest.raises(ChunkRouteFailed):
+            chunks.read(parts[:1])
+    with FileChunks(repository.program, location, environment={**repository.environment, **there}) as chunks:
+        assert chunks._process is not None
+        for serving in psutil.Process(chunks._process.pid).children(recursive=True):
+            serving.kill()
+        with pytest.raises(LinkLost):
+            chunks.read(parts[:1])
+        assert not chunks.is_usable
+
+
 READS = int(os.environ.get("HOLDFAST_READS_BESIDE", "100000"))
 
 
@@ -228,4 +264,5 @@ def _read_beside_writers(
             said = writer.stderr.read() if writer.stderr else b""
         assert writer.returncode in (0, 1), (command, said)
         if done >= reads and number >= SORTS_OF_WRITERS:
+            print(f"{done} reads beside {number + 1} commands that write")
             return

@@ -40,7 +40,7 @@ from holdfast.archives.history.errors import (
 )
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore
-from tests.real.history.engine import PASSPHRASE, RealRepository, plant
+from tests.real.history.engine import PASSPHRASE, RealRepository, new_repository, plant
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
@@ -126,6 +126,34 @@ def test_a_machine_sends_the_chunks_that_its_repository_has(
         assert not files.is_usable
     here.close()
     there.close()
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
+def test_a_machine_with_engine_2_sends_what_its_listing_and_its_files_say(far: FarEngine, tmp_path: Path) -> None:
+    made = new_repository("2.0", tmp_path)
+    plant(made.tree, random.Random(3), files=40)
+    (made.tree / "large").write_bytes(random.Random(4).randbytes(3_000_000))
+    for name in ("one", "two"):
+        (made.tree / "a file").write_text(f"the content in {name}")
+        made.create(name)
+    there = {"environment": environment(made), "secrets": {"BORG_PASSPHRASE_FD": Secret(PASSPHRASE)}, "major": 2}
+    there["far"] = replace(far, program=str(made.program))
+    by_chunks, by_listing = (HistoryIndex(SqliteStore.create(tmp_path / f"{way}.db")) for way in ("chunks", "listing"))
+    with EngineChunks(made.program, made.location, **there) as chunks:
+        for name in ("one", "two"):
+            assert by_chunks.ingest_chunks(made.ids[name], chunks, series="series").route == "chunks"
+    for name in ("one", "two"):
+        made.ingest_listing(by_listing, name)
+        assert set(known(by_chunks, made.ids[name])) == set(known(by_listing, made.ids[name]))
+    assert by_chunks.damage() == []
+    with FileChunks(made.program, made.location, **there) as files:
+        for name, content in (("large", (made.tree / "large").read_bytes()), ("a file", b"the content in one")):
+            found = by_chunks.file(made.ids["one"], f"tree/{name}".encode())
+            assert found is not None
+            assert files.read([Part(one.id, one.size, 0, one.size) for one in found.chunks or ()]) == content
+    by_chunks.close()
+    by_listing.close()
 
 
 def command_lines() -> list[str]:

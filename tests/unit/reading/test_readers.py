@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from holdfast.archives.history.chunks.client import Part
-from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved
+from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
 from holdfast.kit.supervisor import Supervisor
+from holdfast.kit.wake import Wake
+from holdfast.machines.models import SshConnection
 from holdfast.reading import readers as module
 from holdfast.reading.contents import AT_ONCE_BYTES, AT_ONCE_CHUNKS, parts_of
-from holdfast.reading.readers import MOST, NotReadable, Readers
+from holdfast.reading.readers import MOST, LaneTaken, NotReadable, Readers
 from holdfast.repositories.models import Repository
 from holdfast.restore.source import NobodyWaits
 
@@ -47,6 +49,11 @@ class Stored:
 
     def __init__(self) -> None:
         self.rows: list[Repository] = []
+        self.work = Wake()
+        self.connection = SshConnection(username="a", host="b", port=22, key_id=1, host_key="k", engine_path=None)
+
+    def get(self, _kind: type[SshConnection], _number: int) -> SshConnection:
+        return self.connection
 
     def reading(self) -> "Stored":
         return self
@@ -72,7 +79,7 @@ class Pool:
         self.while_opening: Callable[[], None] = lambda: None
         anything: Any = None
         stored: Any = self.stored
-        self.readers = Readers(anything, anything, stored, Supervisor())
+        self.readers = Readers(anything, anything, stored, Supervisor(), anything)
         monkeypatch.setattr(self.readers, "_opened", self._open)
 
     def _open(self, _repository: Repository) -> ScriptedReader:
@@ -232,13 +239,55 @@ def test_a_repository_that_is_forgotten_while_its_reader_starts_leaves_none_behi
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("execution_target", "agent"), ("path", "ssh://a@b/c"), ("engine_version", 3), ("rclone_remote_id", 1)],
+    [("execution_target", "agent"), ("path", "sftp://a@b/c"), ("engine_version", 3), ("rclone_remote_id", 1)],
 )
 def test_repositories_elsewhere_are_not_for_readers(pool: Pool, field: str, value: object) -> None:
     repository = pool.repository()
     assert Readers.can_serve(repository)
     setattr(repository, field, value)
     assert not Readers.can_serve(repository)
+
+
+def test_repositories_on_a_server_are_for_readers_where_the_engine_here_reads_them(pool: Pool) -> None:
+    repository = pool.repository()
+    repository.path = "ssh://a@b/c"
+    assert Readers.can_serve(repository)
+    for field, value in (("engine_version", 2), ("execution_target", "ssh")):
+        before = getattr(repository, field)
+        setattr(repository, field, value)
+        assert not Readers.can_serve(repository)
+        setattr(repository, field, before)
+
+
+def test_a_changed_ssh_connection_ends_the_readers_that_use_it_and_no_others(pool: Pool) -> None:
+    mine, other = pool.repository(), pool.repository()
+    mine.execution_target, mine.ssh_connection_id = "ssh", 7
+    for repository in (mine, other):
+        pool.read(repository)
+    pool.readers.tidy()
+    assert pool.alive == 2
+    pool.readers.end_those_of(7)
+    assert [reader.has_ended for reader in pool.opened] == [True, False]
+    pool.read(mine)
+    pool.stored.connection.port = 2222  # by another process, which cannot notify this one
+    pool.readers.tidy()
+    assert [reader.has_ended for reader in pool.opened] == [True, False, True]
+
+
+def test_a_download_that_has_begun_waits_for_a_repository_that_other_work_holds(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = pool.repository()
+    pool.next = [ScriptedReader([GaveWay("work waits")]), LaneTaken("a backup runs"), LaneTaken("a backup runs")]
+    assert pool.readers.read(repository, [PART], threading.Event(), has_begun=True) == bytes(10)
+    pool.opened[-1].answers = [GaveWay("work waits")]
+    pool.next = [LaneTaken("a backup runs")]
+    with pytest.raises(NotReadable, match="backup"):
+        pool.read(repository)
+    monkeypatch.setattr(module, "RESUME_SECONDS", -1.0)
+    pool.next = [LaneTaken("a backup runs")]
+    with pytest.raises(NotReadable, match="backup"):
+        pool.readers.read(repository, [PART], threading.Event(), has_begun=True)
 
 
 def test_parts_make_up_exactly_the_wanted_bytes_and_groups_are_bounded() -> None:

@@ -30,7 +30,9 @@ def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnectio
     return connection
 
 
-def change(session: Session, caller: Caller, connection_id: int, wanted: ConnectionChange) -> SshConnection:
+def change(
+    session: Session, links: Links, caller: Caller, connection_id: int, wanted: ConnectionChange
+) -> SshConnection:
     """Change the given fields. Another account or address is unknown until it is tested; repositories move with it.
 
     The host key stays pinned: the same machine shows it under its new address, and another one is refused.
@@ -52,6 +54,8 @@ def change(session: Session, caller: Caller, connection_id: int, wanted: Connect
     if "engine_path" in changes:
         connection.engine_program = connection.engine_version = None
     connection.updated_at = clock.now()
+    if moved or "engine_path" in changes:
+        links.changed(session, connection_id)
     record(session, caller, "ssh.connection_changed", connection, fields=sorted(changes))
     return connection
 
@@ -94,6 +98,7 @@ def accept_host_key(
         row = store.require(session, connection_id)
         row.host_key, row.host_key_pinned_at = shown.text, clock.now()
         row.updated_at = clock.now()
+        links.changed(session, connection_id)
         record(session, caller, "ssh.host_key_accepted", row, fingerprint=fingerprint)
     links.link_of(row, links.key_of(row))
     return row

@@ -104,6 +104,7 @@ class KeyDeployment:
         with self._database.writing() as session:
             row = store.require(session, connection.id)
             row.key_id = key.id
+            self._links.changed(session, connection.id)
             audit.note(session, caller, action, "ssh_connection", connection.id, {"name": connection.name})
             return row
 

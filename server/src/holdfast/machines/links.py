@@ -1,18 +1,30 @@
 """From a connection's record to a link that ssh can use: its key, and the host key that is pinned."""
 
+from collections.abc import Callable
+from functools import partial
+
+from sqlalchemy.orm import Session
+
 from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey, SshLink
 from holdfast.kit import clock
 from holdfast.machines import errors, store
 from holdfast.machines.keys import Keys, write_private
 from holdfast.machines.models import SshConnection, SshKey
-from holdfast.storage.session import Database
+from holdfast.storage.session import Database, after_commit
 
 
 class Links:
     def __init__(self, database: Database, keys: Keys) -> None:
         self._database = database
         self.keys = keys
+        self.on_change: list[Callable[[int], object]] = []
+        """Called with the id of a connection whose links are made otherwise from now on."""
+
+    def changed(self, session: Session, connection_id: int) -> None:
+        """Notify, when this transaction is durable, those who keep a link of the connection open."""
+        for listener in self.on_change:
+            after_commit(session, partial(_tell, listener, connection_id))
 
     def connection(self, connection_id: int) -> SshConnection:
         with self._database.reading() as session:
@@ -72,3 +84,7 @@ class Links:
         if shown is None:
             raise errors.no_host_key()
         return shown
+
+
+def _tell(listener: Callable[[int], object], connection_id: int) -> None:
+    listener(connection_id)

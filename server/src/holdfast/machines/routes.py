@@ -51,13 +51,18 @@ def read_connection(caller: AdminOnly, connection_id: RowId, session: Reading) -
 
 @routes.put("/{connection_id}", summary="Change an ssh connection", responses=documented(404, 409))
 def change_connection(
-    caller: AdminOnly, connection_id: RowId, wanted: schemas.ConnectionChange, session: Writing
+    caller: AdminOnly,
+    connection_id: RowId,
+    wanted: schemas.ConnectionChange,
+    session: Writing,
+    machines: TheMachines,
 ) -> schemas.ConnectionAnswer:
     """Changes only the given fields.
 
     Repositories move with it; the engine may require a confirmation that they were moved.
     """
-    return present.connection_answer(session, connections.change(session, caller, connection_id, wanted))
+    changed = connections.change(session, machines.links, caller, connection_id, wanted)
+    return present.connection_answer(session, changed)
 
 
 @routes.delete("/{connection_id}", summary="Forget an ssh connection", status_code=204, responses=documented(404, 409))

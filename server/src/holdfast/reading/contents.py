@@ -77,8 +77,10 @@ class Contents:
             return found
 
         def read(chunks: Sequence[Chunk]) -> Iterator[bytes]:
+            has_begun = False
             for group in parts_of(chunks, 0, sum(chunk.size for chunk in chunks)):
-                yield self.readers.read(repository, group, gone)
+                yield self.readers.read(repository, group, gone, has_begun=has_begun)
+                has_begun = True
 
         try:
             branches = self.indexes.ask(repository.uuid, ask)
@@ -129,7 +131,7 @@ class Content:
         yield from first
         for group in groups:
             try:
-                yield self.readers.read(self.repository, group, gone)
+                yield self.readers.read(self.repository, group, gone, has_begun=True)
             except NotReadable as error:
                 raise BrokenOff(Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")) from error
 

@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 from holdfast.api.dependencies import DATABASE, SUPERVISOR
 from holdfast.api.parts import Parts
 from holdfast.archives.archive_index import ARCHIVE_INDEX
+from holdfast.machines.machines import MACHINES
 from holdfast.operations.manifest import Feature, Task, Tick, When
 from holdfast.reading.contents import Contents
 from holdfast.reading.readers import FILE_READERS, TIDY_SECONDS, Readers
@@ -12,10 +13,12 @@ from holdfast.repositories.location import OPENER
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import REGISTER
 from holdfast.restore.download.opening import CONTENTS
+from holdfast.runner.inline import INLINE_CALLS
 
 
 def _readers(parts: Parts) -> Readers:
-    return Readers(parts[OPENER], parts[ARCHIVE_INDEX].chooser, parts[DATABASE], parts[SUPERVISOR])
+    chooser, supervisor = parts[ARCHIVE_INDEX].chooser, parts[SUPERVISOR]
+    return Readers(parts[OPENER], chooser, parts[DATABASE], supervisor, parts[INLINE_CALLS])
 
 
 def _connect(parts: Parts) -> None:
@@ -25,6 +28,7 @@ def _connect(parts: Parts) -> None:
         readers.end(repository.uuid)
 
     parts[REGISTER].on_forget.append(end_reader)
+    parts[MACHINES].links.on_change.append(readers.end_those_of)
 
 
 FEATURE = Feature(

@@ -1,8 +1,8 @@
 """Warm readers: for a repository on this machine or on an ssh machine that runs its engine, a process there that hands out
-chunks of its files without a lock.
+chunks of its files without a lock; for one on a server, a process here that holds a lock for some seconds (`HeldReader`).
 
-A reader is started by the first who reads and ends when nobody has for some minutes, when its repository is changed or
-forgotten, or when another repository needs its place. What it cannot do, the engine does.
+A reader is started by the first who reads and ends when nobody has for some minutes, when its repository or its ssh
+connection is changed or forgotten, or when another repository needs its place. What it cannot do, the engine does.
 """
 
 import os
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from backup_engine.command import CalledAgent, Command, Machine
 from backup_engine.detect import EngineProgram
@@ -24,18 +25,24 @@ from backup_engine.requests import ListArchivesRequest
 from holdfast.api.parts import Part
 from holdfast.archives.history.chunks.far import FarEngine
 from holdfast.archives.history.chunks.route import Route, RouteChooser, RouteDecision
-from holdfast.archives.history.errors import ContentMoved, HistoryError, ProgramChanged
+from holdfast.archives.history.errors import ContentMoved, GaveWay, HistoryError, ProgramChanged
 from holdfast.archives.reading import inherited_secrets
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Locked
 from holdfast.kit.supervisor import Supervisor
+from holdfast.machines.models import SshConnection
+from holdfast.operations.queue import lane_of
+from holdfast.reading.held_reader import HeldReader
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.restore.source import NobodyWaits
+from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
 if TYPE_CHECKING:
     from holdfast.archives.history.chunks.client import FileChunks
     from holdfast.archives.history.chunks.client import Part as ChunkPart
+
+    AnyReader = FileChunks | HeldReader
 
 log = structlog.get_logger("holdfast.reading")
 
@@ -48,6 +55,9 @@ MOVED_SECONDS = 30.0
 LOOK_SECONDS = 0.1
 UNREACHED_SECONDS = 60.0
 """How long a machine whose reader did not come up is left alone; meanwhile its engine is asked at once."""
+RESUME_SECONDS = 60.0
+"""How long a download that has begun waits for a repository on a server, when its reader had to give way."""
+ON_SERVER = "ssh://"
 
 Place = tuple[object, ...]
 
@@ -56,14 +66,20 @@ class NotReadable(Exception):
     """The content cannot be read by chunks, or not now: the engine has to."""
 
 
+class LaneTaken(NotReadable):
+    """Other work holds the repository's lane."""
+
+
 @dataclass(slots=True, eq=False)
 class _Slot:
     """The place of a reader; the first who comes starts it."""
 
     place: Place
     config: Place
+    link: Place = ()
+    """The ssh connection as it was when the reader was started."""
     guard: threading.Lock = field(default_factory=threading.Lock)
-    reader: "FileChunks | None" = None
+    reader: "AnyReader | None" = None
     users: int = 0
     used_at: float = field(default_factory=time.monotonic)
 
@@ -76,8 +92,16 @@ class _Slot:
 class Readers:
     """Safe for use from many threads."""
 
-    def __init__(self, opener: Opener, chooser: RouteChooser, database: Database, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        opener: Opener,
+        chooser: RouteChooser,
+        database: Database,
+        supervisor: Supervisor,
+        inline: InlineCalls,
+    ) -> None:
         self._opener = opener
+        self._inline = inline
         self._chooser = chooser
         self._database = database
         self._supervisor = supervisor
@@ -90,16 +114,33 @@ class Readers:
     def can_serve(repository: Repository) -> bool:
         """Whether the repository is one that readers are for, as far as its record says."""
         is_reached = repository.execution_target in ("local", "ssh") and repository.path.startswith("/")
-        return is_reached and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
+        has_reader = is_reached or is_on_server(repository)
+        return has_reader and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
 
-    def read(self, repository: Repository, parts: Sequence["ChunkPart"], gone: threading.Event) -> bytes:
-        """The bytes of these parts. Raise NotReadable, or NobodyWaits."""
-        deadline = time.monotonic() + MOVED_SECONDS
+    def read(
+        self, repository: Repository, parts: Sequence["ChunkPart"], gone: threading.Event, *, has_begun: bool = False
+    ) -> bytes:
+        """The bytes of these parts. Raise NotReadable, or NobodyWaits.
+
+        `has_begun`: earlier parts have been sent, so nothing else can take over. It is worth waiting for the repository then.
+        """
+        started = time.monotonic()
+        deadline = started + MOVED_SECONDS
         has_failed = False
         while True:
+            seen = self._database.work.number
             try:
                 with self._lent(repository) as reader:
                     return reader.read(parts)
+            except LaneTaken:
+                if not has_begun or time.monotonic() > started + RESUME_SECONDS:
+                    raise
+                self._database.work.wait(seen, LOOK_SECONDS)
+                if gone.wait(LOOK_SECONDS) or self._supervisor.stopping.is_set():
+                    raise NobodyWaits from None
+            except GaveWay as gave_way:
+                if time.monotonic() > started + RESUME_SECONDS:
+                    raise NotReadable(str(gave_way)) from gave_way
             except ContentMoved as moved:
                 if time.monotonic() > deadline:
                     raise NotReadable(str(moved)) from moved
@@ -114,12 +155,12 @@ class Readers:
     def tidy(self) -> None:
         """End readers that nobody has used for a while, or whose repository is not as it was when they were started."""
         with self._guard:
-            known = {uuid: slot.place for uuid, slot in self._slots.items()}
+            known = {uuid: (slot.place, slot.link) for uuid, slot in self._slots.items()}
         if not known:
             return
         with self._database.reading() as session:
             rows = session.scalars(select(Repository).where(Repository.uuid.in_(known))).all()
-            places = {row.uuid: _place(row) for row in rows}
+            places = {row.uuid: (_place(row), _link(session, row)) for row in rows}
         for uuid, place in known.items():
             if places.get(uuid) != place:
                 self.end(uuid)
@@ -137,16 +178,27 @@ class Readers:
         if slot is not None:
             slot.end()
 
+    def end_those_of(self, connection_id: int) -> None:
+        """End the readers that use an ssh connection: it is another one now."""
+        with self._guard:
+            found = [uuid for uuid, slot in self._slots.items() if slot.link[:1] == (connection_id,)]
+            ended = [self._slots.pop(uuid) for uuid in found]
+        for slot in ended:
+            slot.end()
+
     def close(self) -> None:
         with self._guard:
             slots, self._slots = list(self._slots.values()), {}
         for slot in slots:
             slot.end()
+        for slot in slots:
+            if isinstance(slot.reader, HeldReader):
+                slot.reader.wait_until_left()
 
     # --- lending ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _lent(self, repository: Repository) -> Iterator["FileChunks"]:
+    def _lent(self, repository: Repository) -> Iterator["AnyReader"]:
         slot = self._slot(repository)
         try:
             yield self._reader(slot, repository)
@@ -175,7 +227,7 @@ class Readers:
                 if slot is None:
                     if len(self._slots) >= MOST:
                         ended.append(self._slots.pop(self._longest_idle()))
-                    slot = self._slots[repository.uuid] = _Slot(place, config)
+                    slot = self._slots[repository.uuid] = _Slot(place, config, (repository.ssh_connection_id,))
                 slot.users += 1
                 return slot
         finally:
@@ -188,13 +240,18 @@ class Readers:
             raise NotReadable("all readers are busy")
         return min(idle)[1]
 
-    def _reader(self, slot: _Slot, repository: Repository) -> "FileChunks":
+    def _reader(self, slot: _Slot, repository: Repository) -> "AnyReader":
         if not slot.guard.acquire(timeout=OPENING_SECONDS):
             raise NotReadable("the reader does not come up")
         try:
             if slot.reader is None:
                 try:
+                    if repository.ssh_connection_id is not None:
+                        with self._database.reading() as session:
+                            slot.link = _link(session, repository)
                     slot.reader = self._opened(repository)
+                except GaveWay:
+                    raise
                 except (HoldfastError, HistoryError) as error:
                     log.info("a repository cannot be read by chunks", repository=repository.id, reason=str(error))
                     raise NotReadable(str(error)) from error
@@ -202,21 +259,27 @@ class Readers:
         finally:
             slot.guard.release()
 
-    def _opened(self, repository: Repository) -> "FileChunks":
+    def _opened(self, repository: Repository) -> "AnyReader":
         if self._unreached.get(repository.uuid, 0.0) > time.monotonic():
             raise NotReadable("the machine's reader did not come up a moment ago")
         engine, location = self._opener.engine(repository), self._opener.location(repository)
         if isinstance(location.machine, CalledAgent) or location.rclone is not None:
             raise NotReadable("the repository is elsewhere")
         command = engine.list_archives(location, ListArchivesRequest(last=1))
-        if location.machine is None:
-            reader = self._opened_here(engine.program, location.path, command)
-        else:
-            try:
+        reader: AnyReader
+        try:
+            if location.machine is not None:
                 reader = self._opened_there(engine.program, location.path, command, location.machine)
-            except HistoryError:
+            elif is_on_server(repository):
+                reader = self._held(repository, engine.program, location.path, command)
+            else:
+                reader = self._opened_here(engine.program, location.path, command)
+        except GaveWay:
+            raise
+        except HistoryError:
+            if repository.ssh_connection_id is not None:
                 self._unreached[repository.uuid] = time.monotonic() + UNREACHED_SECONDS
-                raise
+            raise
         if repository.engine_id not in (None, reader.repository_id):
             reader.end()
             raise NotReadable("another repository is in its place")
@@ -225,12 +288,29 @@ class Readers:
     def _opened_here(self, program: EngineProgram, path: str, command: Command) -> "FileChunks":
         from holdfast.archives.history.chunks.client import FileChunks  # brings numpy, and a start has no need of it
 
-        place = Path(program.path)
-        decision = self._chooser.known(place, program.version)
-        self._require_tested(program, decision, partial(self._chooser.choose, place, program.version), "")
+        place = self._tested_here(program)
         with inherited_secrets(command) as (environment, descriptors):
             opening = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
             return opening.__enter__()
+
+    def _held(self, repository: Repository, program: EngineProgram, path: str, command: Command) -> HeldReader:
+        from holdfast.archives.history.chunks.client import FileChunks
+
+        place, database = self._tested_here(program), self._database
+        with inherited_secrets(command) as (environment, descriptors):
+            files = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
+            lane = lane_of(repository.id)
+            try:
+                return HeldReader(files, self._inline, lane, database.work, self._supervisor).open()
+            except Locked as busy:
+                raise LaneTaken(str(busy)) from busy
+
+    def _tested_here(self, program: EngineProgram) -> Path:
+        """The engine's program here. Raise NotReadable unless it has passed the self-test."""
+        place = Path(program.path)
+        decision = self._chooser.known(place, program.version)
+        self._require_tested(program, decision, partial(self._chooser.choose, place, program.version), "")
+        return place
 
     def _opened_there(self, program: EngineProgram, path: str, command: Command, machine: Machine) -> "FileChunks":
         from holdfast.archives.history.chunks.client import FileChunks
@@ -295,12 +375,27 @@ def _place(repository: Repository) -> Place:
     )
 
 
+def _link(session: Session, repository: Repository) -> Place:
+    """What an ssh link was made with: any change of it needs another reader."""
+    number = repository.ssh_connection_id
+    found = session.get(SshConnection, number) if number is not None else None
+    if found is None:
+        return (number,)
+    return number, found.username, found.host, found.port, found.key_id, found.host_key, found.engine_path
+
+
+def is_on_server(repository: Repository) -> bool:
+    """Whether the engine here reads the repository through an engine on a server, which engine 1 can."""
+    is_here = repository.execution_target == "local" and repository.engine_version == 1
+    return is_here and repository.path.startswith(ON_SERVER)
+
+
 def _config(repository: Repository) -> Place:
     """The identity of the repository there, without reading it; on another machine its reader looks at that itself.
 
     Raise NotReadable if nothing is there.
     """
-    if repository.execution_target != "local":
+    if repository.execution_target != "local" or is_on_server(repository):
         return ()
     try:
         name = "config" if repository.engine_version == 1 else "config/id"

@@ -2,7 +2,7 @@
 
 This file (for engine 2: `helper_2.py` with it) is the only one that touches the engine's private API, so it is small, stands alone (it imports nothing
 of Holdfast) and is used only after the self-test has passed with the very program it belongs to. It reads and never writes: the metadata of archives
-under a shared lock, the content of files without one (see `Contents`).
+under a shared lock, the content of files without one (see `Contents`), or with one where `borg serve` reads them (see `ServedContents`).
 
 Requests come as JSON lines on standard input, some with chunk ids side by side behind them; answers go as frames (one letter, 8 bytes of length, content) to what was
 standard output when it started: J a JSON answer, I ids or numbers side by side, C a chunk, E an error. It ends when its input does.
@@ -54,6 +54,10 @@ class Replaced(Exception):
     """Another repository is in the place of the one that was opened."""
 
 
+class LinkLost(Exception):
+    """The server, or the way to it, is gone: nothing more can be read through this process."""
+
+
 class Moved(Exception):
     """The chunk is not where the index says, and the repository is being written to: it may be found in a moment."""
 
@@ -82,10 +86,13 @@ def serve(request: Any, output: IO[bytes]) -> None:
     os.nice(request["niceness"])
     setup_logging(level="error")
 
-    if request.get("reads_files"):
+    if request.get("reads_files") and request["repository"].startswith("/"):
         serve_files(Contents(request["repository"]), output)
-    else:
-        with open_repository(request["repository"], request["lock_wait"]) as repository:
+        return
+    with open_repository(request["repository"], request["lock_wait"]) as repository:
+        if request.get("reads_files"):
+            serve_files(ServedContents(repository), output)
+        else:
             serve_metadata(Metadata(repository), repository.id, output)
 
 
@@ -116,10 +123,13 @@ def serve_files(contents: Any, output: IO[bytes]) -> None:
         if contents.is_replaced():
             raise Replaced("another repository is in its place")
         try:
-            parts = [contents.part(bytes.fromhex(chunk), *rest) for chunk, *rest in json.loads(line)["parts"]]
+            parts = contents.parts([(bytes.fromhex(chunk), *rest) for chunk, *rest in json.loads(line)["parts"]])
             send_bytes(output, b"C", b"".join(parts))
         except BrokenPipeError:
             raise
+        except LinkLost as error:
+            complain(output, error)
+            return
         except Exception as error:  # noqa: BLE001 - one chunk is at fault, others may be fine
             complain(output, error)
         output.flush()
@@ -283,14 +293,14 @@ class UnlockedChunks:
         status = self._identity.stat()
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
-    def part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
-        """Return these bytes of a chunk that has this size. Raise Moved if it may be found in a moment."""
+    def parts(self, wanted: Any) -> Any:
+        """Given `(id, size, start, end)` of chunks, return those bytes. Raise Moved if one may be found in a moment."""
+        return [self._part(*one) for one in wanted]
+
+    def _part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
         if time.monotonic() - self._files_since > FILES_OPEN_SECONDS:
             self.close_files()
-        plain = self._plain(chunk, size)
-        if len(plain) != size:
-            raise ValueError("a chunk has another size than its archive says")
-        return plain[start:end]
+        return cut_out(self._plain(chunk, size), size, start, end)
 
     def close_files(self) -> None:
         self._files_since = time.monotonic()
@@ -382,6 +392,48 @@ class Contents(UnlockedChunks):
         with IntegrityCheckedFile(str(file), write=False, integrity_data=expected) as stream:
             self._index = NSIndex.read(stream)
         self._transaction = transaction
+
+
+class ServedContents:
+    """The content of files of a repository on a server, read by `borg serve` there under the shared lock that it took.
+
+    Nobody writes to the repository meanwhile, so a chunk that is not there is not looked for again.
+    """
+
+    def __init__(self, repository: Any) -> None:
+        from borg.crypto.key import key_factory
+        from borg.helpers import Manifest
+
+        self.repository_id = repository.id.hex()
+        self._repository = repository
+        stored = repository.get(Manifest.MANIFEST_ID)
+        limit_memory()
+        self._key = key_factory(repository, stored)
+
+    def is_replaced(self) -> bool:
+        return False
+
+    def close_files(self) -> None:
+        """They are the server's."""
+
+    def parts(self, wanted: Any) -> Any:
+        """As `UnlockedChunks.parts`; all chunks are asked for at once, and each is cut before the next is unpacked."""
+        from borg.remote import ConnectionClosed
+
+        try:
+            answers = self._repository.get_many([chunk for chunk, *_ in wanted])
+            return [
+                cut_out(unpack(self._key, chunk, stored, FILE_CHUNK_BYTES_MOST), *rest)
+                for (chunk, *rest), stored in zip(wanted, answers)  # noqa: B905 - 3.8 has no strict
+            ]
+        except (ConnectionClosed, OSError) as error:
+            raise LinkLost(str(error)) from error
+
+
+def cut_out(plain: Any, size: int, start: int, end: int) -> Any:
+    if len(plain) != size:
+        raise ValueError("a chunk has another size than its archive says")
+    return plain[start:end]
 
 
 class Budget:

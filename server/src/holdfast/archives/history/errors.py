@@ -73,6 +73,14 @@ class RepositoryReplaced(ChunkRouteFailed):
     """The helper has ended because another repository is in the place of the one that it had opened."""
 
 
+class LinkLost(ChunkRouteFailed):
+    """The helper has ended because the server of the repository does not answer any more."""
+
+
+class GaveWay(ChunkRouteFailed):
+    """The helper has ended because other work waits for the repository; it can be opened again when that has ended."""
+
+
 class ContentMoved(ChunkRouteFailed):
     """An engine is writing to the repository and has moved the chunk; it may be found in a moment."""
 

@@ -45,6 +45,9 @@ def draw_past(name: str, answer: dict[str, Any]) -> None:
     typer.echo(" " * LEFT + over(cells, strip(days_of(left, first), first, until)))
     typer.echo(" " * LEFT + _labels(first, until))
     say(f"  {POINT} is left, {GONE} was removed since, {NOTHING} none of that day")
+    recorded = date.fromisoformat(answer["recorded_since"][:10])
+    if recorded > first:
+        say(f"  removals are recorded since {recorded:%d %b %Y}; of earlier ones only prunes by this service are known")
     if answer["points_count"] > len(answer["points"]):
         say(f"  only the newest {len(answer['points'])} are drawn")
     for which, one in (("fewest", min(answer["counts"], key=_points)), ("most", max(answer["counts"], key=_points))):

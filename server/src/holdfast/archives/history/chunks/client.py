@@ -4,12 +4,14 @@ import json
 import os
 import queue
 import select
+import signal
 import struct
 import subprocess
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, NamedTuple, Self
@@ -24,6 +26,7 @@ from holdfast.archives.history.errors import (
     ChunkRouteFailed,
     ContentMoved,
     HistoryError,
+    LinkLost,
     ProgramChanged,
     RepositoryReplaced,
 )
@@ -59,6 +62,8 @@ class HelperProcess:
     """
 
     silence_seconds = SILENCE_SECONDS
+    stop_seconds = _STOP_SECONDS
+    """How long it may take to end by itself, and again after it was asked to."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """How it opens the repository, where the caller does not say."""
 
@@ -170,9 +175,9 @@ class HelperProcess:
             process.stdin.close()
         self._let_go(process)
         process.stdout.close()
-        for insist in (process.terminate, process.kill):
+        for insist in (process.terminate, partial(_kill_group, process)):
             try:
-                process.wait(_STOP_SECONDS)
+                process.wait(self.stop_seconds)
             except subprocess.TimeoutExpired:
                 insist()
         process.wait()
@@ -222,7 +227,7 @@ class HelperProcess:
         data = self._exactly(pipe, length)
         if letter == b"E":
             error = named_error(data)
-            self.is_usable = self.is_usable and not isinstance(error, RepositoryReplaced)
+            self.is_usable = self.is_usable and not isinstance(error, RepositoryReplaced | LinkLost)
             raise error
         return data
 
@@ -364,12 +369,16 @@ class Part(NamedTuple):
 
 
 class FileChunks(HelperProcess):
-    """Chunks of files of a repository on the engine's machine, read without a lock. Any number of threads may ask.
+    """Chunks of files of a repository. Any number of threads may ask.
+
+    On the engine's machine they are read without a lock. On a server, `borg serve` reads them under a shared lock, which it
+    gives back when the helper ends.
 
     Raise ContentMoved for a chunk that an engine moves at this moment, ChunkRouteFailed for anything else.
     """
 
     silence_seconds = 60.0
+    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1}
 
     def __init__(
         self,
@@ -395,12 +404,18 @@ class FileChunks(HelperProcess):
         )
         self._turn = threading.Lock()
 
+    def __enter__(self) -> Self:
+        with self._turn:  # whoever ends it meanwhile waits until nobody reads from it
+            return super().__enter__()
+
     def read(self, parts: Sequence[Part]) -> bytes:
         """Return the bytes of these parts, one after the other."""
         wanted = sum(part.end - part.start for part in parts)
         if not self._turn.acquire(timeout=self.silence_seconds):
             raise ChunkRouteFailed("the helper is busy with other files")
         try:
+            if not self.is_usable:
+                raise ChunkRouteFailed("the helper has ended")
             self._send({"parts": [(part.chunk.hex(), *part[1:]) for part in parts]})
             data = self._frame(b"C", wanted)
         finally:
@@ -414,13 +429,31 @@ class FileChunks(HelperProcess):
         self.is_usable = False
         process = self._process
         if process is not None:
-            process.kill()
+            _kill_group(process)
         with self._turn:
             self._stop()
+
+    def leave(self, seconds: float) -> None:
+        """End the helper when it has answered what it was asked, so that it gives its lock back; kill it after this time."""
+        self.is_usable = False
+        if not self._turn.acquire(timeout=seconds):
+            self.end()
+            return
+        try:
+            self._stop()
+        finally:
+            self._turn.release()
 
     def _is_understood(self, hello: dict[str, Any]) -> bool:
         del hello
         return True
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill the helper and what it has started: an ssh whose network is gone would not end by itself for a minute."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def joined_ids(joined: bytes) -> list[bytes]:
@@ -446,6 +479,8 @@ def named_error(data: bytes) -> HistoryError:
         return ContentMoved(message)
     if kind == "Replaced":
         return RepositoryReplaced(message)
+    if kind == "LinkLost":
+        return LinkLost(message)
     if kind in _TOO_LARGE:
         return ArchiveTooLarge(message or "reading the archive's metadata takes more memory than is allowed")
     return ChunkRouteFailed(f"{kind}: {message}" if message else kind)

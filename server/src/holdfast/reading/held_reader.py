@@ -1,0 +1,133 @@
+"""The warm reader of a repository on a server, which `borg serve` reads under the engine's shared lock.
+
+Nobody can write to the repository while that lock is held. So the reader has a place in the repository's lane for as long,
+and it gives both back soon: when nobody has read for a moment, when it has had them for some seconds, and at once when
+other work of the service waits for the lane.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from holdfast.archives.history.errors import ChunkRouteFailed, GaveWay, HistoryError
+from holdfast.errors import Unavailable
+from holdfast.kit.supervisor import Supervisor
+from holdfast.kit.wake import Wake
+from holdfast.runner.inline import InlineCalls
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.chunks.client import FileChunks, Part
+
+IDLE_SECONDS = 3.0
+"""How long the lock is kept after the last read."""
+LONGEST_SECONDS = 10.0
+"""How long it is kept in all, however much is read: users outside the service wait for it, too, and nobody notices them."""
+LOOK_SECONDS = 0.5
+PAUSE_SECONDS = 0.05
+"""Between two looks at the queue, however much happens in it."""
+LAST_READ_SECONDS = 5.0
+"""How long the read under way may take when other work waits; then it is cut."""
+STOP_SECONDS = 3.0
+"""How long the server may take to give the lock back, and again after the reader was asked to end."""
+LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
+
+
+class HeldReader:
+    """Safe for use from many threads. A thread of its own gives the lock and the lane back."""
+
+    def __init__(self, files: FileChunks, inline: InlineCalls, lane: str, work: Wake, supervisor: Supervisor) -> None:
+        self._files = files
+        self._inline = inline
+        self._lane = lane
+        self._work = work
+        self._supervisor = supervisor
+        self._guard = threading.Lock()
+        self._hold = ExitStack()
+        self._leaving = threading.Event()
+        self._left = threading.Event()
+        self._opened_at: float | None = None
+        self._used_at = time.monotonic()
+        self._reading = 0
+
+    @property
+    def is_usable(self) -> bool:
+        return self._files.is_usable and not self._leaving.is_set()
+
+    @property
+    def repository_id(self) -> str:
+        return self._files.repository_id
+
+    def open(self) -> Self:
+        """Raise Locked if the lane is not free, ChunkRouteFailed if the repository does not open."""
+        # Without a subject: nobody is refused anything because a reader still has the lane for a moment.
+        self._hold.enter_context(self._inline.hold(self._lane, wait_seconds=0.0))
+        self._supervisor.finish(f"reader of {self._lane} {id(self)}", self._watch)
+        try:
+            self._files.stop_seconds = STOP_SECONDS
+            self._files.__enter__()
+        except HistoryError as error:
+            was_asked = self._leaving.is_set()
+            self.end()
+            raise (GaveWay("other work waits for the repository") if was_asked else error) from error
+        except BaseException:
+            self.end()
+            raise
+        self._opened_at = self._used_at = time.monotonic()
+        return self
+
+    def read(self, parts: Sequence[Part]) -> bytes:
+        """Raise GaveWay when it has given its lock back, after that."""
+        with self._guard:
+            self._reading += 1
+        try:
+            if self._leaving.is_set():
+                raise ChunkRouteFailed("the reader has ended")
+            return self._files.read(parts)
+        except HistoryError as error:
+            if not self._leaving.is_set():
+                raise
+            self._left.wait(LEFT_SECONDS)
+            raise GaveWay("other work waits for the repository") from error
+        finally:
+            with self._guard:
+                self._reading -= 1
+                self._used_at = time.monotonic()
+
+    def end(self) -> None:
+        """Have it leave, without waiting for that: the caller may be in a transaction, and leaving the lane needs one."""
+        self._leaving.set()
+        self._work.notify()
+
+    def wait_until_left(self) -> None:
+        self._left.wait(LEFT_SECONDS)
+
+    def _watch(self) -> None:
+        while not self._is_time():
+            seen = self._work.number
+            if self._is_waited_for():
+                break
+            self._leaving.wait(PAUSE_SECONDS)
+            self._work.wait(seen, LOOK_SECONDS)
+        self._leaving.set()
+        self._files.leave(LAST_READ_SECONDS)
+        self._hold.close()
+        self._left.set()
+
+    def _is_time(self) -> bool:
+        if self._leaving.is_set() or self._supervisor.stopping.is_set():
+            return True
+        now, opened_at = time.monotonic(), self._opened_at
+        if opened_at is None:
+            return False
+        is_idle = not self._reading and now - self._used_at > IDLE_SECONDS
+        return is_idle or now - opened_at > LONGEST_SECONDS
+
+    def _is_waited_for(self) -> bool:
+        try:
+            return self._inline.is_waited_for(self._lane)
+        except Unavailable:
+            return True

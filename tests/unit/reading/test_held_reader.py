@@ -1,0 +1,141 @@
+"""The reader of a repository on a server: how long it keeps the lock, and how it gives way."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from holdfast.archives.history.chunks.client import Part
+from holdfast.archives.history.errors import ChunkRouteFailed, GaveWay
+from holdfast.errors import Locked
+from holdfast.kit.supervisor import Supervisor
+from holdfast.kit.wake import Wake
+from holdfast.reading import held_reader as module
+from holdfast.reading.held_reader import HeldReader
+from tests.support.service import wait_until
+
+PARTS = [Part(b"c" * 32, 3, 0, 3)]
+
+
+class Site:
+    """The lane and the helper of one repository, each as far as a reader uses it."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.is_free = True
+        self.is_wanted = False
+        self.opens = True
+        self.answers = threading.Event()
+        self.answers.set()
+        self.is_usable = True
+        self.repository_id = "id"
+        self.work = Wake()
+        self.supervisor = Supervisor()
+        anything: Any = self
+        self.reader = HeldReader(anything, anything, "lane", self.work, self.supervisor)
+
+    # the lane
+    @contextmanager
+    def hold(self, _lane: str, *, wait_seconds: float) -> Iterator[None]:
+        assert wait_seconds == 0.0
+        if not self.is_free:
+            raise Locked("repository.busy", "busy")
+        self.events.append("lane held")
+        yield
+        self.events.append("lane free")
+
+    def is_waited_for(self, _lane: str) -> bool:
+        return self.is_wanted
+
+    # the helper
+    def __enter__(self) -> None:
+        if not self.opens:
+            raise ChunkRouteFailed("wrong passphrase")
+        self.events.append("lock taken")
+
+    def read(self, parts: list[Part]) -> bytes:
+        assert parts == PARTS
+        self.answers.wait()
+        if not self.is_usable:
+            raise ChunkRouteFailed("it was cut")
+        return b"abc"
+
+    def leave(self, _seconds: float) -> None:
+        self.is_usable = False
+        self.answers.set()
+        self.events.append("lock free")
+
+    def wait_until_free(self) -> None:
+        wait_until(lambda: self.events[-1] == "lane free", what="the reader has left")
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    made = Site()
+    yield made
+    made.supervisor.stop()
+
+
+def test_lock_and_lane_are_kept_between_reads_and_given_back_when_nobody_reads(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = site.reader.open()
+    assert [reader.read(PARTS), reader.read(PARTS)] == [b"abc", b"abc"]
+    assert site.events == ["lane held", "lock taken"]
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.0)
+    site.wait_until_free()
+    assert site.events == ["lane held", "lock taken", "lock free", "lane free"]
+    assert not reader.is_usable
+    with pytest.raises(GaveWay):
+        reader.read(PARTS)
+
+
+def test_it_gives_way_to_waiting_work_and_the_read_that_was_cut_may_be_tried_again(site: Site) -> None:
+    reader = site.reader.open()
+    site.answers.clear()
+    site.is_wanted = True
+    with pytest.raises(GaveWay):
+        reader.read(PARTS)
+    assert site.events == ["lane held", "lock taken", "lock free", "lane free"], "the lock was given back first"
+
+
+def test_users_outside_the_service_get_the_lock_however_much_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = site.reader.open()
+    monkeypatch.setattr(module, "LONGEST_SECONDS", 0.0)
+
+    def read_on() -> None:
+        while True:
+            reader.read(PARTS)
+
+    with pytest.raises(GaveWay):
+        read_on()
+
+
+def test_a_lane_that_is_taken_leaves_the_server_alone(site: Site) -> None:
+    site.is_free = False
+    with pytest.raises(Locked):
+        site.reader.open()
+    assert site.events == []
+
+
+def test_a_repository_that_does_not_open_leaves_the_lane(site: Site) -> None:
+    site.opens = False
+    with pytest.raises(ChunkRouteFailed, match="passphrase"):
+        site.reader.open()
+    site.wait_until_free()
+
+
+def test_a_reader_that_is_ended_or_whose_service_stops_leaves(site: Site) -> None:
+    reader = site.reader.open()
+    reader.end()
+    reader.wait_until_left()
+    assert site.events[-1] == "lane free"
+    other = Site()
+    other.reader.open()
+    other.supervisor.stop()
+    other.wait_until_free()
