@@ -72,11 +72,15 @@ def _opened(settings: Settings) -> Iterator[Database]:
 
 
 def _fill(database: Database, number: int) -> None:
-    """Schedules that are due in an hour, of repositories of an agent that is always online."""
-    agent = World(database).agent(last_seen_at=clock.now() + timedelta(days=1))
-    fill(database, number, {"execution_target": "agent", "agent_machine_id": agent})
+    """Schedules that are due in an hour, of repositories of an agent that is always online. Nothing is overdue: a round of
+    alarms beside the tick would be measured with it.
+    """
+    now = clock.now()
+    agent = World(database).agent(last_seen_at=now + timedelta(days=1))
+    evidence = dict.fromkeys(("last_backup", "last_check", "last_restore_check"), now)
+    fill(database, number, {"execution_target": "agent", "agent_machine_id": agent, **evidence})
     with database.writing() as session:
-        session.execute(update(Schedule).values(next_due_at=clock.now() + timedelta(hours=1)))
+        session.execute(update(Schedule).values(next_due_at=now + timedelta(hours=1)))
 
 
 @dataclass
