@@ -19,6 +19,8 @@ from bench.report import Measurement, Options
 from bench.running import folder, serving, settings_for, signed_in
 from bench.timing import milliseconds, percentile
 from holdfast.kit import clock
+from holdfast.operations import limits
+from holdfast.runner import reconcile
 from holdfast.schedules.models import Schedule, ScheduleRun
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -72,8 +74,8 @@ def _opened(settings: Settings) -> Iterator[Database]:
 
 
 def _fill(database: Database, number: int) -> None:
-    """Schedules that are due in an hour, of repositories of an agent that is always online. Nothing is overdue: a round of
-    alarms beside the tick would be measured with it.
+    """Schedules that are due in an hour, of repositories of an agent that is always online. Nothing is overdue or to be
+    indexed: the first rounds of alarms and of derived data over as many repositories would be measured, too.
     """
     now = clock.now()
     agent = World(database).agent(last_seen_at=now + timedelta(days=1))
@@ -81,6 +83,7 @@ def _fill(database: Database, number: int) -> None:
     fill(database, number, {"execution_target": "agent", "agent_machine_id": agent, **evidence})
     with database.writing() as session:
         session.execute(update(Schedule).values(next_due_at=now + timedelta(hours=1)))
+        limits.put(session, reconcile.LAST, now.isoformat())
 
 
 @dataclass
