@@ -10,7 +10,7 @@ stopped, and makes no archive. A second process, the holder, has each open pipe 
 kills the engine before the pipe is closed.
 
 ``dump-N.json``, synced before pipe N is closed, records how the dump ended, its size and its SHA-256. Without these
-records an archive does not count. If the dump has tables that no snapshot covers, the record names some of them.
+records an archive does not count. If the dump has tables outside its transaction, the record names some of them.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Feeder:
         except OSError as error:
             sys.stderr.write(f"{dump['name']}: {error.strerror}\n")
             return {**NOTHING, "start_error": error.strerror, "tables": []}
-        tables = Tables(dump["snapshot_engines"]) if dump.get("snapshot_engines") else None
+        tables = Tables(dump["transactional"]) if dump.get("transactional") else None
         assert child.stdout is not None
         source = child.stdout.fileno()
         widen(source)
@@ -226,7 +226,7 @@ class Feeder:
 
 
 class Tables:
-    """Finds the tables in a dump of MySQL or MariaDB whose storage engine takes no part in a snapshot.
+    """Finds the tables in a dump of MySQL or MariaDB whose storage engine has no transactions.
 
     Line breaks in values are escaped there, so a line of a definition is never data. Definitions of routines may hold
     anything; they follow all tables, and are not looked at.
@@ -238,8 +238,8 @@ class Tables:
     LONGEST = 4096
     """Of the end of a block, this much is looked at again with the next one."""
 
-    def __init__(self, snapshot_engines: list[str]) -> None:
-        self._engines = {engine.lower() for engine in snapshot_engines}
+    def __init__(self, transactional: list[str]) -> None:
+        self._engines = {engine.lower() for engine in transactional}
         self._rest = b"\n"
         self._table: str | None = None
         self._at_end = False

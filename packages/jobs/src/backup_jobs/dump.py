@@ -55,10 +55,10 @@ RECORD: Mapping[str, Any] = {
 }
 """The fields of a feeder's record, and their types."""
 INCONSISTENT = "inconsistent"
-"""A further field: tables that were dumped without a snapshot, some of them by name."""
+"""A further field: tables that were dumped outside the transaction, some of them by name."""
 NOT_CONSISTENT = (
-    "The dump of {name} holds tables that may have changed while they were dumped: {tables}. Their storage engines take"
-    " no part in a snapshot. Convert them to InnoDB, or stop what writes to them during the dump."
+    "The dump of {name} holds tables that may have changed while they were dumped: {tables}. Their storage engines have"
+    " no transactions. Convert them to InnoDB, or stop what writes to them during the dump."
 )
 
 
