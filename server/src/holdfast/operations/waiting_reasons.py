@@ -1,7 +1,6 @@
 """Which operations wait, and for what: the rules of `lanes` applied to the store."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -76,12 +75,12 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
 
 
 def _waiter(row: Any) -> Waiter:
-    waiter = Waiter(*row)
-    return replace(waiter, agent_reason=QueuedReason(waiter.agent_reason)) if waiter.agent_reason else waiter
+    waiter = Waiter._make(row)
+    return waiter._replace(agent_reason=QueuedReason(waiter.agent_reason)) if waiter.agent_reason else waiter
 
 
 def _as_of_a_present_agent(waiter: Waiter) -> Waiter:
-    return replace(waiter, agent_reason=None) if waiter.agent_reason is QueuedReason.AGENT_OFFLINE else waiter
+    return waiter._replace(agent_reason=None) if waiter.agent_reason is QueuedReason.AGENT_OFFLINE else waiter
 
 
 def anything_waiting(session: Session) -> bool:
