@@ -104,6 +104,13 @@ def test_a_mariadb_database_is_dumped_by_a_user_with_a_password(running: Running
         assert server.run(everything, "restored") == server.run(everything, "app")
         assert files_with(running.process.data_dir, SECRET) == []
 
+        for number in range(12):
+            server.run(f"CREATE TABLE old_{number:02} (n INT) ENGINE={'Aria' if number % 2 else 'MyISAM'}", "app")
+        ended = running.admin.wait_for_end(start_dump(running, repository))
+        assert ended["status"] == "completed_with_warnings"
+        (warning,) = [one["message"] for one in ended["warnings"] if "The dump of app" in one["message"]]
+        assert ": " + ", ".join(f"old_{number:02}" for number in range(10)) + " and 2 more. " in warning
+
         wrong = running.new_repository()
         add_database(running, wrong, **{**common, "password": "another"}, name="app", kind="mysql", database="app")
         refused = running.admin.wait_for_end(start_dump(running, wrong))

@@ -7,8 +7,8 @@ import pytest
 
 from backup_engine.command import Command
 from backup_engine.detect import EngineUnsupported
-from backup_engine.dumps import Database, feeding
-from backup_engine.feed import options_file
+from backup_engine.dumps import TRANSACTIONAL, Database, feeding
+from backup_engine.feed import Tables, options_file
 from backup_engine.requests import InvalidRequest
 
 SECRET = "a secret of the tests"
@@ -60,3 +60,42 @@ def test_what_cannot_be_dumped_is_refused(path: str, tmp_path: Path) -> None:
 
 def test_an_option_file_quotes_what_it_holds() -> None:
     assert options_file({"user": "me"}, 'a"b\\c #d') == b'[client]\nuser="me"\npassword="a\\"b\\\\c #d"\n'
+
+
+DUMP = r"""-- MariaDB dump 10.19
+CREATE TABLE `safe` (
+  `n` int(11) DEFAULT NULL COMMENT ') ENGINE=MyISAM;\n) ENGINE=MyISAM '
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT INTO `safe` VALUES (1,'\nCREATE TABLE `data` (\n) ENGINE=MyISAM ;\n');
+CREATE TABLE `old``er` (
+  `n` int(11) DEFAULT NULL
+) ENGINE=MyISAM DEFAULT CHARSET=utf8mb4;
+INSERT INTO `old``er` VALUES (1),(2);
+/*!50001 CREATE TABLE `view` (
+  `n` tinyint NOT NULL
+) ENGINE=MyISAM */;
+CREATE TABLE `été` (
+  `n` int(11) DEFAULT NULL
+) ENGINE=Aria DEFAULT CHARSET=utf8mb4 PAGE_CHECKSUM=1;
+CREATE TABLE `nothing` (
+  `n` int(11) DEFAULT NULL
+) ENGINE=BLACKHOLE;
+--
+-- Dumping routines for database 'shop'
+--
+CREATE PROCEDURE `p`()
+BEGIN
+CREATE TABLE `temporary` (
+n int
+) ENGINE=MEMORY ;
+END ;;
+-- Dump completed
+""".encode()
+
+
+def test_tables_without_transactions_are_found_however_the_dump_arrives() -> None:
+    for size in (1, 2, 3, 7, 50, 199, len(DUMP)):
+        tables = Tables(list(TRANSACTIONAL))
+        for first in range(0, len(DUMP), size):
+            tables.look(DUMP[first : first + size])
+        assert list(tables.found) == ["old`er", "été"], size

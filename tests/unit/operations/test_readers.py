@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -69,6 +70,41 @@ def test_a_reader_is_given_every_row_once_and_in_order(database: Database) -> No
 
     assert taken.ids == ids(database)
     assert position(database) == taken.ids[-1]
+
+
+def test_rows_that_take_long_come_in_smaller_batches_and_all_of_them_in_order(database: Database) -> None:
+    taken, sizes = Taken(), list[int]()
+
+    def slowly(session: Session, rows: Sequence[OutboxEntry]) -> None:
+        taken(session, rows)
+        sizes.append(len(rows))
+        if len(rows) > 1:
+            end = time.thread_time() + 0.05
+            while time.thread_time() < end:
+                pass
+
+    with database.writing() as session:
+        for _ in range(60):
+            outbox.tell(session, "test", {}, repository_id=None)
+    reader = Readers(database, Supervisor(), Horizon(database))
+    reader.register(Reader("test", slowly, starts="oldest", most_rows=40))
+    reader.know()
+
+    assert reader.catch_up()
+    assert sum(sizes) == 40
+    while reader.catch_up():
+        pass
+
+    assert taken.ids == ids(database)
+    assert max(sizes[1:]) < 40
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "following"), [(200, 0.4, 20), (200, 4.0, 10), (20, 0.004, 200), (20, 0.0, 200), (3, 1.0, 10)]
+)
+def test_a_batch_is_as_large_as_its_time_allows(rows: int, seconds: float, following: int) -> None:
+    assert readers.next_size(rows, seconds, 200) == following
+    assert readers.next_size(rows, seconds, 5) == 5
 
 
 def test_a_new_reader_starts_at_the_newest_row_or_at_the_oldest(database: Database) -> None:

@@ -1,11 +1,12 @@
 """The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
 
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, select
 
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
@@ -75,6 +76,47 @@ def test_what_sql_lets_start_is_what_the_rules_let_start(database: Database) -> 
         assert {number for number, verdict in by_sql.items() if verdict.may_start} == starting
 
     hold_for()
+
+
+def test_some_of_many_waiting_operations_are_judged_as_all_of_them_would_be(database: Database) -> None:
+    for seed in range(6):
+        chance = random.Random(seed)
+        add_agent(database, *chance.choice([("online", ("backup.create",)), ("offline", ())]))
+        put_in_place(database, many(chance), chance.choice([1, 3, 20]), paused=chance.random() < 0.3)
+        total = chance.choice([4, 12, 60])
+        with database.writing() as session:
+            kernel_limits.change(session, LimitsChange(max_running_total=total, max_running_backups=5))
+        with database.reading() as session:
+            _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
+            waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
+            assert len(waiting) > waiting_reasons.FEW
+            for first in range(0, len(waiting), 30):
+                some = waiting[first : first + 5]
+                found = waiting_reasons.verdicts_of(session, NOW, some)
+                assert {one.id: found[one.id] for one in some} == {one.id: by_rules[one.id] for one in some}
+
+
+def many(chance: random.Random) -> list[dict[str, Any]]:
+    """Two holders, and waiters in more lanes than limits allow."""
+    lanes = [None, *(f"lane {number}" for number in range(60))]
+    made = []
+    for number in range(1, 260):
+        lane = chance.choice(lanes) if number > 2 else f"lane {number}"
+        made.append(
+            {
+                "id": number,
+                "status": "pending" if number > 2 else "running",
+                "trigger": chance.choice([Trigger.MANUAL, Trigger.FOLLOWUP]),
+                "queue_rank": float(chance.randrange(40)),
+                "lock_key": lane,
+                "lock_mode": chance.choice(list(LockMode)) if lane else None,
+                "limit_group": chance.choice([None, "backup", "index", "maintenance"]),
+                "depends_on_id": number - 1 if number > 3 and chance.random() < 0.1 else None,
+                "available_at": chance.choice([None] * 8 + [NOW - timedelta(1), NOW + timedelta(1)]),
+                "job_kind": chance.choice([None, None, "backup.create"]),
+            }
+        )
+    return made
 
 
 def test_the_table_of_locks_knows_every_access_and_every_sharing() -> None:

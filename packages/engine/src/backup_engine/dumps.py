@@ -29,6 +29,8 @@ ENDINGS: Mapping[str, str] = {
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
 MOST_SECRETS = 50_000
 MARIADB_PROGRAMS = ("mariadb-dump", "mysqldump")
+TRANSACTIONAL = ("InnoDB", "RocksDB", "TokuDB", "ndbcluster", "BLACKHOLE")
+"""Storage engines whose tables `--single-transaction` dumps as they were at one instant (the last one has no rows)."""
 SILENT_OR_FAILED = """
 exec 3>&1
 ended=$({ "$0" "$@" 2>&1 >&3 3>&-; echo "$?"; } | head -c 4096)
@@ -145,7 +147,7 @@ def _mysql(database: Database, plain: Mapping[str, str]) -> dict[str, Any]:
     )
     argv = [PROGRAM, "--defaults-file={options}", *flags, "--", database.database]
     described = {"programs": MARIADB_PROGRAMS, "argv": argv, "end_mark": "-- Dump completed"}
-    return {**described, "environment": dict(plain), "options": options}
+    return {**described, "environment": dict(plain), "options": options, "transactional": TRANSACTIONAL}
 
 
 def _found_here(dump: Mapping[str, Any], path: str) -> dict[str, Any]:

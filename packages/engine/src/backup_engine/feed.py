@@ -10,7 +10,7 @@ stopped, and makes no archive. A second process, the holder, has each open pipe 
 kills the engine before the pipe is closed.
 
 ``dump-N.json``, synced before pipe N is closed, records how the dump ended, its size and its SHA-256. Without these
-records an archive does not count.
+records an archive does not count. If the dump has tables outside its transaction, the record names some of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,6 +40,8 @@ FAILED = 2
 DONE = b"."
 PROGRAM = "{program}"
 """In the arguments of a dump: the first of its ``programs`` that is installed here."""
+MOST_TABLES = 10
+"""Tables that are named; the others are counted."""
 NOTHING = {"exit_code": None, "signal": None, "start_error": None, "bytes": 0, "sha256": None}
 NOTHING |= {"end_seen": False, "engine_gone": False}
 
@@ -137,6 +140,8 @@ class Feeder:
         ended = self._copy(dump, pipe)
         is_complete = ended["exit_code"] == 0 and ended["end_seen"] and not ended["engine_gone"] and not self._stopping
         record = {"name": dump["name"], "file": dump["file"], "complete": is_complete, **ended}
+        if tables := record.pop("tables"):
+            record["inconsistent"] = {"tables": tables[:MOST_TABLES], "count": len(tables)}
         write_synced(f"dump-{number}.json", json.dumps(record).encode())
         if not is_complete:
             if not ended["engine_gone"]:
@@ -158,7 +163,8 @@ class Feeder:
             child = self._start(dump)
         except OSError as error:
             sys.stderr.write(f"{dump['name']}: {error.strerror}\n")
-            return {**NOTHING, "start_error": error.strerror}
+            return {**NOTHING, "start_error": error.strerror, "tables": []}
+        tables = Tables(dump["transactional"]) if dump.get("transactional") else None
         assert child.stdout is not None
         source = child.stdout.fileno()
         widen(source)
@@ -170,6 +176,8 @@ class Feeder:
                 child.kill()
                 break
             digest.update(block)
+            if tables is not None:
+                tables.look(block)
             size += len(block)
             tail = block[-TAIL_BYTES:] if len(block) >= TAIL_BYTES else (tail + block)[-TAIL_BYTES:]
         child.stdout.close()
@@ -183,6 +191,7 @@ class Feeder:
             "sha256": digest.hexdigest(),
             "end_seen": mark is None or mark.encode() in tail,
             "engine_gone": engine_gone,
+            "tables": list(tables.found) if tables is not None else [],
         }
 
     def _start(self, dump: dict[str, Any]) -> subprocess.Popen[bytes]:
@@ -214,6 +223,44 @@ class Feeder:
         except subprocess.TimeoutExpired:
             self._engine.kill()
             self._engine.wait()
+
+
+class Tables:
+    """Finds the tables in a dump of MySQL or MariaDB whose storage engine has no transactions.
+
+    Line breaks in values are escaped there, so a line of a definition is never data. Definitions of routines may hold
+    anything; they follow all tables, and are not looked at.
+    """
+
+    LINES = re.compile(
+        rb"\n(?:CREATE TABLE `((?:[^`\n]|``)+)` \(|\) ENGINE=(\w+)(?=[ ;])([^\n]*)(?=\n)|-- Dumping (?:routines|events) for )"
+    )
+    LONGEST = 4096
+    """Of the end of a block, this much is looked at again with the next one."""
+
+    def __init__(self, transactional: list[str]) -> None:
+        self._engines = {engine.lower() for engine in transactional}
+        self._rest = b"\n"
+        self._table: str | None = None
+        self._at_end = False
+        self.found: dict[str, None] = {}
+
+    def look(self, block: bytes) -> None:
+        if self._at_end:
+            return
+        text = self._rest + block
+        for line in self.LINES.finditer(text):
+            table, engine, options = line.groups()
+            if table is not None:
+                self._table = table.replace(b"``", b"`").decode("utf-8", "replace")
+            elif engine is None:
+                self._at_end = True
+                return
+            elif self._table is not None and not options.endswith(b"*/;"):  # that is a placeholder for a view
+                if engine.decode().lower() not in self._engines:
+                    self.found[self._table] = None
+                self._table = None
+        self._rest = text[-self.LONGEST :]
 
 
 def hold(pipe: int, engine: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from backup_engine.command import CalledAgent, Command, Machine
 from backup_engine.dumps import Database, feeding
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.far.request import ended_file
+from backup_engine.feed import MOST_TABLES
 from backup_engine.listing import read_listing
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import CreateRequest, ListFilesRequest
@@ -24,7 +25,7 @@ from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.engine_host import EngineHost
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.sources import LeftOut, Sources
-from backup_jobs.work import EvidenceUnknown, Work, ended_without_success
+from backup_jobs.work import EvidenceUnknown, Work, ended_without_success, readable
 from backup_protocol import DatabaseBlock, DumpBlock
 
 FAILED, UNPROVEN, REMOTE = "backup.dump_failed", "backup.dump_unproven", "backup.dump_not_here"
@@ -35,6 +36,9 @@ NOT_DELETED = "It is not certain that the archive {archive} holds every dump in 
 NOT_HERE = "Dumps on a machine that is reached by ssh need Python 3.9 or newer there. Install python3, then test the connection again."
 NO_DATABASES = "The repository has no databases to dump; add one first."
 PASSWORD_GONE = "The password of the database {name} is not stored any more. Set it again; no archive was made."  # noqa: S105 - a sentence
+
+
+MOST_OF_A_NAME = 200
 
 
 RECORD: Mapping[str, Any] = {
@@ -50,6 +54,12 @@ RECORD: Mapping[str, Any] = {
     "sha256": str | None,
 }
 """The fields of a feeder's record, and their types."""
+INCONSISTENT = "inconsistent"
+"""A further field: tables that were dumped outside the transaction, some of them by name."""
+NOT_CONSISTENT = (
+    "The dump of {name} holds tables that may have changed while they were dumped: {tables}. Their storage engines have"
+    " no transactions. Convert them to InnoDB, or stop what writes to them during the dump."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +146,11 @@ class _DumpAttempt(BackupAttempt):
         if not self._all_complete():  # the engine's success proves nothing about dumps without a record
             raise Interrupted(STEP, accumulator)
         self._host.log(*(f"{one['file']}: {one['bytes']} bytes, SHA-256 {one['sha256']}" for one in self._records()))
-        return super()._success(completed, accumulator)
+        sentences = [_not_consistent(one) for one in self._records() if INCONSISTENT in one]
+        self._host.log(*sentences)
+        ended = super()._success(completed, accumulator)
+        warnings = tuple({"path": None, "message": sentence} for sentence in sentences)
+        return replace(ended, warned=ended.warned or bool(sentences), warnings=(*ended.warnings, *warnings))
 
     def _by_evidence(self, found: Found, accumulator: Accumulator, line: str, *, warned: bool = False) -> Ended:
         if self._is_proven(found):
@@ -204,11 +218,30 @@ def _told(file: Path) -> list[Any]:
 
 def _is_record(record: Any, database: Database) -> bool:
     """Whether it is the record of this dump, with all fields: other machines may send anything."""
-    if not isinstance(record, dict) or record.keys() != RECORD.keys():
+    if not isinstance(record, dict) or record.keys() - {INCONSISTENT} != RECORD.keys():
+        return False
+    if INCONSISTENT in record and not _names_tables(record[INCONSISTENT]):
         return False
     if (record["name"], record["file"]) != (database.name, database.file):
         return False
     return all(isinstance(record[name], kind) for name, kind in RECORD.items())
+
+
+def _names_tables(found: Any) -> bool:
+    if not isinstance(found, dict) or found.keys() != {"tables", "count"}:
+        return False
+    tables, count = found["tables"], found["count"]
+    if not isinstance(tables, list) or not isinstance(count, int):
+        return False
+    return 0 < len(tables) <= min(MOST_TABLES, count) and all(isinstance(table, str) for table in tables)
+
+
+def _not_consistent(record: Mapping[str, Any]) -> str:
+    tables, count = record[INCONSISTENT]["tables"], record[INCONSISTENT]["count"]
+    shown = ", ".join(readable(table)[:MOST_OF_A_NAME] for table in tables)
+    return NOT_CONSISTENT.format(
+        name=record["name"], tables=f"{shown} and {count - len(tables)} more" if count > len(tables) else shown
+    )
 
 
 def _named(name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from holdfast.kit.frozen import frozen
 from holdfast.operations.status import HELD_BY_PAUSE, LockMode
@@ -18,9 +19,8 @@ class QueuedReason(StrEnum):
     DEPENDENCY = "dependency"
 
 
-@frozen
-class Waiter:
-    """A pending operation, with the fields that the rules need."""
+class Waiter(NamedTuple):
+    """A pending operation, with the fields that the rules need. Thousands of them are made for a list."""
 
     id: int
     trigger: str
@@ -53,6 +53,9 @@ class Verdict:
     @property
     def may_start(self) -> bool:
         return self.reason is None
+
+
+MAY_START = Verdict()
 
 
 @dataclass(slots=True)
@@ -161,4 +164,4 @@ def _judge_one(waiter: Waiter, lanes: dict[str, _Lane], counter: _Counter, *, pa
     counter.add(waiter.limit_group)
     if lane is not None:
         lane.hold(waiter.id, waiter.lock_mode)
-    return Verdict()
+    return MAY_START

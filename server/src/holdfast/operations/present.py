@@ -90,10 +90,8 @@ ThePresenter = Annotated[Presenter, Depends(PRESENTER)]
 
 def waiting_verdicts(session: Session, operations: Sequence[Operation]) -> Mapping[int, Verdict]:
     """Why each pending one of these operations waits; no query when none is pending."""
-    if not any(operation.status == Status.PENDING for operation in operations):
-        return {}
-    _, verdicts = waiting_reasons.verdicts(session, clock.now(), everyone=True)
-    return verdicts
+    pending = [operation for operation in operations if operation.status == Status.PENDING]
+    return waiting_reasons.verdicts_of(session, clock.now(), pending) if pending else {}
 
 
 def percent(operation: Operation) -> float | None:

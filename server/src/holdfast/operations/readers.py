@@ -12,6 +12,7 @@ To use it from a feature:
 - The name is the key of the position in `outbox_readers`, so never change it.
 - `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing transaction
   that also moves the position: what is written with `session` and the position are durable together, or neither is.
+  Where rows take long, it gets fewer of them, so that each transaction is short.
 - An exception rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
   tries the same rows again with a growing delay. So catch what is expected of single rows; the others wait behind them.
 - It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and SQLite has one writer.
@@ -51,6 +52,9 @@ BUSY_SECONDS = 0.2
 """While rows come from another process, which sends no hint on SQLite, they are looked for this often."""
 SOON_SECONDS = 0.05
 """Rows are handled in batches: after a round the next one begins no sooner, so that readers never crowd out writers."""
+BATCH_SECONDS = 0.04
+"""What a batch should take of the processor. On SQLite nobody else writes meanwhile."""
+FEWEST_ROWS = 10
 MOST_UNRECORDED = 500
 """Rows that do not concern a reader are skipped in memory; its position is stored at least this often."""
 FORGOTTEN_AFTER = timedelta(days=7)
@@ -133,6 +137,8 @@ class Readers:
         self._readers: list[Reader] = []
         self._passed: dict[str, int] = {}
         """Per reader, the id up to which this process knows that nothing is left to handle."""
+        self._sizes: dict[str, int] = {}
+        """Per reader, how many rows the next batch may have."""
 
     def register(self, *readers: Reader) -> None:
         for reader in readers:
@@ -202,30 +208,41 @@ class Readers:
 
         def step() -> None:
             nonlocal has_more
-            has_more = self._handle_batch(reader, complete)
+            left, has_more = reader.most_rows, True
+            while has_more and left > 0:
+                handled, has_more = self._handle_batch(reader, complete, left)
+                left -= handled
 
         self._supervisor.attempt(f"reader-{reader.name}", step)
         return has_more
 
-    def _handle_batch(self, reader: Reader, complete: int) -> bool:
-        """Handle one batch. Return whether there is more."""
+    def _handle_batch(self, reader: Reader, complete: int, most: int) -> tuple[int, bool]:
+        """Handle one batch. Return how many rows it had, and whether there is more."""
         with self._database.writing() as session:
             row = session.scalar(_OWN, {"name": reader.name})
             if row is None:
-                return False  # another process is reading right now
+                return 0, False  # another process is reading right now
             if row.position >= complete:
-                return False
-            wanted = _wanted(reader.topics, reader.most_rows)
-            rows = session.scalars(wanted, {"after": row.position, "complete": complete}).all()
+                return 0, False
+            size = min(most, self._sizes.get(reader.name, most))
+            new = {"after": row.position, "complete": complete, "most": size}
+            rows = session.scalars(_wanted(reader.topics), new).all()
             if rows:
+                began = time.thread_time()
                 reader.handle(session, rows)
-            has_more = len(rows) == reader.most_rows
+                self._sizes[reader.name] = next_size(len(rows), time.thread_time() - began, reader.most_rows)
+            has_more = len(rows) == size
             row.position = rows[-1].id if has_more else complete
             row.seen_at = clock.now()
-        return has_more
+        return len(rows), has_more
 
 
 READERS = Part[Readers]("readers")
+
+
+def next_size(rows: int, seconds: float, most: int) -> int:
+    """Given how many rows a batch had and what it took, return how many the next may have."""
+    return max(min(FEWEST_ROWS, most), min(most, int(rows * BATCH_SECONDS / max(seconds, 1e-6))))
 
 
 def newest_id(session: Session) -> int:
@@ -255,8 +272,8 @@ _IS_NEW = and_(OutboxEntry.id > bindparam("after"), OutboxEntry.id <= bindparam(
 
 
 @cache
-def _wanted(topics: frozenset[str] | None, most: int) -> Select[OutboxEntry]:
-    found = select(OutboxEntry).where(_IS_NEW).order_by(OutboxEntry.id).limit(most)
+def _wanted(topics: frozenset[str] | None) -> Select[OutboxEntry]:
+    found = select(OutboxEntry).where(_IS_NEW).order_by(OutboxEntry.id).limit(bindparam("most"))
     return found if topics is None else found.where(OutboxEntry.topic.in_(topics))
 
 

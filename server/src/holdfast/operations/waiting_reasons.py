@@ -1,7 +1,6 @@
 """Which operations wait, and for what: the rules of `lanes` applied to the store."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -22,6 +21,8 @@ CANDIDATES = 1000
 """More than can start at once: the next change brings a claim that finds the others."""
 
 
+FEW = 200
+"""As many are judged in less time than it takes to find out which of them matter."""
 HELD_UP = frozenset({QueuedReason.PAUSED, QueuedReason.AGENT_OFFLINE, QueuedReason.AGENT_UNSUPPORTED})
 
 
@@ -55,6 +56,32 @@ def verdicts(
     return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
 
 
+def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]) -> dict[int, Verdict]:
+    """The verdicts of some waiting operations, as `verdicts` finds them for everyone.
+
+    Where many wait, only those are judged on which these depend: the others in their lanes, and the first of each group
+    that could start, because limits count them. A property test holds both ways equal.
+    """
+    if len(session.scalars(_SOME_WAITING).all()) <= FEW:
+        return verdicts(session, now, everyone=True)[1]
+    limits, paused = kernel_limits.read(session)
+    running = [Holder(*row) for row in session.execute(_RUNNING).all()]
+    by_group, total = limits.by_group(), limits.max_running_total
+    full = full_groups(running, by_group, total)
+    front: list[int] = []
+    for group in session.scalars(_WAITING_GROUPS):
+        if group is not None and group not in full:
+            most = min(by_group.get(group, total), total)
+            values = {"now": now, "paused": int(paused), "group": group, "most": most}
+            front += session.scalars(_front(presence.current()), values)
+    lanes = {operation.lock_key for operation in operations if operation.lock_key is not None}
+    wanted = or_(
+        Operation.lock_key.in_(sorted(lanes)), Operation.id.in_({*front, *(operation.id for operation in operations)})
+    )
+    waiting = map(_waiter, session.execute(_waiting(presence.current()).where(wanted)).all())
+    return judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
+
+
 def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
     """The operations in these lanes that will not start or progress unless something changes first.
 
@@ -76,12 +103,12 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
 
 
 def _waiter(row: Any) -> Waiter:
-    waiter = Waiter(*row)
-    return replace(waiter, agent_reason=QueuedReason(waiter.agent_reason)) if waiter.agent_reason else waiter
+    waiter = Waiter._make(row)
+    return waiter._replace(agent_reason=QueuedReason(waiter.agent_reason)) if waiter.agent_reason else waiter
 
 
 def _as_of_a_present_agent(waiter: Waiter) -> Waiter:
-    return replace(waiter, agent_reason=None) if waiter.agent_reason is QueuedReason.AGENT_OFFLINE else waiter
+    return waiter._replace(agent_reason=None) if waiter.agent_reason is QueuedReason.AGENT_OFFLINE else waiter
 
 
 def anything_waiting(session: Session) -> bool:
@@ -147,28 +174,54 @@ def _startable(agents: Presence) -> Select[Any]:
     The others are left out before the queue is cut to a length that can be judged often: even many of them at the front
     must not hide one behind them.
     """
-    holder, earlier = aliased(Operation), aliased(Operation)
     return (
         _waiting(agents)
         .where(
             Operation.executor == "runner",
             or_(Operation.limit_group.is_(None), Operation.limit_group.not_in(bindparam("full", expanding=True))),
-            _has_no_reason_of_its_own(Operation, agents),
-            ~exists().where(
-                holder.lock_key == Operation.lock_key,
-                holder.status == Status.RUNNING,
-                excludes(holder.lock_mode, Operation.lock_mode),
-            ),
-            ~exists().where(
-                earlier.lock_key == Operation.lock_key,
-                earlier.status == Status.PENDING,
-                tuple_(earlier.queue_rank, earlier.id) < tuple_(Operation.queue_rank, Operation.id),
-                excludes(earlier.lock_mode, Operation.lock_mode),
-                _has_no_reason_of_its_own(earlier, agents),
-            ),
+            *_lane_is_free(agents),
         )
         .limit(bindparam("most", type_=Integer))
     )
+
+
+@cache
+def _front(agents: Presence) -> Select[int]:
+    """The first of a group, in queue order, that may start as far as lanes go, whoever executes them."""
+    return (
+        select(Operation.id)
+        .where(
+            Operation.status == Status.PENDING,
+            Operation.limit_group == bindparam("group"),
+            *_lane_is_free(agents),
+        )
+        .order_by(Operation.queue_rank, Operation.id)
+        .limit(bindparam("most", type_=Integer))
+    )
+
+
+def _lane_is_free(agents: Presence) -> tuple[ColumnElement[bool], ...]:
+    """The rules of `lanes` for a waiter that nothing but a limit may keep from starting, in SQL."""
+    holder, earlier = aliased(Operation), aliased(Operation)
+    return (
+        _has_no_reason_of_its_own(Operation, agents),
+        ~exists().where(
+            holder.lock_key == Operation.lock_key,
+            holder.status == Status.RUNNING,
+            excludes(holder.lock_mode, Operation.lock_mode),
+        ),
+        ~exists().where(
+            earlier.lock_key == Operation.lock_key,
+            earlier.status == Status.PENDING,
+            tuple_(earlier.queue_rank, earlier.id) < tuple_(Operation.queue_rank, Operation.id),
+            excludes(earlier.lock_mode, Operation.lock_mode),
+            _has_no_reason_of_its_own(earlier, agents),
+        ),
+    )
+
+
+_SOME_WAITING = select(Operation.id).where(Operation.status == Status.PENDING).limit(FEW + 1)
+_WAITING_GROUPS = select(Operation.limit_group).where(Operation.status == Status.PENDING).distinct()
 
 
 _ANYTHING_WAITING = (

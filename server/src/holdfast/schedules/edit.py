@@ -158,7 +158,7 @@ class Editor:
         check_calendar(schedule)
         if needs_targets and not has_targets(schedule):
             raise errors.no_targets()
-        chosen = [target.id for target in store.matching(schedule, store.all_targets(session))]
+        chosen = [target.id for target in store.targets_of(session, schedule)]
         self._check_steps(session, schedule, chosen)
         if not preview.ever_in_window(calendar_of(schedule), windows_of(schedule), clock.now()):
             raise errors.never_in_window()

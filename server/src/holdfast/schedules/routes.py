@@ -118,7 +118,7 @@ def preview_schedule(caller: SignedInToRead, wanted: PreviewedSchedule, session:
     for repository_id in schedule.targets.get("repository_ids") or ():
         repositories.require(session, caller, repository_id, Role.VIEWER)
     editor.check(session, schedule, needs_targets=False)
-    targets = Sight.of(session, caller).targets(schedule)
+    targets = Sight.of_one(session, caller).targets(schedule)
     now = wanted.since or clock.now()
     found = present.forecast(schedule, targets, present.days_of(store.blackouts(session)))
     return Preview(
@@ -233,7 +233,7 @@ def upcoming_jobs(
 
 @paths.get("/{schedule_id}", summary="One schedule", responses=documented(404))
 def read_schedule(caller: SignedIn, schedule_id: RowId, session: Reading) -> ScheduleAnswer:
-    return _answer(session, caller, sight.require_seen(session, Sight.of(session, caller), schedule_id))
+    return _answer(session, caller, sight.require_seen(session, Sight.of_one(session, caller), schedule_id))
 
 
 @paths.put("/{schedule_id}", summary="Change a schedule", responses=documented(404, 409))
@@ -295,7 +295,7 @@ def read_next(
     caller: SignedIn, schedule_id: RowId, session: Reading, count: Annotated[int, Query(ge=1, le=MOST_FIRES)] = 10
 ) -> Fires:
     """None while it is disabled, and none for the mode availability, where evidence decides."""
-    seen = Sight.of(session, caller)
+    seen = Sight.of_one(session, caller)
     schedule = sight.require_seen(session, seen, schedule_id)
     if not schedule.enabled:
         return Fires(fires=[])
@@ -347,7 +347,7 @@ for name in ("run", "run-now"):
 
 
 def _check_asked(session: Writing, schedule: Schedule, asked: RunBody) -> None:
-    targets = {target.id for target in store.matching(schedule, store.all_targets(session))}
+    targets = {target.id for target in store.targets_of(session, schedule)}
     for repository_id in asked.repository_ids or ():
         if repository_id not in targets:
             raise errors.not_a_target(repository_id)
@@ -358,7 +358,7 @@ def _check_asked(session: Writing, schedule: Schedule, asked: RunBody) -> None:
 
 
 def _answer(session: Reading, caller: SignedIn, schedule: Schedule) -> ScheduleAnswer:
-    return Presented(session, Sight.of(session, caller), clock.now()).one(schedule)
+    return Presented(session, Sight.of_one(session, caller), clock.now()).one(schedule)
 
 
 def _under(prefix: str, *, documented_there: bool) -> APIRouter:

@@ -69,7 +69,7 @@ def list_runs(
     cursor: Cursor = None,
 ) -> Runs:
     """Newest first. The history of a deleted schedule stays readable."""
-    seen = Sight.of(session, caller)
+    seen = Sight.of_one(session, caller)
     schedule = sight.require_seen(session, seen, schedule_id, even_deleted=True)
     if unknown := set(outcome) - {str(each) for each in Outcome}:
         raise Unprocessable("schedules.unknown_outcome", "There is no such outcome.", outcomes=sorted(unknown))

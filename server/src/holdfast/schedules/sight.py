@@ -1,32 +1,47 @@
 """Who sees which schedule, and who may change it."""
 
+from dataclasses import dataclass
+
 from sqlalchemy.orm import Session
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller, forbidden
 from holdfast.access.roles import Role
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, store
 from holdfast.schedules.models import Schedule
 from holdfast.schedules.store import Target
 
 
-@frozen
+@dataclass
 class Sight:
     """What one caller may see of schedules."""
 
+    session: Session
     visible: frozenset[int] | None
     """The repositories that the caller may see; None: all."""
-    known: list[Target]
+    is_for_one: bool
+    """A single schedule is looked at: of the repositories, those that it names are read."""
+    _every: list[Target] | None = None
 
     @classmethod
     def of(cls, session: Session, caller: Caller) -> "Sight":
-        return cls(rights.visible_repositories(session, caller), store.all_targets(session))
+        return cls(session, rights.visible_repositories(session, caller), is_for_one=False)
+
+    @classmethod
+    def of_one(cls, session: Session, caller: Caller) -> "Sight":
+        return cls(session, rights.visible_repositories(session, caller), is_for_one=True)
 
     def targets(self, schedule: Schedule) -> list[Target]:
         """The present targets that the caller may see."""
-        return [target for target in store.matching(schedule, self.known) if self.includes(target.id)]
+        return [target for target in self._targets(schedule) if self.includes(target.id)]
+
+    def _targets(self, schedule: Schedule) -> list[Target]:
+        if self.is_for_one:
+            return store.targets_of(self.session, schedule)
+        if self._every is None:
+            self._every = store.all_targets(self.session)
+        return store.matching(schedule, self._every)
 
     def includes(self, repository_id: int) -> bool:
         return self.visible is None or repository_id in self.visible
@@ -46,20 +61,19 @@ def require_seen(session: Session, sight: Sight, schedule_id: int, *, even_delet
 
 def require_operator(session: Session, caller: Caller, schedule_id: int) -> Schedule:
     """The schedule, locked, if the caller is operator of all its targets. Raise NotFound or Forbidden."""
-    sight = Sight.of(session, caller)
-    require_seen(session, sight, schedule_id)
+    require_seen(session, Sight.of_one(session, caller), schedule_id)
     schedule = store.lock(session, schedule_id)
     if schedule is None:
         raise errors.unknown(schedule_id)
-    require_on_targets(session, caller, schedule, sight)
+    require_on_targets(session, caller, schedule)
     return schedule
 
 
-def require_on_targets(session: Session, caller: Caller, schedule: Schedule, sight: Sight) -> None:
+def require_on_targets(session: Session, caller: Caller, schedule: Schedule) -> None:
     if is_operator_everywhere(caller):
         return
     ids = (schedule.targets or {}).get("repository_ids")
-    existing = {target.id for target in sight.known}
+    existing = {target.id for target in store.all_targets(session, ids or ())}
     named = [each for each in ids or () if each in existing]
     if not named:  # by label, for all, or for repositories that are gone
         raise forbidden(Role.OPERATOR)

@@ -196,6 +196,11 @@ def matching(schedule: Schedule, known: Sequence[Target]) -> list[Target]:
     return [target for target in chosen if target.id not in left_out]
 
 
+def targets_of(session: Session, schedule: Schedule) -> list[Target]:
+    """The present targets of a schedule. Of repositories that it names, no others are read."""
+    return matching(schedule, all_targets(session, (schedule.targets or {}).get("repository_ids")))
+
+
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 

@@ -10,10 +10,12 @@ from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
 from holdfast.errors import Unavailable
 from holdfast.kit.wake import Wake
 from holdfast.storage.remembered import StoreVersion
+from holdfast.storage.write_queue import OneWriterPool
 
 log = structlog.get_logger("holdfast.storage")
 
@@ -43,7 +45,9 @@ class Database:
         if self.is_sqlite:
             self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
             # A pool of one connection is the write lock: waiting writers queue here instead of polling SQLite's lock.
-            self._writer = _sqlite_engine(url, pool_size=1, max_overflow=0, begin="BEGIN IMMEDIATE", query_only=False)
+            self._writer = _sqlite_engine(
+                url, pool_size=1, max_overflow=0, begin="BEGIN IMMEDIATE", query_only=False, poolclass=OneWriterPool
+            )
             self._prompt = _sqlite_engine(url, pool_size=1, max_overflow=0, begin="BEGIN", query_only=True, patience=0)
         else:
             self._reader = self._writer = create_engine(
@@ -180,9 +184,11 @@ def _sqlite_engine(
     begin: str,
     query_only: bool,
     patience: int = BUSY_TIMEOUT_MILLISECONDS,
+    poolclass: type[QueuePool] = QueuePool,
 ) -> Engine:
     engine = create_engine(
         url,
+        poolclass=poolclass,
         pool_size=pool_size,
         max_overflow=max_overflow,
         pool_timeout=30,

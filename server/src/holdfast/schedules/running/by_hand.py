@@ -34,7 +34,7 @@ def run_now(
 
     Rights are the route's to check. A row whose machine is away, or whose window is closed, is returned waiting.
     """
-    targets = store.matching(schedule, store.all_targets(session))
+    targets = store.targets_of(session, schedule)
     if repository_ids is not None:
         targets = [target for target in targets if target.id in set(repository_ids)]
     if not targets:

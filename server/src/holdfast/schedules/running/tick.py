@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -34,6 +34,13 @@ TRANSACTION_SECONDS = 0.04
 """What a transaction should take. On SQLite nobody else writes meanwhile, so a slow machine does less in each."""
 SHARE_OF_OWN_WORK = 0.6
 """On a busy machine a transaction takes longer than its work. Smaller ones would only add to that work."""
+
+
+class _Took(NamedTuple):
+    """Seconds."""
+
+    clock: float
+    processor: float
 
 
 class Tick:
@@ -150,19 +157,22 @@ class Tick:
         """Do it until nothing is left, in transactions of a size at which each is short."""
         size = FIRST_SIZE
         for _ in range(MOST_ROUNDS):
-            began, used = time.monotonic(), time.thread_time()
-            done = self._write(partial(_sized, step, size))
+            done, took = self._timed(partial(_sized, step, size))
             if not done.more or self._supervisor.stopping.is_set():
                 break
-            passed = (time.monotonic() - began) * SHARE_OF_OWN_WORK
-            size = next_size(size, max(time.thread_time() - used, passed), most)
+            size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most)
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
+        return self._timed(step)[0]
+
+    def _timed(self, step: Callable[[Session], Answer]) -> tuple[Answer, _Took]:
+        """One transaction, and what it took from when it may write: waiting for others says nothing about its size."""
         with self._database.writing() as session:
-            began = time.monotonic()
+            began, used = time.monotonic(), time.thread_time()
             answer = step(session)
-        self.longest_transaction_seconds = max(self.longest_transaction_seconds, time.monotonic() - began)
-        return answer
+        took = _Took(time.monotonic() - began, time.thread_time() - used)
+        self.longest_transaction_seconds = max(self.longest_transaction_seconds, took.clock)
+        return answer, took
 
 
 TICK = Part[Tick]("tick")

@@ -1,0 +1,55 @@
+"""What is read to show one schedule: its own targets, and the same ones that a list of all schedules shows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from holdfast.schedules.sight import Sight
+from holdfast.storage.session import Database
+from tests.support.stores import a_store
+from tests.unit.schedules.running.world import World
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with a_store("sqlite", tmp_path) as database:
+        yield database
+
+
+def test_one_schedule_has_the_targets_that_it_has_among_all(database: Database) -> None:
+    world = World(database)
+    ids = [world.repository(labels={"place": "cellar" if number % 2 else "attic"}) for number in range(6)]
+    some = {"exclude_repository_ids": [ids[1]]}
+    schedules = [
+        world.schedule(*ids[:3]),
+        world.schedule(*ids[:3], **some),
+        world.schedule(ids[0], ids[0], 999),
+        world.schedule(targets={"labels": {"place": "cellar"}}, **some),
+        world.schedule(targets={"labels": {}}),
+        world.schedule(targets={"all": True}, **some),
+        world.schedule(targets={"repository_ids": []}),
+    ]
+    for visible in (None, frozenset(ids[1:3]), frozenset[int]()):
+        with database.reading() as session:
+            among_all = Sight(session, visible, is_for_one=False)
+            alone = Sight(session, visible, is_for_one=True)
+            for schedule in map(world.read, schedules):
+                assert alone.targets(schedule) == among_all.targets(schedule)
+                assert alone.sees(schedule) == among_all.sees(schedule)
+
+
+def test_of_many_repositories_only_those_are_read_that_the_schedule_names(database: Database) -> None:
+    world = World(database)
+    ids = [world.repository() for _ in range(5)]
+    schedule = world.read(world.schedule(*ids[:2]))
+    read: list[Any] = []
+    with database.reading() as session:
+        event.listen(session.get_bind(), "before_cursor_execute", lambda *told: read.append(told[3]))
+        assert [target.id for target in Sight(session, None, is_for_one=True).targets(schedule)] == ids[:2]
+    found = [parameters for parameters in read if parameters]
+    assert len(found) == 1
+    assert str(ids[0]) in str(found)
+    assert str(ids[4]) not in str(found)
