@@ -1,19 +1,15 @@
 """how a mirror was compared with its repository"""
 
-import sqlalchemy as sa
-from alembic import op
+from holdfast.storage.migration_steps import add_columns, drop_columns
 
 revision = "0009"
 down_revision = "0008"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("repository_mirrors", sa.Column("verify_sample", sa.Integer(), nullable=False, server_default="0"))
-    op.add_column("repository_mirrors", sa.Column("verified_by", sa.String(10), nullable=True))
+    add_columns("repository_mirrors", "verify_sample integer", default="0")
+    add_columns("repository_mirrors", "verified_by string(10)?")
 
 
 def downgrade() -> None:
-    op.drop_column("repository_mirrors", "verified_by")
-    op.drop_column("repository_mirrors", "verify_sample")
+    drop_columns("repository_mirrors", "verified_by verify_sample")

@@ -1,19 +1,14 @@
 """archives that were lost with a newer state of their repository"""
 
-import sqlalchemy as sa
-from alembic import op
-
-from holdfast.storage import types
+from holdfast.storage.migration_steps import add_columns, drop_columns
 
 revision = "0010"
 down_revision = "0009"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("archives", sa.Column("lost_at", types.UtcDateTime, nullable=True))
+    add_columns("archives", "lost_at time?")
 
 
 def downgrade() -> None:
-    op.drop_column("archives", "lost_at")
+    drop_columns("archives", "lost_at")
