@@ -78,17 +78,6 @@ def add_columns(table: str, columns: str, *, default: str | None = None) -> None
         op.add_column(table, _column(text, default))
 
 
-def drop_columns(table: str, columns: str) -> None:
-    for column in columns.split():
-        op.drop_column(table, column)
-
-
-def drop_tables(tables: str) -> None:
-    """Drop tables, with their indexes."""
-    for name in tables.split():
-        op.drop_table(name)
-
-
 def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 

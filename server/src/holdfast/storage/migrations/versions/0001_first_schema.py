@@ -1,6 +1,6 @@
 """first schema"""
 
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0001"
 down_revision = None
@@ -239,10 +239,4 @@ def upgrade() -> None:
         "operation_id identifier, part integer, items json",
         key="operation_id part",
         refers="operation_id agent_jobs.operation_id cascade",
-    )
-
-
-def downgrade() -> None:
-    drop_tables(
-        "agent_job_parts repository_wipe_jobs repository_rights login_sessions login_challenges idempotency_records archives agent_jobs account_tokens users runners repositories packages outbox operations login_failures kernel_settings audit_entries agent_machines agent_fleet agent_enrollment_tokens"
     )

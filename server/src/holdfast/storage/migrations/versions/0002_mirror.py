@@ -1,6 +1,6 @@
 """remotes of rclone, mirrors of repositories"""
 
-from holdfast.storage.migration_steps import add_columns, create_table, drop_columns, drop_tables
+from holdfast.storage.migration_steps import add_columns, create_table
 
 revision = "0002"
 down_revision = "0001"
@@ -28,8 +28,3 @@ def upgrade() -> None:
         unique="remote_id path, repository_id",
     )
     add_columns("repositories", "last_mirror time?")
-
-
-def downgrade() -> None:
-    drop_columns("repositories", "last_mirror")
-    drop_tables("repository_mirrors rclone_remotes")

@@ -1,6 +1,6 @@
 """ssh machines"""
 
-from holdfast.storage.migration_steps import create_table, drop_tables
+from holdfast.storage.migration_steps import create_table
 
 revision = "0003"
 down_revision = "0002"
@@ -21,7 +21,3 @@ def upgrade() -> None:
         refers="key_id ssh_keys.id",
         unique="name",
     )
-
-
-def downgrade() -> None:
-    drop_tables("ssh_connections ssh_keys")

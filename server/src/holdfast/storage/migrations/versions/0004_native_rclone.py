@@ -1,6 +1,6 @@
 """repositories that the engine itself keeps on a remote"""
 
-from holdfast.storage.migration_steps import add_columns, drop_columns
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0004"
 down_revision = "0003"
@@ -8,7 +8,3 @@ down_revision = "0003"
 
 def upgrade() -> None:
     add_columns("repositories", "rclone_remote_id identifier?")
-
-
-def downgrade() -> None:
-    drop_columns("repositories", "rclone_remote_id")

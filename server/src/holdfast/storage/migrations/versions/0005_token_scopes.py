@@ -15,10 +15,3 @@ def upgrade() -> None:
     with op.batch_alter_table("account_tokens", table_kwargs={"sqlite_autoincrement": True}) as table:
         table.alter_column("scope", existing_type=sa.String(16), nullable=False)
         table.create_check_constraint("scope", "scope IN ('read', 'operate', 'admin')")
-
-
-def downgrade() -> None:
-    with op.batch_alter_table("account_tokens", table_kwargs={"sqlite_autoincrement": True}) as table:
-        table.drop_constraint("scope", type_="check")
-        table.drop_column("expires_at")
-        table.drop_column("scope")

@@ -1,6 +1,6 @@
 """how a mirror was compared with its repository"""
 
-from holdfast.storage.migration_steps import add_columns, drop_columns
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0009"
 down_revision = "0008"
@@ -9,7 +9,3 @@ down_revision = "0008"
 def upgrade() -> None:
     add_columns("repository_mirrors", "verify_sample integer", default="0")
     add_columns("repository_mirrors", "verified_by string(10)?")
-
-
-def downgrade() -> None:
-    drop_columns("repository_mirrors", "verified_by verify_sample")

@@ -1,6 +1,6 @@
 """archives that were lost with a newer state of their repository"""
 
-from holdfast.storage.migration_steps import add_columns, drop_columns
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0010"
 down_revision = "0009"
@@ -8,7 +8,3 @@ down_revision = "0009"
 
 def upgrade() -> None:
     add_columns("archives", "lost_at time?")
-
-
-def downgrade() -> None:
-    drop_columns("archives", "lost_at")

@@ -1,6 +1,6 @@
 """restore grants"""
 
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0011"
 down_revision = "0010"
@@ -23,7 +23,3 @@ def upgrade() -> None:
     create_index("ix_restore_grants_user_id", "restore_grants", "user_id")
     create_index("ix_restore_grants_ssh_connection_id", "restore_grants", "ssh_connection_id")
     create_index("ix_restore_grants_agent_machine_id", "restore_grants", "agent_machine_id")
-
-
-def downgrade() -> None:
-    drop_tables("restore_grants")

@@ -1,6 +1,6 @@
 """schedules, their runs, blackouts; labels, storage and exported keys of repositories; what dependants need"""
 
-from holdfast.storage.migration_steps import add_columns, create_index, create_table, drop_columns, drop_tables
+from holdfast.storage.migration_steps import add_columns, create_index, create_table
 
 revision = "0012"
 down_revision = "0011"
@@ -76,9 +76,3 @@ def upgrade() -> None:
         "storage_free_bytes bigint?, storage_total_bytes bigint?, storage_seen_at time?, key_exported_at time?",
     )
     add_columns("repositories", "labels json", default="{}")
-
-
-def downgrade() -> None:
-    drop_columns("repositories", "labels key_exported_at storage_seen_at storage_total_bytes storage_free_bytes")
-    drop_columns("operations", "depends_needs")
-    drop_tables("schedules schedule_state schedule_runs blackouts")

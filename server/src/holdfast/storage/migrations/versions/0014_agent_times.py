@@ -1,6 +1,6 @@
 """when agents were last heard"""
 
-from holdfast.storage.migration_steps import create_table, drop_tables
+from holdfast.storage.migration_steps import create_table
 
 revision = "0014"
 down_revision = "0013"
@@ -8,7 +8,3 @@ down_revision = "0013"
 
 def upgrade() -> None:
     create_table("agent_times", "number identifier, seconds bytes", key="number")
-
-
-def downgrade() -> None:
-    drop_tables("agent_times")

@@ -1,6 +1,6 @@
 """bytes of the parts of an agent's result"""
 
-from holdfast.storage.migration_steps import add_columns, drop_columns
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0016"
 down_revision = "0015"
@@ -8,7 +8,3 @@ down_revision = "0015"
 
 def upgrade() -> None:
     add_columns("agent_jobs", "part_bytes bigint", default="0")
-
-
-def downgrade() -> None:
-    drop_columns("agent_jobs", "part_bytes")

@@ -1,6 +1,6 @@
 """notifications"""
 
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0017"
 down_revision = "0016"
@@ -62,7 +62,3 @@ def upgrade() -> None:
         checks={"period": "period IN ('daily', 'weekly')"},
         unique="name",
     )
-
-
-def downgrade() -> None:
-    drop_tables("reports notification_rules notification_destinations incidents deliveries")

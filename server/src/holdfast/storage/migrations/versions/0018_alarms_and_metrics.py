@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0018"
 down_revision = "0017"
@@ -37,19 +37,7 @@ def upgrade() -> None:
     )
     create_table("metric_totals", "name string(120), labels string(600), value double", key="name labels")
     create_index("ix_operations_damaged", "operations", "repository_id id", where="error_key = 'engine.damaged'")
-    _allow_scopes("read", "operate", "admin", "metrics")
-
-
-def downgrade() -> None:
-    op.execute("DELETE FROM account_tokens WHERE scope = 'metrics'")
-    _allow_scopes("read", "operate", "admin")
-    op.drop_index("ix_operations_damaged", table_name="operations")
-    drop_tables("metric_totals storage_days alarm_overrides alarms")
-
-
-def _allow_scopes(*scopes: str) -> None:
     name = op.f("ck_account_tokens_scope")
-    words = ", ".join(f"'{scope}'" for scope in scopes)
     with op.batch_alter_table("account_tokens", table_kwargs={"sqlite_autoincrement": True}) as table:
         table.drop_constraint(name, type_="check")
-        table.create_check_constraint(name, f"scope IN ({words})")
+        table.create_check_constraint(name, "scope IN ('read', 'operate', 'admin', 'metrics')")

@@ -1,6 +1,6 @@
 """scripts with their versions and secrets"""
 
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0020"
 down_revision = "0018"
@@ -27,7 +27,3 @@ def upgrade() -> None:
         refers="script_id scripts.id cascade",
     )
     create_table("script_secrets", "id serial, uuid string(32), sealed text, created_at time", unique="uuid")
-
-
-def downgrade() -> None:
-    drop_tables("script_secrets script_versions scripts")

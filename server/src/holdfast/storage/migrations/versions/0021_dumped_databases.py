@@ -1,6 +1,6 @@
 """databases that are dumped into archives"""
 
-from holdfast.storage.migration_steps import create_table, drop_tables
+from holdfast.storage.migration_steps import create_table
 
 revision = "0021"
 down_revision = "0020"
@@ -17,7 +17,3 @@ def upgrade() -> None:
         refers="repository_id repositories.id cascade",
         unique="repository_id name, uuid",
     )
-
-
-def downgrade() -> None:
-    drop_tables("dumped_databases")

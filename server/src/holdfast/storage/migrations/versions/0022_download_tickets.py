@@ -1,6 +1,6 @@
 """tickets for downloads without a credential"""
 
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0022"
 down_revision = "0021"
@@ -18,7 +18,3 @@ def upgrade() -> None:
     )
     create_index("ix_download_tickets_user_id", "download_tickets", "user_id")
     create_index("ix_download_tickets_expires_at", "download_tickets", "expires_at")
-
-
-def downgrade() -> None:
-    drop_tables("download_tickets")

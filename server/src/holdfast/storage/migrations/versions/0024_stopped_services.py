@@ -1,6 +1,6 @@
 """services that backups stop and start again"""
 
-from holdfast.storage.migration_steps import add_columns, create_table, drop_columns, drop_tables
+from holdfast.storage.migration_steps import add_columns, create_table
 
 revision = "0024"
 down_revision = "0022"
@@ -14,8 +14,3 @@ def upgrade() -> None:
         refers="repository_id repositories.id cascade",
     )
     add_columns("agent_machines", "unstarted_services json", default="[]")
-
-
-def downgrade() -> None:
-    drop_columns("agent_machines", "unstarted_services")
-    drop_tables("stopped_services")

@@ -1,6 +1,6 @@
 """sizes of repositories by day"""
 
-from holdfast.storage.migration_steps import create_table, drop_tables
+from holdfast.storage.migration_steps import create_table
 
 revision = "0025"
 down_revision = "0024"
@@ -16,7 +16,3 @@ def upgrade() -> None:
         key="repository_id day",
         refers="repository_id repositories.id cascade",
     )
-
-
-def downgrade() -> None:
-    drop_tables("repository_sizes")

@@ -1,8 +1,6 @@
 """archives that are gone"""
 
-from alembic import op
-
-from holdfast.storage.migration_steps import create_index, create_table, drop_tables
+from holdfast.storage.migration_steps import create_index, create_table
 
 revision = "0026"
 down_revision = "0025"
@@ -20,8 +18,3 @@ def upgrade() -> None:
     )
     create_index("ix_gone_archives_repository_gone_at", "gone_archives", "repository_id gone_at id")
     create_index("ix_archives_repository_state", "archives", "repository_id history_state lost_at id")
-
-
-def downgrade() -> None:
-    op.drop_index("ix_archives_repository_state", "archives")
-    drop_tables("gone_archives")

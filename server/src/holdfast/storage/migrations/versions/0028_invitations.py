@@ -1,8 +1,6 @@
 """invitations of users"""
 
-from alembic import op
-
-from holdfast.storage.migration_steps import add_columns, create_index, drop_columns
+from holdfast.storage.migration_steps import add_columns, create_index
 
 revision = "0028"
 down_revision = "0027"
@@ -11,8 +9,3 @@ down_revision = "0027"
 def upgrade() -> None:
     add_columns("users", "invitation_hash string(64)?, invitation_expires_at time?")
     create_index("ix_users_invitation_hash", "users", "invitation_hash", is_unique=True)
-
-
-def downgrade() -> None:
-    op.drop_index("ix_users_invitation_hash", "users")
-    drop_columns("users", "invitation_expires_at invitation_hash")
