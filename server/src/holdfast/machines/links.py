@@ -1,5 +1,6 @@
 """From a connection's record to a link that ssh can use: its key, and the host key that is pinned."""
 
+from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey, SshLink
 from holdfast.kit import clock
@@ -70,5 +71,7 @@ class Links:
         kind = HostKey.of(connection.host_key).kind if connection.host_key else None
         shown = ssh.scan_host_key(connection.host, connection.port, kind)
         if shown is None:
-            raise errors.no_host_key()
+            raise Unprocessable(
+                "ssh.no_host_key", "The host shows no key that can be pinned; look at the log of its sshd."
+            )
         return shown
