@@ -64,12 +64,16 @@ def create_table(
     )
 
 
-def create_index(name: str, table: str, columns: str, *, is_unique: bool = False, where: str = "") -> None:
-    """Create an index over `columns`, separated by spaces, of the rows that fulfil the condition `where`."""
-    condition = sa.text(where) if where else None
-    op.create_index(
-        op.f(name), table, columns.split(), unique=is_unique, sqlite_where=condition, postgresql_where=condition
-    )
+def create_indexes(table: str, indexes: str) -> None:
+    """Create indexes, a line for each: `ix_name: columns` or `unique ix_name: columns`, and ` where condition`."""
+    for line in indexes.strip().splitlines():
+        named, content = line.strip().split(": ", 1)
+        name = named.removeprefix("unique ")
+        columns, _, where = content.partition(" where ")
+        rows = sa.text(where) if where else None
+        op.create_index(
+            op.f(name), table, columns.split(), unique=named != name, sqlite_where=rows, postgresql_where=rows
+        )
 
 
 def add_columns(table: str, columns: str, *, default: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """first schema"""
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0001"
 down_revision = None
@@ -28,7 +28,7 @@ def upgrade() -> None:
         checks={"status": "status IN ('pending', 'online', 'offline', 'disabled', 'revoked')"},
         unique="agent_id, token_hash",
     )
-    create_index("ix_agent_machines_status", "agent_machines", "status last_seen_at")
+    create_indexes("agent_machines", "ix_agent_machines_status: status last_seen_at")
     create_table(
         "audit_entries",
         """
@@ -36,9 +36,14 @@ def upgrade() -> None:
         object_type string(64)?, object_id string(200)?, outcome string(64), address string(64)?, details json?
         """,
     )
-    create_index("ix_audit_entries_action_id", "audit_entries", "action id")
-    create_index("ix_audit_entries_actor_id", "audit_entries", "actor id")
-    create_index("ix_audit_entries_at", "audit_entries", "at")
+    create_indexes(
+        "audit_entries",
+        """
+        ix_audit_entries_action_id: action id
+        ix_audit_entries_actor_id: actor id
+        ix_audit_entries_at: at
+        """,
+    )
     create_table("kernel_settings", "name string(60), value json", key="name")
     create_table(
         "login_failures",
@@ -48,7 +53,7 @@ def upgrade() -> None:
         """,
         unique="username_key address",
     )
-    create_index("ix_login_failures_updated_at", "login_failures", "updated_at")
+    create_indexes("login_failures", "ix_login_failures_updated_at: updated_at")
     create_table(
         "operations",
         """
@@ -68,31 +73,25 @@ def upgrade() -> None:
         },
         unique="uuid",
     )
-    create_index("ix_operations_active", "operations", "status queue_rank id", where="status IN ('pending', 'running')")
-    create_index(
-        "ix_operations_active_lane",
+    create_indexes(
         "operations",
-        "lock_key status queue_rank id",
-        where="status IN ('pending', 'running')",
-    )
-    create_index("ix_operations_agent", "operations", "machine_id id", where="executor = 'agent'")
-    create_index("ix_operations_created_at", "operations", "created_at id")
-    create_index("ix_operations_dependent", "operations", "depends_on_id", where="depends_on_id IS NOT NULL")
-    create_index("ix_operations_kind", "operations", "kind id")
-    create_index("ix_operations_kind_status_trigger", "operations", "kind status trigger id")
-    create_index("ix_operations_parent", "operations", "parent_id")
-    create_index("ix_operations_repository", "operations", "repository_id id")
-    create_index("ix_operations_repository_kind", "operations", "repository_id kind id")
-    create_index("ix_operations_repository_kind_status_trigger", "operations", "repository_id kind status trigger id")
-    create_index("ix_operations_repository_status_trigger", "operations", "repository_id status trigger id")
-    create_index("ix_operations_run_id", "operations", "run_id")
-    create_index("ix_operations_status_trigger", "operations", "status trigger id")
-    create_index(
-        "uq_operations_one_exclusive_per_lane",
-        "operations",
-        "lock_key",
-        is_unique=True,
-        where="status = 'running' AND lock_mode = 'exclusive'",
+        """
+        ix_operations_active: status queue_rank id where status IN ('pending', 'running')
+        ix_operations_active_lane: lock_key status queue_rank id where status IN ('pending', 'running')
+        ix_operations_agent: machine_id id where executor = 'agent'
+        ix_operations_created_at: created_at id
+        ix_operations_dependent: depends_on_id where depends_on_id IS NOT NULL
+        ix_operations_kind: kind id
+        ix_operations_kind_status_trigger: kind status trigger id
+        ix_operations_parent: parent_id
+        ix_operations_repository: repository_id id
+        ix_operations_repository_kind: repository_id kind id
+        ix_operations_repository_kind_status_trigger: repository_id kind status trigger id
+        ix_operations_repository_status_trigger: repository_id status trigger id
+        ix_operations_run_id: run_id
+        ix_operations_status_trigger: status trigger id
+        unique uq_operations_one_exclusive_per_lane: lock_key where status = 'running' AND lock_mode = 'exclusive'
+        """,
     )
     create_table(
         "outbox",
@@ -101,7 +100,7 @@ def upgrade() -> None:
         payload json
         """,
     )
-    create_index("ix_outbox_created_at", "outbox", "created_at")
+    create_indexes("outbox", "ix_outbox_created_at: created_at")
     create_table(
         "packages",
         """
@@ -128,7 +127,7 @@ def upgrade() -> None:
         """,
         unique="identity, name, uuid",
     )
-    create_index("ix_repositories_path", "repositories", "path")
+    create_indexes("repositories", "ix_repositories_path: path")
     create_table(
         "runners",
         """
@@ -150,7 +149,7 @@ def upgrade() -> None:
         },
         unique="username_key",
     )
-    create_index("ix_users_role", "users", "role")
+    create_indexes("users", "ix_users_role: role")
     create_table(
         "account_tokens",
         """
@@ -160,7 +159,7 @@ def upgrade() -> None:
         refers="user_id users.id cascade",
         unique="token_hash",
     )
-    create_index("ix_account_tokens_user_id", "account_tokens", "user_id")
+    create_indexes("account_tokens", "ix_account_tokens_user_id: user_id")
     create_table(
         "agent_jobs",
         """
@@ -184,9 +183,14 @@ def upgrade() -> None:
         refers="repository_id repositories.id cascade",
         unique="repository_id engine_id",
     )
-    create_index("ix_archives_repository_name", "archives", "repository_id name")
-    create_index("ix_archives_repository_series", "archives", "repository_id series start")
-    create_index("ix_archives_repository_start", "archives", "repository_id start id")
+    create_indexes(
+        "archives",
+        """
+        ix_archives_repository_name: repository_id name
+        ix_archives_repository_series: repository_id series start
+        ix_archives_repository_start: repository_id start id
+        """,
+    )
     create_table(
         "idempotency_records",
         """
@@ -196,15 +200,20 @@ def upgrade() -> None:
         refers="user_id users.id cascade",
         unique="user_id route key",
     )
-    create_index("ix_idempotency_records_created_at", "idempotency_records", "created_at")
+    create_indexes("idempotency_records", "ix_idempotency_records_created_at: created_at")
     create_table(
         "login_challenges",
         "id counted, token_hash string(64), user_id identifier, expires_at time",
         refers="user_id users.id cascade",
         unique="token_hash",
     )
-    create_index("ix_login_challenges_expires_at", "login_challenges", "expires_at")
-    create_index("ix_login_challenges_user_id", "login_challenges", "user_id")
+    create_indexes(
+        "login_challenges",
+        """
+        ix_login_challenges_expires_at: expires_at
+        ix_login_challenges_user_id: user_id
+        """,
+    )
     create_table(
         "login_sessions",
         """
@@ -214,7 +223,7 @@ def upgrade() -> None:
         refers="user_id users.id cascade",
         unique="public_id",
     )
-    create_index("ix_login_sessions_user_id", "login_sessions", "user_id")
+    create_indexes("login_sessions", "ix_login_sessions_user_id: user_id")
     create_table(
         "repository_rights",
         "user_id identifier, repository_id identifier, role string(16)",
@@ -222,7 +231,7 @@ def upgrade() -> None:
         checks={"role": "role IN ('viewer', 'operator')"},
         refers="repository_id repositories.id cascade, user_id users.id cascade",
     )
-    create_index("ix_repository_rights_repository_id", "repository_rights", "repository_id")
+    create_indexes("repository_rights", "ix_repository_rights_repository_id: repository_id")
     create_table(
         "repository_wipe_jobs",
         """
@@ -233,7 +242,7 @@ def upgrade() -> None:
         checks={"status": "status IN ('previewed', 'started', 'cancelled')"},
         refers="repository_id repositories.id cascade",
     )
-    create_index("ix_repository_wipe_jobs_repository_id", "repository_wipe_jobs", "repository_id")
+    create_indexes("repository_wipe_jobs", "ix_repository_wipe_jobs_repository_id: repository_id")
     create_table(
         "agent_job_parts",
         "operation_id identifier, part integer, items json",

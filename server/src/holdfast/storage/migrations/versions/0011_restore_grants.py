@@ -1,6 +1,6 @@
 """restore grants"""
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0011"
 down_revision = "0010"
@@ -20,6 +20,11 @@ def upgrade() -> None:
         },
         refers="user_id users.id cascade, ssh_connection_id ssh_connections.id cascade, agent_machine_id agent_machines.id cascade",
     )
-    create_index("ix_restore_grants_user_id", "restore_grants", "user_id")
-    create_index("ix_restore_grants_ssh_connection_id", "restore_grants", "ssh_connection_id")
-    create_index("ix_restore_grants_agent_machine_id", "restore_grants", "agent_machine_id")
+    create_indexes(
+        "restore_grants",
+        """
+        ix_restore_grants_user_id: user_id
+        ix_restore_grants_ssh_connection_id: ssh_connection_id
+        ix_restore_grants_agent_machine_id: agent_machine_id
+        """,
+    )

@@ -1,6 +1,6 @@
 """schedules, their runs, blackouts; labels, storage and exported keys of repositories; what dependants need"""
 
-from holdfast.storage.migration_steps import add_columns, create_index, create_table
+from holdfast.storage.migration_steps import add_columns, create_indexes, create_table
 
 revision = "0012"
 down_revision = "0011"
@@ -28,18 +28,17 @@ def upgrade() -> None:
             "outcome": "outcome IN ('waiting', 'ran', 'skipped', 'missed')",
         },
     )
-    create_index("ix_schedule_runs_look_at", "schedule_runs", "look_at", where="look_at IS NOT NULL")
-    create_index("ix_schedule_runs_open", "schedule_runs", "schedule_id repository_id", where="settled_at IS NULL")
-    create_index("ix_schedule_runs_repository", "schedule_runs", "repository_id due_at")
-    create_index("ix_schedule_runs_run_id", "schedule_runs", "run_id")
-    create_index("ix_schedule_runs_schedule", "schedule_runs", "schedule_id id")
-    create_index("ix_schedule_runs_settled_at", "schedule_runs", "settled_at")
-    create_index(
-        "uq_schedule_runs_one_per_due_time",
+    create_indexes(
         "schedule_runs",
-        "schedule_id repository_id due_at",
-        is_unique=True,
-        where="voided_at IS NULL",
+        """
+        ix_schedule_runs_look_at: look_at where look_at IS NOT NULL
+        ix_schedule_runs_open: schedule_id repository_id where settled_at IS NULL
+        ix_schedule_runs_repository: repository_id due_at
+        ix_schedule_runs_run_id: run_id
+        ix_schedule_runs_schedule: schedule_id id
+        ix_schedule_runs_settled_at: settled_at
+        unique uq_schedule_runs_one_per_due_time: schedule_id repository_id due_at where voided_at IS NULL
+        """,
     )
     create_table(
         "schedule_state",
@@ -68,8 +67,13 @@ def upgrade() -> None:
         },
         unique="uuid",
     )
-    create_index("ix_schedules_next_due_at", "schedules", "next_due_at", where="next_due_at IS NOT NULL")
-    create_index("uq_schedules_name", "schedules", "name", is_unique=True, where="deleted_at IS NULL")
+    create_indexes(
+        "schedules",
+        """
+        ix_schedules_next_due_at: next_due_at where next_due_at IS NOT NULL
+        unique uq_schedules_name: name where deleted_at IS NULL
+        """,
+    )
     add_columns("operations", "depends_needs string(10)", default="succeeded")
     add_columns(
         "repositories",

@@ -1,6 +1,6 @@
 """notifications"""
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0017"
 down_revision = "0016"
@@ -18,9 +18,14 @@ def upgrade() -> None:
         checks={"state": "state IN ('waiting', 'sending', 'sent', 'failed', 'cancelled')"},
         unique="once, uuid",
     )
-    create_index("ix_deliveries_destination", "deliveries", "destination_id rule_id created_at")
-    create_index("ix_deliveries_ended_at", "deliveries", "ended_at")
-    create_index("ix_deliveries_unfinished", "deliveries", "destination_id id", where="state IN ('waiting', 'sending')")
+    create_indexes(
+        "deliveries",
+        """
+        ix_deliveries_destination: destination_id rule_id created_at
+        ix_deliveries_ended_at: ended_at
+        ix_deliveries_unfinished: destination_id id where state IN ('waiting', 'sending')
+        """,
+    )
     create_table(
         "incidents",
         """
@@ -29,9 +34,14 @@ def upgrade() -> None:
         notices json
         """,
     )
-    create_index("ix_incidents_closed_at", "incidents", "closed_at")
-    create_index("ix_incidents_remind_at", "incidents", "remind_at", where="closed_at IS NULL")
-    create_index("uq_incidents_open", "incidents", "key", is_unique=True, where="closed_at IS NULL")
+    create_indexes(
+        "incidents",
+        """
+        ix_incidents_closed_at: closed_at
+        ix_incidents_remind_at: remind_at where closed_at IS NULL
+        unique uq_incidents_open: key where closed_at IS NULL
+        """,
+    )
     create_table(
         "notification_destinations",
         """

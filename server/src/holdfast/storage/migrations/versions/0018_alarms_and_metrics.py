@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0018"
 down_revision = "0017"
@@ -19,10 +19,15 @@ def upgrade() -> None:
         """,
         checks={"state": "state IN ('watched', 'open', 'cleared')", "severity": "severity IN ('warning', 'critical')"},
     )
-    create_index("uq_alarms_not_cleared", "alarms", "kind subject", is_unique=True, where="state <> 'cleared'")
-    create_index("ix_alarms_state", "alarms", "state id")
-    create_index("ix_alarms_repository", "alarms", "repository_id state id")
-    create_index("ix_alarms_cleared_at", "alarms", "cleared_at")
+    create_indexes(
+        "alarms",
+        """
+        unique uq_alarms_not_cleared: kind subject where state <> 'cleared'
+        ix_alarms_state: state id
+        ix_alarms_repository: repository_id state id
+        ix_alarms_cleared_at: cleared_at
+        """,
+    )
     create_table(
         "alarm_overrides",
         "repository_id identifier, thresholds json",
@@ -36,7 +41,7 @@ def upgrade() -> None:
         refers="repository_id repositories.id cascade",
     )
     create_table("metric_totals", "name string(120), labels string(600), value double", key="name labels")
-    create_index("ix_operations_damaged", "operations", "repository_id id", where="error_key = 'engine.damaged'")
+    create_indexes("operations", "ix_operations_damaged: repository_id id where error_key = 'engine.damaged'")
     name = op.f("ck_account_tokens_scope")
     with op.batch_alter_table("account_tokens", table_kwargs={"sqlite_autoincrement": True}) as table:
         table.drop_constraint(name, type_="check")

@@ -1,6 +1,6 @@
 """scripts with their versions and secrets"""
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0020"
 down_revision = "0018"
@@ -16,7 +16,7 @@ def upgrade() -> None:
         """,
         checks={"place": "place IN ('service', 'ssh', 'agent')"},
     )
-    create_index("uq_scripts_name", "scripts", "name", is_unique=True, where="deleted_at IS NULL")
+    create_indexes("scripts", "unique uq_scripts_name: name where deleted_at IS NULL")
     create_table(
         "script_versions",
         """

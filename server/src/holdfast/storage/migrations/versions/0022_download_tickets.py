@@ -1,6 +1,6 @@
 """tickets for downloads without a credential"""
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0022"
 down_revision = "0021"
@@ -16,5 +16,10 @@ def upgrade() -> None:
         refers="user_id users.id cascade",
         unique="token_hash",
     )
-    create_index("ix_download_tickets_user_id", "download_tickets", "user_id")
-    create_index("ix_download_tickets_expires_at", "download_tickets", "expires_at")
+    create_indexes(
+        "download_tickets",
+        """
+        ix_download_tickets_user_id: user_id
+        ix_download_tickets_expires_at: expires_at
+        """,
+    )

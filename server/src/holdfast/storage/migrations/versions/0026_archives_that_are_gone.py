@@ -1,6 +1,6 @@
 """archives that are gone"""
 
-from holdfast.storage.migration_steps import create_index, create_table
+from holdfast.storage.migration_steps import create_indexes, create_table
 
 revision = "0026"
 down_revision = "0025"
@@ -16,5 +16,5 @@ def upgrade() -> None:
         refers="repository_id repositories.id cascade",
         unique="repository_id engine_id",
     )
-    create_index("ix_gone_archives_repository_gone_at", "gone_archives", "repository_id gone_at id")
-    create_index("ix_archives_repository_state", "archives", "repository_id history_state lost_at id")
+    create_indexes("gone_archives", "ix_gone_archives_repository_gone_at: repository_id gone_at id")
+    create_indexes("archives", "ix_archives_repository_state: repository_id history_state lost_at id")
