@@ -224,17 +224,13 @@ def _record(session: Session, caller: Caller, action: str, row: Any, **details: 
     audit.note(session, caller, action, action.split(".")[0], row.id, {"name": row.name, **details})
 
 
-RULES = Editor(
-    Rule,
-    "rule",
-    MOST_RULES,
-    _rule_values,
-    lambda rule_id: NotFound("notifications.no_such_rule", "There is no such rule.", rule_id=rule_id),
-)
-REPORTS = Editor(
-    Report,
-    "report",
-    MOST_REPORTS,
-    _report_values,
-    lambda report_id: NotFound("notifications.no_such_report", "There is no such report.", report_id=report_id),
-)
+def _no_rule(rule_id: int) -> NotFound:
+    return NotFound("notifications.no_such_rule", "There is no such rule.", rule_id=rule_id)
+
+
+def _no_report(report_id: int) -> NotFound:
+    return NotFound("notifications.no_such_report", "There is no such report.", report_id=report_id)
+
+
+RULES = Editor(Rule, "rule", MOST_RULES, _rule_values, _no_rule)
+REPORTS = Editor(Report, "report", MOST_REPORTS, _report_values, _no_report)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.errors import Conflict, Unprocessable
+from holdfast.errors import ChangedMeanwhile, Conflict, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import errors as repository_errors
@@ -133,12 +133,7 @@ class Editor:
     def change(self, session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange) -> Schedule:
         """Change a locked schedule. What waits stays due, and is released with the new steps and targets."""
         if wanted.revision is not None and wanted.revision != schedule.revision:
-            raise Conflict(
-                "schedules.revision_conflict",
-                "The schedule was changed meanwhile; nothing was changed now. Read it again and repeat your change.",
-                given=wanted.revision,
-                current=schedule.revision,
-            )
+            raise ChangedMeanwhile("schedules.revision_conflict", "schedule", wanted.revision, schedule.revision)
         flat = shorthands.given(wanted)
         changes = self._changes(session, caller, schedule, wanted, flat)
         was_enabled = schedule.enabled

@@ -10,7 +10,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
-from holdfast.errors import Conflict, Unprocessable
+from holdfast.errors import ChangedMeanwhile, Conflict, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.frozen import frozen
 from holdfast.operations.step_rules import FindScriptUses, ScriptUse
@@ -47,12 +47,7 @@ class Library:
         """Raise NotFound, Conflict or Unprocessable. Runs that are queued keep what they were queued with."""
         script = store.lock(session, script_id)
         if wanted.version is not None and wanted.version != script.version:
-            raise Conflict(
-                "scripts.version_conflict",
-                "The script was changed meanwhile; nothing was changed now. Read it again and repeat your change.",
-                given=wanted.version,
-                current=script.version,
-            )
+            raise ChangedMeanwhile("scripts.version_conflict", "script", wanted.version, script.version)
         named = wanted.model_fields_set - {"version", "content"}
         given = wanted.model_dump(mode="json", include=named)
         given = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
