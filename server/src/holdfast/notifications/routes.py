@@ -10,7 +10,7 @@ from holdfast.access.caller import AdminOnly
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
-from holdfast.kit.fields import RowId
+from holdfast.kit.fields import PageLimit, RowId
 from holdfast.notifications import edit, present, schemas
 from holdfast.notifications.events.event import EVENTS
 from holdfast.notifications.events.text import FIELDS
@@ -144,7 +144,7 @@ def list_deliveries(
     session: Reading,
     state: Annotated[Literal["waiting", "sending", "sent", "failed", "cancelled"] | None, Query()] = None,
     destination_id: Annotated[RowId | None, Query()] = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    limit: PageLimit = 100,
     before: Annotated[RowId | None, Query(description="Only deliveries with a lower id.")] = None,
 ) -> schemas.DeliveryList:
     wanted = select(Delivery, Destination.name).outerjoin(Destination, Destination.id == Delivery.destination_id)

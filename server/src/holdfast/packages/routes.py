@@ -13,10 +13,10 @@ from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.fields import RowId
+from holdfast.kit.fields import PageLimit, RowId
 from holdfast.operations import pages
 from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import StartAnswer
 from holdfast.packages import start as starting
 from holdfast.packages import store
