@@ -30,9 +30,12 @@ THERE = EngineEnvironment("/", "agent")
 COMES_SECONDS = 20.0
 """How long a request waits for an agent to take a question."""
 LOOK_SECONDS = 50.0
+"""How long a request waits for the names in a folder of an agent's machine."""
 
 
 class CalledEngines:
+    """Gives repositories of agents their engines, and asks agents about their folders."""
+
     def __init__(self, database: Database, folder: Path) -> None:
         self._database = database
         self._folder = folder

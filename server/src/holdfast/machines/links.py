@@ -11,6 +11,8 @@ from holdfast.storage.session import Database
 
 
 class Links:
+    """Links to ssh machines. Private keys and pinned host keys are files, as ssh wants them."""
+
     def __init__(self, database: Database, keys: Keys) -> None:
         self._database = database
         self.keys = keys
