@@ -1,14 +1,18 @@
 """The migrations make the store that the models describe, on both stores; the words of both are the same."""
 
+import hashlib
+import io
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 import holdfast.composition  # noqa: F401 - brings in the tables of every part
 from backup_protocol import AgentStatus
@@ -18,6 +22,8 @@ from holdfast.storage.base import Base
 from holdfast.storage.migrate import configuration, migrate, revisions
 from holdfast.storage.session import Database
 from tests.support.postgres import postgres_server
+
+EFFECTS = Path(__file__).with_name("migration_effects.toml")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -48,6 +54,40 @@ def test_the_revisions_are_one_chain_in_the_order_of_their_files() -> None:
     chain = [revision.revision for revision in ScriptDirectory.from_config(configuration()).walk_revisions()]
 
     assert revisions() == chain[::-1]
+
+
+def test_every_migration_does_what_it_did_when_it_was_recorded(tmp_path: Path) -> None:
+    found = {"postgresql": statements_by_revision(), "sqlite": definitions_by_table(tmp_path)}
+
+    recorded = tomllib.loads(EFFECTS.read_text())
+    new = {store: dict(found[store].items() - recorded[store].items()) for store in found}
+    assert found == recorded, f"a migration has another effect; what a new one does is to be recorded: {new}"
+
+
+def statements_by_revision() -> dict[str, str]:
+    """A digest of the statements that each revision sends to PostgreSQL."""
+    digests = {}
+    for script in ScriptDirectory.from_config(configuration()).walk_revisions():
+        statements = io.StringIO()
+        options = {"as_sql": True, "output_buffer": statements, "target_metadata": Base.metadata}
+        with Operations.context(MigrationContext.configure(dialect_name="postgresql", opts=options)):
+            script.module.upgrade()
+        digests[script.revision] = digest(re.sub(r"'[0-9: .-]+'", "'time'", statements.getvalue()))
+    return digests
+
+
+def definitions_by_table(folder: Path) -> dict[str, str]:
+    """A digest of what SQLite has stored of each table and its indexes, in the end, in any order."""
+    parts: dict[str, list[str]] = {}
+    for database in opened(f"sqlite:///{folder / 'holdfast.db'}"):
+        with database.engine.connect() as connection:
+            for table, sql in connection.execute(text("SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")):
+                parts.setdefault(table, []).extend(line.strip(" \t,") for line in sql.splitlines())
+    return {table: digest("\n".join(sorted(lines))) for table, lines in parts.items()}
+
+
+def digest(definition: str) -> str:
+    return hashlib.sha256(definition.encode()).hexdigest()[:20]
 
 
 def test_migrating_again_changes_nothing(migrated: Database) -> None:

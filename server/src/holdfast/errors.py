@@ -35,6 +35,14 @@ class Conflict(HoldfastError):
     status = 409
 
 
+class ChangedMeanwhile(Conflict):
+    """The caller has changed a state that is no longer the newest."""
+
+    def __init__(self, key: str, what: str, given: int, current: int) -> None:
+        sentence = f"The {what} was changed meanwhile; nothing was changed now. Read it again and repeat your change."
+        super().__init__(key, sentence, given=given, current=current)
+
+
 class TooLarge(HoldfastError):
     status = 413
 

@@ -30,14 +30,14 @@ def program(folder: Path, says: str) -> str:
 def test_the_version_of_the_engine_is_read(tmp_path: Path, says: str, version: str | None) -> None:
     found = probed(program(tmp_path, says), "/")
 
-    assert (found.engine_program, found.engine_version) == (str(tmp_path / "borg"), version)
+    assert (found.engine.path, found.engine.version) == (str(tmp_path / "borg"), version)
 
 
 def test_a_machine_without_an_engine_still_tells_the_rest(tmp_path: Path) -> None:
     found = probed(str(tmp_path / "borg"), "/")
 
     assert found.took_commands
-    assert (found.engine_program, found.has_python) == (None, True)
+    assert (found.engine.path, found.has_python) == (None, True)
     assert found.free_bytes is not None
     assert found.total_bytes is not None
     assert 0 <= found.free_bytes <= found.total_bytes
@@ -48,14 +48,14 @@ def test_a_path_that_is_not_there_yet_has_the_space_of_its_parent(path: str) -> 
     found = probed("/nowhere/borg", path)
 
     assert found.free_bytes is not None
-    assert found.engine_program is None
+    assert found.engine.path is None
 
 
 @pytest.mark.parametrize(
     ("version", "is_enough"), [("3.9.0", True), ("3.13.1", True), ("3.8.18", False), ("2.7.18", False), (None, False)]
 )
 def test_the_shim_needs_a_python_of_3_9(version: str | None, is_enough: bool) -> None:
-    assert probe.Probe(True, python_program="/usr/bin/python3", python_version=version).has_python is is_enough
+    assert probe.Probe(True, python=probe.Program("/usr/bin/python3", version)).has_python is is_enough
 
 
 def test_an_account_that_answers_something_else_takes_no_commands() -> None:

@@ -17,7 +17,7 @@ from tests.unit.notifications.world import ADMIN, World, at
 
 def add_report(world: World, **more: Any) -> None:
     with world.database.writing() as session:
-        edit.add_report(session, ADMIN, ReportBody(name="daily", **more))
+        edit.REPORTS.add(session, ADMIN, ReportBody(name="daily", **more))
 
 
 def add_repository(world: World, name: str, **more: Any) -> None:

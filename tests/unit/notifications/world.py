@@ -53,7 +53,7 @@ class World:
 
     def rule(self, name: str = "rule", **more: Any) -> int:
         with self.database.writing() as session:
-            return edit.add_rule(session, ADMIN, RuleBody(name=name, **{"group_seconds": 0, **more})).id
+            return edit.RULES.add(session, ADMIN, RuleBody(name=name, **{"group_seconds": 0, **more})).id
 
     # --- what happens ---
 

@@ -21,8 +21,8 @@ class ArchiveProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressMessage:
-    """A step that takes a while and cannot be measured. ``operation`` distinguishes the steps of one run."""
+class StepProgress:
+    """A step of the engine's work. ``operation`` distinguishes the steps of one run."""
 
     operation: int | None = None
     msgid: str | None = None
@@ -32,17 +32,17 @@ class ProgressMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressPercent:
+class ProgressMessage(StepProgress):
+    """A step that takes a while and cannot be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPercent(StepProgress):
     """A step with a known end; ``total`` is 0 or None while the engine still counts."""
 
-    operation: int | None = None
-    msgid: str | None = None
-    message: str = ""
     current: int | None = None
     total: int | None = None
     info: tuple[str, ...] = ()
-    time: float | None = None
-    finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,26 +67,27 @@ def _archive_progress(message: Message) -> Event:
 
 
 def _progress_message(message: Message) -> Event:
-    return ProgressMessage(
-        operation=json_values.integer(message.get("operation")),
-        msgid=json_values.text_or_none(message.get("msgid")),
-        message=json_values.text(message.get("message")),
-        time=json_values.number(message.get("time")),
-        finished=message.get("finished") is True,
-    )
+    return ProgressMessage(*_step(message))
 
 
 def _progress_percent(message: Message) -> Event:
     info = message.get("info")
     return ProgressPercent(
-        operation=json_values.integer(message.get("operation")),
-        msgid=json_values.text_or_none(message.get("msgid")),
-        message=json_values.text(message.get("message")),
+        *_step(message),
         current=json_values.integer(message.get("current")),
         total=json_values.integer(message.get("total")),
         info=tuple(json_values.valid(item) for item in info if isinstance(item, str)) if isinstance(info, list) else (),
-        time=json_values.number(message.get("time")),
-        finished=message.get("finished") is True,
+    )
+
+
+def _step(message: Message) -> tuple[int | None, str | None, str, float | None, bool]:
+    """The fields of `StepProgress`, in their order."""
+    return (
+        json_values.integer(message.get("operation")),
+        json_values.text_or_none(message.get("msgid")),
+        json_values.text(message.get("message")),
+        json_values.number(message.get("time")),
+        message.get("finished") is True,
     )
 
 

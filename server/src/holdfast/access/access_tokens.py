@@ -1,6 +1,5 @@
 """Access tokens: signed, short-lived, and useless without the session that they name."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from joserfc import jwt
@@ -10,6 +9,7 @@ from joserfc.registry import Header
 
 from holdfast.access.vault import SecretUnreadable, Vault
 from holdfast.errors import Unauthenticated
+from holdfast.kit.frozen import frozen
 
 # Pinned: the algorithm named in the token is only ever compared with this.
 ALGORITHM = "HS256"
@@ -17,7 +17,7 @@ PURPOSE = "access"
 MAX_TOKEN_CHARACTERS = 2048
 
 
-@dataclass(frozen=True)
+@frozen
 class AccessToken:
     session: str
     expires_at: datetime

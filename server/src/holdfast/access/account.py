@@ -1,7 +1,5 @@
 """Actions of a signed-in user on their own account."""
 
-from dataclasses import dataclass
-
 from sqlalchemy.orm import Session
 
 from holdfast.access import account_tokens, audit, initial_password, sessions, throttle, totp
@@ -11,16 +9,17 @@ from holdfast.access.models import LoginSession, User
 from holdfast.access.passwords import hash_password, is_password
 from holdfast.errors import Conflict, Forbidden, Unauthenticated, Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 
 
-@dataclass(frozen=True)
+@frozen
 class Enrolment:
     secret: str
     otpauth_url: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Account:
     login: Login
     caller: Caller

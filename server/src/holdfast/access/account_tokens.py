@@ -1,6 +1,6 @@
 """Account tokens: created by a user for scripts, shown once."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from sqlalchemy import delete, func, select
@@ -14,13 +14,14 @@ from holdfast.access.roles import Role
 from holdfast.access.scopes import TokenScope
 from holdfast.errors import Conflict, Forbidden, NotFound
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 
 PREFIX_CHARACTERS = 16
 MAX_PER_USER = 100
 
 
-@dataclass(frozen=True)
+@frozen
 class NewToken:
     row: AccountToken
     token: str = field(repr=False)

@@ -1,6 +1,6 @@
 """What ``holdfast admin`` does with users and keys, beside a running service."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import ValidationError
 from sqlalchemy import select
@@ -16,12 +16,13 @@ from holdfast.access.usernames import Email, NewUsername, username_key
 from holdfast.access.users import NewUser, user_not_found
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Schema
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 
-@dataclass(frozen=True)
+@frozen
 class PasswordGiven:
     """The login after the command: the password only if it was generated here."""
 

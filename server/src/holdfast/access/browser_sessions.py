@@ -5,7 +5,6 @@ so no other route can be called on a user's behalf. Each use of the cookie repla
 again was copied, and its session ends.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import or_, select, update
@@ -15,6 +14,7 @@ from holdfast.access import audit, sessions
 from holdfast.access.models import LoginSession, User
 from holdfast.errors import Unauthenticated
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.settings import Settings
 
@@ -23,7 +23,7 @@ GRACE = timedelta(seconds=10)
 """How long the previous cookie is still accepted: its answer may have been lost, or two tabs were quick."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Refreshed:
     public_id: str
     must_change_password: bool

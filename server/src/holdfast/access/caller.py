@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -27,6 +27,7 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import token_hash
 from holdfast.settings import Settings
 from holdfast.storage.remembered import Proof, Query, Remembered
@@ -41,7 +42,7 @@ MOST_KNOWN = 10_000
 Guard = TypeVar("Guard", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
+@frozen
 class Caller:
     user_id: int
     username: str
@@ -117,7 +118,7 @@ _TOKEN_QUERY = Query(TOKEN_BY_HASH, "wanted")
 # From a credential to a caller ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Known:
     """The meaning of a valid credential in the store. Whether it still suffices is decided at each use."""
 
@@ -129,7 +130,7 @@ class Known:
     proof: Proof
 
 
-@dataclass(frozen=True)
+@frozen
 class Identified:
     """A caller, and when the store last noted that the credential was used."""
 

@@ -1,6 +1,5 @@
 """The parts of the service that access contributes."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from fastapi import APIRouter
@@ -20,13 +19,14 @@ from holdfast.api.app import Application
 from holdfast.api.dependencies import DATABASE, SETTINGS
 from holdfast.api.parts import Part, Parts
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 ROUTERS: tuple[APIRouter, ...] = (auth, users, tokens, audit)
 
 
-@dataclass(frozen=True)
+@frozen
 class Access:
     """Objects that live as long as the application."""
 

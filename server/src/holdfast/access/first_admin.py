@@ -1,6 +1,6 @@
 """The first start on an empty store: one admin, and no default password."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from sqlalchemy import exists, select, text
@@ -11,6 +11,7 @@ from holdfast.access.models import User
 from holdfast.access.passwords import MAX_BYTES, MIN_CHARACTERS, hash_password, is_storable, random_password
 from holdfast.access.roles import Role
 from holdfast.errors import Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -19,7 +20,7 @@ USERNAME = "admin"
 FIRST_ADMIN_LOCK = 4_863_251_977
 
 
-@dataclass(frozen=True)
+@frozen
 class FirstAdmin:
     username: str
     password: str | None = field(repr=False)

@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +15,7 @@ import structlog
 
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 
 log = structlog.get_logger("holdfast.access.vault")
 
@@ -31,7 +32,7 @@ class BadKey(HoldfastError):
         super().__init__("secrets.bad_key", message)
 
 
-@dataclass(frozen=True)
+@frozen
 class Key:
     material: bytes = field(repr=False)
     created_at: datetime | None = None

@@ -4,7 +4,6 @@ Nothing is hashed inside a write transaction. Decisions made outside are checked
 lock, so that a password changed or a user disabled meanwhile wins.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import delete, select
@@ -18,6 +17,7 @@ from holdfast.access.usernames import username_key
 from holdfast.access.vault import Vault
 from holdfast.errors import TooManyRequests, Unauthenticated
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -26,7 +26,7 @@ CHALLENGE_LIFE = timedelta(minutes=10)
 CHALLENGE_PREFIX = "bk_login_"
 
 
-@dataclass(frozen=True)
+@frozen
 class LoggedIn:
     access_token: str
     expires_in: int
@@ -35,7 +35,7 @@ class LoggedIn:
     """The public id of the login session."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CodeNeeded:
     challenge_token: str
     expires_in: int
@@ -57,7 +57,7 @@ class LoginThrottled(TooManyRequests):
         self.attempted_username = user.username if user else None
 
 
-@dataclass(frozen=True)
+@frozen
 class Login:
     database: Database
     settings: Settings

@@ -10,12 +10,10 @@ from sqlalchemy.orm import Mapped, Mapper, mapped_column
 from holdfast.access.roles import Role, RoleText, holds
 from holdfast.access.scopes import TokenScope, has_scope
 from holdfast.kit import clock
-from holdfast.storage.base import Base
+from holdfast.storage.base import NEVER_REUSED, Base
 from holdfast.storage.types import Identifier, UtcDateTime
 
 USERNAME_LENGTH = 64
-# Without it SQLite gives the id of a removed row to the next one, and an id in the audit trail would name two.
-NEVER_REUSED = {"sqlite_autoincrement": True}
 ADDRESS_LENGTH = 64
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 import structlog
@@ -14,6 +14,7 @@ from holdfast.access.caller import Caller, address_of
 from holdfast.access.login import LoginRefused, LoginThrottled
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.kit.text import storable
 from holdfast.storage.session import Database
 
@@ -28,7 +29,7 @@ MAX_KINDS = 5_000
 MAX_SUMMARIES = 100
 
 
-@dataclass(frozen=True)
+@frozen
 class Refusal:
     """Two are equal when they differ only in the exact path."""
 

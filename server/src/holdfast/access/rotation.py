@@ -5,7 +5,6 @@ replaced atomically, the values move in one transaction, and an old key is remov
 it and no request that began under it can still be running.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -16,13 +15,14 @@ from holdfast.access.stored_secrets import keys_in_use, store, stored_secrets
 from holdfast.access.vault import Vault, key_id_of
 from holdfast.errors import Conflict
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.storage.session import Database
 
 # Longer than any transaction: a request that encrypted with the old key just before the rotation has committed by then.
 SETTLED = timedelta(minutes=10)
 
 
-@dataclass(frozen=True)
+@frozen
 class Rotation:
     active_key: str
     moved: int

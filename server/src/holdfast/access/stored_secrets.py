@@ -4,7 +4,6 @@ A domain registers its columns; rotation and the store check find them here.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sqlalchemy import Column, RowMapping, Table, select, update
 from sqlalchemy.orm import Session
@@ -12,10 +11,11 @@ from sqlalchemy.orm import Session
 from holdfast.access import totp
 from holdfast.access.models import User
 from holdfast.access.vault import SecretUnreadable, Vault, key_id_of
+from holdfast.kit.frozen import frozen
 from holdfast.storage.base import Base
 
 
-@dataclass(frozen=True)
+@frozen
 class SecretColumn:
     """A column of ``Vault.encrypt`` values in a table with an ``id``; ``context`` returns the context of a row's
     value.
@@ -26,7 +26,7 @@ class SecretColumn:
     context: Callable[[RowMapping], str]
 
 
-@dataclass(frozen=True)
+@frozen
 class StoredSecret:
     place: SecretColumn
     row: RowMapping

@@ -7,7 +7,6 @@ processes, five are tried.
 
 import math
 import threading
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 
@@ -17,6 +16,7 @@ from sqlalchemy.orm import Session
 from holdfast.access.models import ADDRESS_LENGTH, LoginFailure
 from holdfast.access.usernames import username_key
 from holdfast.errors import TooManyRequests
+from holdfast.kit.frozen import frozen
 from holdfast.kit.text import storable
 from holdfast.storage.inserts import insert_unless_there
 
@@ -27,7 +27,7 @@ BLOCK = timedelta(minutes=15)
 CODE_ADDRESS = "code"
 
 
-@dataclass(frozen=True)
+@frozen
 class Attempts:
     """The key under which failures are counted together."""
 

@@ -1,6 +1,5 @@
 """Users and their rights, as managed by admins."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Conflict, NotFound, Unavailable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.inserts import insert_or_replace, insert_unless_there
 from holdfast.storage.remembered import Proof, Query, Remembered
@@ -30,7 +30,7 @@ FEW_RIGHTS = 50
 """Rights of an account that is read on the event loop."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NewUser:
     username: str
     password_hash: str
@@ -40,7 +40,7 @@ class NewUser:
     must_change_password: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class UserChange:
     """The fields to change, by name, as the API has them; a password comes as its hash."""
 
@@ -79,7 +79,7 @@ def user_of(session: Session, user_id: int) -> User:
     return user
 
 
-@dataclass(frozen=True)
+@frozen
 class AccountRecord:
     """A user and their rights, as the store had them; not to be changed."""
 

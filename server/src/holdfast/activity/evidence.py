@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -33,6 +32,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.archives.schemas import CellName
 from holdfast.archives.status_view import CARE
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.machines.models import SshConnection
 from holdfast.operations import pages
 from holdfast.operations.models import Operation
@@ -65,7 +65,7 @@ ACTS: dict[str, ActName] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Judgement:
     repository: Repository
     judged: Judged

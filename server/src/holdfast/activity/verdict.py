@@ -78,7 +78,7 @@ def judge(
         _broken(repository, failures)
         or _at_risk(repository, failures, now, rules)
         or _unknown(repository, now, reconcile_minutes)
-        or _unproven(repository, endings, failures, now, rules)
+        or _unproven(repository, endings.get("restore_check"), failures, now, rules)
         or Judged("proven", "", since=repository.last_restore_check)
     )
 
@@ -124,16 +124,16 @@ def _unknown(repository: Repository, now: datetime, reconcile_minutes: int) -> J
 
 def _unproven(
     repository: Repository,
-    endings: Mapping[str, Ended],
+    ended: Ended | None,
     failures: Mapping[str, Failure],
     now: datetime,
     rules: Mapping[str, OverdueAfter],
 ) -> Judged | None:
+    """`ended` is how the last restore check did."""
     failed = failures.get("restore_check")
     if failed is not None:
         return _of("unproven", "restore_check_failed", failed)
     last = repository.last_restore_check
-    ended = endings.get("restore_check")
     if last is None and (ended is None or ended.status != Status.COMPLETED):
         return Judged(
             "unproven",

@@ -19,7 +19,7 @@ from backup_protocol import CALL_METHODS, Capability, JobKind, write
 from backup_protocol.calls import LOOK
 from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
-from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.errors import HoldfastError, Unavailable, Unprocessable
 from holdfast.execution.ssh import Answer, run_here
 from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
@@ -30,9 +30,12 @@ THERE = EngineEnvironment("/", "agent")
 COMES_SECONDS = 20.0
 """How long a request waits for an agent to take a question."""
 LOOK_SECONDS = 50.0
+"""How long a request waits for the names in a folder of an agent's machine."""
 
 
 class CalledEngines:
+    """Gives repositories of agents their engines, and asks agents about their folders."""
+
     def __init__(self, database: Database, folder: Path) -> None:
         self._database = database
         self._folder = folder
@@ -75,9 +78,11 @@ class CalledEngines:
         if agent.status in store.SHUT_OUT:
             raise agent_target.shut_out(agent.id)
         if agent.status != "online":
-            raise errors.offline(agent.name)
+            raise Unavailable(
+                "agents.offline", f"The agent {agent.name} is offline; try again when it is back.", retry_after=30
+            )
         if capability not in (agent.capabilities or ()):
-            raise errors.too_old_for_calls(agent.name)
+            raise Unprocessable("agents.too_old", f"The agent {agent.name} is too old for this request; update it.")
 
     def machine(self, repository: Repository) -> CalledAgent:
         agent = self._agent(repository)

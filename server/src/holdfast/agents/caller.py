@@ -13,7 +13,7 @@ from holdfast.agents import errors, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.gateway import GATEWAY, Gateway
 from holdfast.api.known_connections import mark_known
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Unauthenticated
 
 log = structlog.get_logger("holdfast.agents")
 
@@ -53,7 +53,7 @@ ThisAgent = Annotated[KnownAgent, Depends(agent_only)]
 def bearer(request: Request) -> str:
     header = request.headers.get(AUTHORIZATION_HEADER)
     if header is None:
-        raise errors.credential_missing()
+        raise Unauthenticated("agents.credential_missing", "This route takes the credential of an agent.")
     scheme, _, credential = header.strip().partition(" ")
     if scheme.lower() != "bearer" or not credential.strip():
         raise errors.credential_invalid()

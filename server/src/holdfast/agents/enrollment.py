@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from backup_protocol import AGENT_TOKEN_PREFIX, ENROLLMENT_TOKEN_PREFIX, AgentStatus
 from holdfast.access import audit
 from holdfast.access.caller import Caller
-from holdfast.agents import errors, jobs, store
+from holdfast.agents import jobs, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import audited
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.models import PREFIX_LENGTH, AgentJob, AgentMachine, EnrollmentToken
 from holdfast.agents.schemas import NewEnrollmentToken, RegisterBody, Registered
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.operations.models import Operation
@@ -68,7 +68,9 @@ def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Regis
     with gateway.database.writing() as session:
         token = store.use_token(session, token_hash(body.enrollment_token), now)
         if token is None:
-            raise errors.enrollment_invalid()
+            raise Unauthenticated(
+                "agents.enrollment_invalid", "The enrollment token is unknown, used, expired or revoked."
+            )
         agent = store.add(
             session,
             name=body.name,

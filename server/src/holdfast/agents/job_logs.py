@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from backup_engine.redact import Redactor
-from holdfast.agents import errors
 from holdfast.agents.models import AgentJob
 from holdfast.agents.schemas import LogEntryBody
+from holdfast.errors import Conflict
 from holdfast.kit import clock
 from holdfast.kit.text import storable
 from holdfast.operations.logs import LogWriter
@@ -32,7 +32,7 @@ def keep(
     if new:
         ranges = merged(job.log_ranges, (entry.sequence for entry in new))
         if len(ranges) > MOST_RANGES:
-            raise errors.too_many_gaps(job.operation_id)
+            raise Conflict("agents.log_gaps", "The log lines are numbered with too many gaps.", job_id=job.operation_id)
         lines = [line for entry in new for line in lines_of(redactor.redact(entry.message))]
         job.log_lines = append(file, job.log_lines, lines, most_bytes)
         job.log_ranges = [list(span) for span in ranges]

@@ -22,7 +22,7 @@ from holdfast.agents.models import AgentJob, AgentJobPart, AgentMachine
 from holdfast.agents.payload import Payloads
 from holdfast.agents.reports import Body, Items, cleaned_value, report_of
 from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody, StatsBody
-from holdfast.errors import Forbidden, NotFound, Unprocessable
+from holdfast.errors import Conflict, Forbidden, NotFound, TooLarge, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions, waiting_reasons
@@ -78,7 +78,12 @@ class Jobs:
             if operation.status == Status.PENDING:
                 self._start(session, machine, operation)
             if Status(operation.status) in TERMINAL:
-                raise errors.job_finished(job_id, job_status(operation, None))
+                raise Conflict(
+                    "agents.job_finished",
+                    "The job has ended and cannot be claimed.",
+                    job_id=job_id,
+                    status=job_status(operation, None),
+                )
             job = self._prepared(session, operation)
             return Claimed(job=self._handed_out(session, operation, job))
 
@@ -87,7 +92,13 @@ class Jobs:
         verdict = queue.claim_one(session, operation.id, machine.agent_id, None)
         session.refresh(operation)
         if operation.status == Status.PENDING:
-            raise errors.not_yet(operation.id, verdict)
+            raise Conflict(
+                "agents.not_yet",
+                "The job may not start yet.",
+                job_id=operation.id,
+                reason=str(verdict.reason),
+                behind_id=verdict.behind_id,
+            )
         if operation.status == Status.RUNNING:
             job.claimed_at = job.updated_at = clock.now()
             record_event(session, machine.agent_id, operation, "job_claimed")
@@ -193,9 +204,19 @@ class Jobs:
                 items = cleaned_value(body.items, self.payloads.redactor(session, operation))
                 job.part_bytes += bounded_json.weight(json.dumps(items).encode())
                 if body.part >= self.most_parts:
-                    raise errors.too_many_parts(job_id, self.most_parts)
+                    raise TooLarge(
+                        "agents.too_many_parts",
+                        f"The result of a job may have at most {self.most_parts} parts.",
+                        job_id=job_id,
+                        maximum=self.most_parts,
+                    )
                 if job.part_bytes > self.most_part_bytes:
-                    raise errors.parts_too_large(job_id, self.most_part_bytes)
+                    raise TooLarge(
+                        "agents.parts_too_large",
+                        f"The parts of a job's result may take at most {self.most_part_bytes} bytes of memory; nothing of this result is used.",
+                        job_id=job_id,
+                        maximum=self.most_part_bytes,
+                    )
                 session.add(AgentJobPart(operation_id=job_id, part=body.part, items=items))
 
     # --- the end ---------------------------------------------------------------------------------------------------
@@ -210,7 +231,7 @@ class Jobs:
                 self._keep_late(session, operation, job, body)
             if operation.status == Status.RUNNING and job is not None:
                 if must_be_asked_for and operation.cancel_requested_at is None:
-                    raise errors.cancel_not_requested(job_id)
+                    raise Conflict("agents.cancel_not_requested", "No cancel of this job was requested.", job_id=job_id)
                 self._finish(session, machine, operation, job, body)
                 session.refresh(operation)
         if Status(operation.status) in TERMINAL:
@@ -288,7 +309,9 @@ class Jobs:
         job = session.get(AgentJob, job_id, with_for_update=True) if locked else session.get(AgentJob, job_id)
         operation = own(session, agent, job_id)
         if operation.status == Status.PENDING:
-            raise errors.not_claimed(job_id, JobStatus.QUEUED)
+            raise Conflict(
+                "agents.not_claimed", "The job has not been claimed.", job_id=job_id, status=JobStatus.QUEUED
+            )
         return operation, job
 
     def _corrected(self, agent: AgentMachine, moment: datetime | None, job: AgentJob) -> datetime:
@@ -339,7 +362,7 @@ def joined_parts(session: Session, job_id: int, parts: int) -> list[dict[str, An
         return None
     wanted = AgentJobPart.operation_id == job_id, AgentJobPart.part < parts
     if (session.scalar(select(func.count()).select_from(AgentJobPart).where(*wanted)) or 0) < parts:
-        raise errors.parts_missing(job_id, parts)
+        raise Conflict("agents.parts_missing", "Parts of the result have not arrived.", job_id=job_id, parts=parts)
     rows = session.scalars(select(AgentJobPart.items).where(*wanted).order_by(AgentJobPart.part))
     return [item for items in rows for item in items]
 

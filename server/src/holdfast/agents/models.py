@@ -19,19 +19,18 @@ from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from backup_protocol import AgentStatus
 from holdfast.operations import presence
-from holdfast.storage.base import Base
+from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow
 from holdfast.storage.json_list import lists
-from holdfast.storage.types import Identifier, JsonValue, RowKey
+from holdfast.storage.types import Identifier, JsonValue
 
 PREFIX_LENGTH = 16
 
 
-class AgentMachine(Base):
+class AgentMachine(NumberedRow):
     """A machine with an agent. Only the hash of its credential is stored."""
 
     __tablename__ = "agent_machines"
 
-    id: Mapped[RowKey]
     machine_id: Mapped[int | None] = mapped_column(Identifier)
     name: Mapped[str] = mapped_column(String(200))
     agent_id: Mapped[str] = mapped_column(String(32), unique=True)
@@ -58,7 +57,7 @@ class AgentMachine(Base):
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in AgentStatus)})", name="status"),
         Index("ix_agent_machines_status", "status", "last_seen_at"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 
@@ -78,12 +77,11 @@ class _Agents(presence.Presence):
 presence.answered_by(_Agents())
 
 
-class EnrollmentToken(Base):
+class EnrollmentToken(NumberedRow):
     """A one-time token with which a machine becomes an agent."""
 
     __tablename__ = "agent_enrollment_tokens"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200))
     token_hash: Mapped[str] = mapped_column(String(64), unique=True)
     token_prefix: Mapped[str] = mapped_column(String(PREFIX_LENGTH))
@@ -93,8 +91,6 @@ class EnrollmentToken(Base):
     used_by_agent_id: Mapped[int | None] = mapped_column(Identifier)
     revoked_at: Mapped[datetime | None]
     created_at: Mapped[datetime]
-
-    __table_args__ = ({"sqlite_autoincrement": True},)
 
 
 class AgentJob(Base):

@@ -37,10 +37,10 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit import cursor as paging
-from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.fields import PageLimit, PlainText, RowId
 from holdfast.operations import pages
 from holdfast.operations.models import Operation
-from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from backup_protocol import DEFAULT_POLL_LIMIT, LONGEST_POLL_WAIT, MOST_LOG_ENTRIES, MOST_POLL_LIMIT, JobStatus
 from holdfast.access.caller import address_of, public
-from holdfast.agents import enrollment, errors
+from holdfast.agents import enrollment
 from holdfast.agents.caller import TheGateway, ThisAgent, admitted, refusal_log
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Heartbeat
@@ -41,7 +41,7 @@ from holdfast.agents.schemas import (
 from holdfast.agents.work_cache import View
 from holdfast.api.answers import documented
 from holdfast.api.router import router
-from holdfast.errors import Unauthenticated
+from holdfast.errors import Forbidden, TooLarge, Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
 
@@ -78,7 +78,7 @@ def unregister(agent: ThisAgent, gateway: TheGateway) -> Unregistered:
 async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) -> HeartbeatAnswer:
     """`cancel_job_ids` names jobs of this agent that should stop."""
     if body.agent_id != agent.agent_id:
-        raise errors.foreign_agent_id()
+        raise Forbidden("agents.foreign_agent_id", "agent_id does not match the credential.")
     now = clock.now()
     if not gateway.fleet.note(agent, body, now):
         await gateway.intake.take(Heartbeat(agent, body, now))
@@ -189,7 +189,9 @@ def logs(
     """Lines whose `sequence` is already stored are skipped."""
     entries = body.entries if isinstance(body, LogBatchBody) else [body]
     if len(entries) > MOST_LOG_ENTRIES:
-        raise errors.too_many_lines(MOST_LOG_ENTRIES)
+        raise TooLarge(
+            "agents.too_many_lines", f"At most {MOST_LOG_ENTRIES} log lines at once.", maximum=MOST_LOG_ENTRIES
+        )
     kept = gateway.jobs.keep_logs(agent, job_id, entries)
     gateway.sightings.report(job_id)
     return kept

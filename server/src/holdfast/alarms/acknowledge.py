@@ -11,7 +11,7 @@ from holdfast.alarms import errors, store, thresholds
 from holdfast.alarms.kinds import BY_NAME
 from holdfast.alarms.models import Alarm, State
 from holdfast.alarms.schemas import AlarmAcknowledgement, AlarmSettings, AlarmSettingsChange, RepositoryOverride
-from holdfast.errors import Unprocessable
+from holdfast.errors import Conflict, Unprocessable
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 
@@ -33,7 +33,9 @@ def acknowledge(session: Session, caller: Caller, alarm_id: int, wanted: AlarmAc
     """Silence an alarm until a time, or until it gets worse. Raise Conflict if it has cleared."""
     alarm = require(session, caller, alarm_id, Role.OPERATOR)
     if alarm.state == State.CLEARED:
-        raise errors.already_cleared(alarm_id)
+        raise Conflict(
+            "alarms.cleared", "The alarm has already cleared; there is nothing to acknowledge.", alarm_id=alarm_id
+        )
     if wanted.until is not None and wanted.until <= now:
         raise Unprocessable("alarms.until_past", "`until` must be in the future; nothing was changed.")
     alarm.acknowledged_by = caller.username

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RepositoryKey, RowKey
+from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow, partial_index
+from holdfast.storage.types import Identifier, RepositoryKey
 
 NOT_CLEARED = text("state <> 'cleared'")
 
@@ -33,12 +33,11 @@ def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({', '.join(repr(str(word)) for word in words)})", name=column)
 
 
-class Alarm(Base):
+class Alarm(NumberedRow):
     """One problem of one subject, from when the evidence showed it until the evidence shows its end."""
 
     __tablename__ = "alarms"
 
-    id: Mapped[RowKey]
     kind: Mapped[str] = mapped_column(String(40))
     subject: Mapped[str] = mapped_column(String(60))
     """What it is about: `repository:12`, `agent:3`, `service:0`."""
@@ -63,18 +62,11 @@ class Alarm(Base):
     __table_args__ = (
         _words("state", State),
         _words("severity", Severity),
-        Index(
-            "uq_alarms_not_cleared",
-            "kind",
-            "subject",
-            unique=True,
-            sqlite_where=NOT_CLEARED,
-            postgresql_where=NOT_CLEARED,
-        ),
+        partial_index("uq_alarms_not_cleared", "kind", "subject", where=NOT_CLEARED, unique=True),
         Index("ix_alarms_state", "state", "id"),
         Index("ix_alarms_repository", "repository_id", "state", "id"),
         Index("ix_alarms_cleared_at", "cleared_at"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 

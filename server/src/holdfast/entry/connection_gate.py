@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Protocol
 
+from holdfast.kit.frozen import frozen
+
 SPARE_DESCRIPTORS = 2048
 """For the store, engines, logs and pipes."""
 YOUNG_SECONDS = 2.0
@@ -32,7 +34,7 @@ class Connection(Protocol):
     def is_closing(self) -> bool: ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Bounds:
     most: int
     per_address: int

@@ -65,3 +65,5 @@ Timestamp = Annotated[
 ]
 # Beyond these an id overflows its column; within them an unknown id is simply not found.
 RowId = Annotated[int, Ge(-LARGEST_IDENTIFIER), Le(LARGEST_IDENTIFIER)]
+PageLimit = Annotated[int, Ge(1), Le(500)]
+"""How many entries of a list one answer has at most."""

@@ -1,21 +1,20 @@
 """The test of a connection: a verdict for each step, and a remedy for each that fails."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.machines import probe, store
 from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
 from holdfast.machines.probe import Probe
+from holdfast.machines.schemas import StepAnswer, StepName, StepVerdict
 from holdfast.storage.session import Database
 
-STEPS = ("reach", "host_key", "key", "engine", "python", "disk")
+STEPS: tuple[StepName, ...] = get_args(StepName)
 SENTENCES = {
     **ssh.SENTENCES,
     "ssh.no_commands": "The account may not run commands: it can hold repositories, but not run the engine.",
@@ -29,24 +28,16 @@ OPTIONAL = frozenset({"python", "disk", "engine"})
 """Steps that may fail while the connection as such works."""
 
 
-@frozen
-class Step:
-    step: str
-    verdict: str
-    key: str | None = None
-    message: str | None = None
-    details: dict[str, Any] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+def good(step: StepName, **details: Any) -> StepAnswer:
+    return StepAnswer(step=step, verdict="ok", key=None, message=None, details=details or None)
 
 
-def good(step: str, **details: Any) -> Step:
-    return Step(step, "ok", details=details or None)
+def bad(step: StepName, key: str, verdict: StepVerdict = "failed", **details: Any) -> StepAnswer:
+    return StepAnswer(step=step, verdict=verdict, key=key, message=SENTENCES[key], details=details or None)
 
 
-def bad(step: str, key: str, verdict: str = "failed", **details: Any) -> Step:
-    return Step(step, verdict, key, SENTENCES[key], details or None)
+def skipped(step: StepName) -> StepAnswer:
+    return StepAnswer(step=step, verdict="skipped", key=None, message=None, details=None)
 
 
 class ConnectionTest:
@@ -59,7 +50,7 @@ class ConnectionTest:
     def run(self, connection_id: int, path: str = ".") -> SshConnection:
         """Test the connection and store the result. Raise NotFound."""
         connection = self._links.connection(connection_id)
-        steps: list[Step] = []
+        steps: list[StepAnswer] = []
         probed = Probe(took_commands=False)
         for step in self._steps(connection, path):
             if isinstance(step, Probe):
@@ -67,10 +58,10 @@ class ConnectionTest:
             else:
                 steps.append(step)
         done = {step.step for step in steps}
-        steps += [Step(name, "skipped") for name in STEPS if name not in done]
+        steps += [skipped(name) for name in STEPS if name not in done]
         return self._store(connection, steps, probed, path)
 
-    def _steps(self, connection: SshConnection, path: str) -> Iterator[Step | Probe]:
+    def _steps(self, connection: SshConnection, path: str) -> Iterator[StepAnswer | Probe]:
         if (why := ssh.reach(connection.host, connection.port)) is not None:
             yield bad("reach", why, host=connection.host, port=connection.port)
             return
@@ -83,7 +74,7 @@ class ConnectionTest:
         link = self._links.link_of(connection, self._links.key_of(connection))
         answer = ssh.run_script(link, probe.script(connection.engine_path or "borg", path))
         if answer.failure is not None:
-            where = "host_key" if answer.failure == ssh.HOST_KEY_CHANGED else "key"
+            where: StepName = "host_key" if answer.failure == ssh.HOST_KEY_CHANGED else "key"
             yield bad(where, answer.failure, user=connection.username)
             return
         yield good("key", user=connection.username)
@@ -91,7 +82,7 @@ class ConnectionTest:
         yield probed
         yield from _engine_and_disk(probed, path)
 
-    def _host_key(self, connection: SshConnection) -> Step:
+    def _host_key(self, connection: SshConnection) -> StepAnswer:
         try:
             shown = self._links.shown_by(connection)
         except Unprocessable as error:
@@ -108,38 +99,38 @@ class ConnectionTest:
             )
         return good("host_key", fingerprint=pinned.fingerprint, type=pinned.kind)
 
-    def _store(self, connection: SshConnection, steps: list[Step], probed: Probe, path: str) -> SshConnection:
+    def _store(self, connection: SshConnection, steps: list[StepAnswer], probed: Probe, path: str) -> SshConnection:
         works = all(step.verdict == "ok" for step in steps if step.step not in OPTIONAL)
         now = clock.now()
         with self._database.writing() as session:
             row = store.require(session, connection.id)
             row.state = "ok" if works else "failed"
-            row.last_test = {"path": path, "steps": [step.as_dict() for step in steps]}
+            row.last_test = {"path": path, "steps": [step.model_dump() for step in steps]}
             row.last_tested_at = now
             if works:
                 row.last_seen_at = now
                 row.key_id = row.key_id or self._links.key_of(row).id
             if probed.took_commands:
-                row.engine_program, row.engine_version = probed.engine_program, probed.engine_version
-                row.python_program = probed.python_program if probed.has_python else None
-                row.python_version = probed.python_version
+                row.engine_program, row.engine_version = probed.engine.path, probed.engine.version
+                row.python_program = probed.python.path if probed.has_python else None
+                row.python_version = probed.python.version
             return row
 
 
-def _engine_and_disk(probed: Probe, path: str) -> Iterator[Step]:
+def _engine_and_disk(probed: Probe, path: str) -> Iterator[StepAnswer]:
     if not probed.took_commands:
-        yield replace(bad("engine", "ssh.no_commands"), verdict="unknown")
+        yield bad("engine", "ssh.no_commands", "unknown")
         return
-    if probed.engine_program is None:
+    if probed.engine.path is None:
         yield bad("engine", "ssh.engine_missing")
-    elif not is_supported(probed.engine_version):
-        yield bad("engine", "ssh.engine_unsupported", program=probed.engine_program, version=probed.engine_version)
+    elif not is_supported(probed.engine.version):
+        yield bad("engine", "ssh.engine_unsupported", program=probed.engine.path, version=probed.engine.version)
     else:
-        yield good("engine", program=probed.engine_program, version=probed.engine_version)
+        yield good("engine", program=probed.engine.path, version=probed.engine.version)
     if probed.has_python:
-        yield good("python", program=probed.python_program, version=probed.python_version)
+        yield good("python", program=probed.python.path, version=probed.python.version)
     else:
-        yield bad("python", "ssh.python_missing", version=probed.python_version)
+        yield bad("python", "ssh.python_missing", version=probed.python.version)
     if probed.free_bytes is None:
         yield bad("disk", "ssh.disk_unknown", path=path)
     else:

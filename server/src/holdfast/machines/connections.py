@@ -6,9 +6,9 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
-from holdfast.errors import Unprocessable
+from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
-from holdfast.machines import errors, store
+from holdfast.machines import store
 from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
 from holdfast.machines.schemas import ConnectionChange, NewConnection
@@ -80,7 +80,7 @@ def move_repositories(session: Session, connection_id: int, account: SshAccount)
 def forget(session: Session, links: Links, caller: Caller, connection_id: int) -> None:
     connection = store.require(session, connection_id)
     if used := store.repositories_of(session, connection_id):
-        raise errors.in_use(used)
+        raise Conflict("ssh.in_use", "Repositories use this connection; forget them first.", repository_ids=used)
     record(session, caller, "ssh.connection_deleted", connection)
     session.delete(connection)
     links.forget(connection_id)
@@ -93,7 +93,11 @@ def accept_host_key(
     connection = links.connection(connection_id)
     shown = links.shown_by(connection)
     if shown.fingerprint != fingerprint:
-        raise errors.other_fingerprint(shown.fingerprint)
+        raise Conflict(
+            "ssh.other_fingerprint",
+            "The host shows another key than the one you accept; compare the fingerprints again.",
+            fingerprint=shown.fingerprint,
+        )
     with database.writing() as session:
         row = store.require(session, connection_id)
         row.host_key, row.host_key_pinned_at = shown.text, clock.now()

@@ -4,6 +4,7 @@ import shlex
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
+from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import Answer
 from holdfast.kit.frozen import frozen
@@ -123,4 +124,8 @@ def _check(answer: Answer, *, by_password: bool) -> None:
     if answer.failure is not None:
         raise errors.refused(answer.failure)
     if DONE not in answer.output:
-        raise errors.not_deployed(answer.errors.strip()[-300:])
+        raise Unprocessable(
+            "ssh.deploy_failed",
+            "The key could not be written there; add it to authorized_keys by hand.",
+            said=answer.errors.strip()[-300:],
+        )

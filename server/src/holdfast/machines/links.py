@@ -5,6 +5,7 @@ from functools import partial
 
 from sqlalchemy.orm import Session
 
+from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey, SshLink
 from holdfast.kit import clock
@@ -15,6 +16,8 @@ from holdfast.storage.session import Database, after_commit
 
 
 class Links:
+    """Links to ssh machines. Private keys and pinned host keys are files, as ssh wants them."""
+
     def __init__(self, database: Database, keys: Keys) -> None:
         self._database = database
         self.keys = keys
@@ -82,7 +85,9 @@ class Links:
         kind = HostKey.of(connection.host_key).kind if connection.host_key else None
         shown = ssh.scan_host_key(connection.host, connection.port, kind)
         if shown is None:
-            raise errors.no_host_key()
+            raise Unprocessable(
+                "ssh.no_host_key", "The host shows no key that can be pinned; look at the log of its sshd."
+            )
         return shown
 
 

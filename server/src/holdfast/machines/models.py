@@ -6,31 +6,27 @@ from typing import Any
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey, RowUuid
+from holdfast.storage.base import NumberedRow
+from holdfast.storage.types import Identifier, RowUuid
 
 
-class SshKey(Base):
+class SshKey(NumberedRow):
     """A key pair of the service. The newest is the one that is deployed; older ones stay while a machine needs them."""
 
     __tablename__ = "ssh_keys"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     private_key: Mapped[str]
     """Encrypted; see access.vault."""
     public_key: Mapped[str]
     created_at: Mapped[datetime]
 
-    __table_args__ = ({"sqlite_autoincrement": True},)
 
-
-class SshConnection(Base):
+class SshConnection(NumberedRow):
     """An account on another machine. Facts about the machine come from the last test."""
 
     __tablename__ = "ssh_connections"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     host: Mapped[str] = mapped_column(String(255))
     port: Mapped[int]
@@ -50,5 +46,3 @@ class SshConnection(Base):
     python_version: Mapped[str | None] = mapped_column(String(20))
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
-
-    __table_args__ = ({"sqlite_autoincrement": True},)

@@ -30,18 +30,24 @@ echo '{mark} ends'
 
 
 @frozen
+class Program:
+    """A program there; without a path it was not found."""
+
+    path: str | None = None
+    version: str | None = None
+
+
+@frozen
 class Probe:
     took_commands: bool
-    engine_program: str | None = None
-    engine_version: str | None = None
-    python_program: str | None = None
-    python_version: str | None = None
+    engine: Program = Program()
+    python: Program = Program()
     free_bytes: int | None = None
     total_bytes: int | None = None
 
     @property
     def has_python(self) -> bool:
-        return self.python_program is not None and _numbers(self.python_version or "") >= OLDEST_PYTHON
+        return self.python.path is not None and _numbers(self.python.version or "") >= OLDEST_PYTHON
 
 
 def script(engine: str, path: str) -> str:
@@ -63,10 +69,8 @@ def read(answer: Answer) -> Probe:
     sizes = [int(word) * 1024 for word in disk[1:4] if word.isdigit()]
     return Probe(
         took_commands=True,
-        engine_program=facts.get("engine"),
-        engine_version=version[1] if version else None,
-        python_program=facts.get("python"),
-        python_version=facts.get("python_version") or None,
+        engine=Program(facts.get("engine"), version[1] if version else None),
+        python=Program(facts.get("python"), facts.get("python_version") or None),
         free_bytes=sizes[2] if len(sizes) == 3 else None,
         total_bytes=sizes[0] if len(sizes) == 3 else None,
     )

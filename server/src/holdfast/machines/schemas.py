@@ -75,9 +75,13 @@ class HostKeyAnswer(Schema):
     pinned_at: Timestamp | None
 
 
+StepName = Literal["reach", "host_key", "key", "engine", "python", "disk"]
+StepVerdict = Literal["ok", "failed", "unknown", "skipped"]
+
+
 class StepAnswer(Schema):
-    step: Literal["reach", "host_key", "key", "engine", "python", "disk"]
-    verdict: Literal["ok", "failed", "unknown", "skipped"]
+    step: StepName
+    verdict: StepVerdict
     key: str | None
     message: str | None
     details: dict[str, Any] | None

@@ -3,7 +3,7 @@
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from holdfast.machines import errors
+from holdfast.errors import Conflict, NotFound
 from holdfast.machines.models import SshConnection, SshKey
 from holdfast.repositories.models import Repository
 from holdfast.storage.rows import find_row
@@ -20,7 +20,7 @@ def get(session: Session, connection_id: int) -> SshConnection | None:
 def require(session: Session, connection_id: int) -> SshConnection:
     connection = get(session, connection_id)
     if connection is None:
-        raise errors.unknown(connection_id)
+        raise NotFound("ssh.not_found", "There is no such ssh connection.", ssh_connection_id=connection_id)
     return connection
 
 
@@ -38,10 +38,14 @@ def taken(session: Session, name: str, username: str, host: str, port: int, but:
     """Raise Conflict if another connection has this name or this account."""
     found = session.scalars(select(SshConnection).where(SshConnection.name == name)).first()
     if found is not None and found.id != but:
-        raise errors.name_taken()
+        raise Conflict("ssh.name_taken", "An ssh connection has this name already.")
     found = of_account(session, username, host, port)
     if found is not None and found.id != but:
-        raise errors.account_taken(found.id)
+        raise Conflict(
+            "ssh.account_taken",
+            "There is an ssh connection to this account already; use that one.",
+            ssh_connection_id=found.id,
+        )
 
 
 def repositories_of(session: Session, connection_id: int) -> list[int]:

@@ -9,6 +9,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
+from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors, store
@@ -70,7 +71,11 @@ class Mirrors:
         queue.serialise_claims(session)
         for operation in pages.latest_of_kind(session, repository.id, (store.SYNC, store.HYDRATE), 100):
             if operation.status == Status.RUNNING:
-                raise errors.still_running(operation.id)
+                raise Conflict(
+                    "mirror.operation_running",
+                    "A sync or hydrate of this repository is running; wait for it or cancel it first.",
+                    operation_id=operation.id,
+                )
         transitions.cancel_pending_of_repository(session, repository.id, categories=("mirror",))
         session.delete(mirror)
         store.forget_evidence(session, repository.id)
@@ -167,7 +172,7 @@ MIRRORS = Part[Mirrors]("mirrors")
 def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:
     """The mirror's path in its plain form. Raise Unprocessable if it cannot be one."""
     if wanted.mode == "interval" and wanted.interval_minutes is None:
-        raise errors.interval_missing()
+        raise Unprocessable("mirror.interval_missing", "The mode interval needs interval_minutes.")
     path = posixpath.normpath(wanted.path)
     if path in (".", "/") or ".." in path.split("/") or not path.isprintable():
         raise errors.bad_path("The path must name a folder on the remote, without .. in it.")

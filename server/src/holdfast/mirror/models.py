@@ -6,16 +6,15 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, Integer, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
+from holdfast.storage.types import Identifier, JsonValue, RowUuid
 
 
-class RcloneRemote(Base):
+class RcloneRemote(NumberedRow):
     """A storage that rclone can reach, with its credentials."""
 
     __tablename__ = "rclone_remotes"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(64), unique=True)
     provider: Mapped[str] = mapped_column(String(60))
@@ -26,15 +25,12 @@ class RcloneRemote(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 
-    __table_args__ = ({"sqlite_autoincrement": True},)
 
-
-class RepositoryMirror(Base):
+class RepositoryMirror(NumberedRow):
     """Where and when a repository is mirrored, and the state of the mirror."""
 
     __tablename__ = "repository_mirrors"
 
-    id: Mapped[RowKey]
     repository_id: Mapped[int] = mapped_column(
         Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), unique=True
     )
@@ -60,5 +56,5 @@ class RepositoryMirror(Base):
     __table_args__ = (
         UniqueConstraint("remote_id", "path"),
         CheckConstraint("mode IN ('after_backup', 'interval', 'manual')", name="mode"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from backup_engine import bounded
 from backup_engine.command import Command, Secret
 from backup_engine.environment import SEARCH_PATH
+from holdfast.errors import Unprocessable
 from holdfast.kit.frozen import frozen
 from holdfast.mirror import engine_rclone, errors
 from holdfast.mirror.providers import Provider, read_providers
@@ -66,7 +67,10 @@ class Rclone:
         """Raise Unprocessable if it is not installed."""
         found = shutil.which(self._configured)
         if found is None:
-            raise errors.not_installed(self._configured)
+            raise Unprocessable(
+                "rclone.not_installed",
+                f"The program rclone ({self._configured}) is not installed; install rclone or set HOLDFAST_RCLONE.",
+            )
         return found
 
     def providers(self) -> dict[str, Provider]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from holdfast.access.vault import Vault
 from holdfast.api.parts import Part
+from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.frozen import frozen
-from holdfast.mirror import errors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import Access, Rclone
 from holdfast.mirror.providers import Option, Provider, holds_secret
@@ -37,7 +37,11 @@ class Remotes:
         """Raise Unprocessable if this rclone does not have it."""
         found = self.rclone.providers().get(name)
         if found is None:
-            raise errors.unknown_provider(name)
+            raise Unprocessable(
+                "rclone.unknown_provider",
+                "This rclone has no such provider; GET /api/rclone/providers lists those that it has.",
+                provider=name,
+            )
         return found
 
     def checked(self, provider_name: str, given: Mapping[str, Value]) -> Options:
@@ -48,7 +52,11 @@ class Remotes:
         for name, value in given.items():
             option = provider.options.get(name)
             if option is None:
-                raise errors.unknown_option(name)
+                raise Unprocessable(
+                    "rclone.unknown_option",
+                    "The provider has no such option; GET /api/rclone/providers lists its options.",
+                    option=name,
+                )
             taken = self._as_rclone_takes_it(option, value)
             is_secret = option.is_secret or (taken is not None and holds_secret(taken))
             kept, other = (secret, plain) if is_secret else (plain, secret)
@@ -69,7 +77,9 @@ class Remotes:
         secrets = _merged(self.secrets(remote), wanted.secret)
         for option in self.provider(remote.provider).options.values():
             if option.is_required and not (options.get(option.name) or secrets.get(option.name)):
-                raise errors.option_missing(option.name)
+                raise Unprocessable(
+                    "rclone.option_missing", f"The provider needs the option {option.name}.", option=option.name
+                )
         remote.options = options
         remote.secrets = self.vault.encrypt(json.dumps(secrets), secret_context(remote.uuid)) if secrets else None
         remote.updated_at = clock.now()

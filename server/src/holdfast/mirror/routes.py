@@ -12,8 +12,9 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
+from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit.fields import RowId
-from holdfast.mirror import errors, native, schemas, store
+from holdfast.mirror import native, schemas, store
 from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.present import mirror_answer, provider_answer, remote_answer
@@ -98,7 +99,11 @@ def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Resp
     queue.serialise_claims(session)
     remote = store.remote(session, remote_id)
     if users := store.users_of(session, remote_id):
-        raise errors.remote_in_use(users)
+        raise Conflict(
+            "rclone.remote_in_use",
+            "Repositories are stored on this remote or mirrored to it; forget them or remove their mirror settings first.",
+            repository_ids=users,
+        )
     _audit(session, caller, "rclone_remote.deleted", remote)
     session.delete(remote)
     return Response(status_code=204)
@@ -184,7 +189,10 @@ def start_hydrate(
     def start() -> StartAnswer:
         repository = repositories.require(session, caller, repository_id, Role.ADMIN)
         if not wanted.confirm:
-            raise errors.not_confirmed()
+            raise Unprocessable(
+                "mirror.not_confirmed",
+                "A hydrate fills a folder with the mirror's content; send confirm: true to start it.",
+            )
         return jobs.started(mirrors.start_hydrate(session, caller, repository.id, wanted.destination), "hydrate")
 
     return once(session, start)

@@ -7,6 +7,7 @@ from backup_engine.outcome import Accumulator
 from backup_engine.rclone import Trouble, trouble_of
 from backup_engine.redact import Redactor
 from backup_jobs.host import Interrupted
+from holdfast.errors import Unavailable
 from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
@@ -79,7 +80,8 @@ class MirrorWork:
             remote = store.remote(session, mirror.remote_id)
         place_now = {"remote": remote.uuid, "since": remote.updated_at.isoformat(), "path": mirror.path}
         if context.once("place", lambda: place_now) != place_now:
-            raise errors.place_changed()  # steps that have ended already were about another place
+            # Steps that have ended already were about another place.
+            raise Unavailable("mirror.settings_changed", "The mirror was given another place while it was in use.")
         access = remotes.access(remote)
         return MirrorWork(context, remotes, repository, mirror, remote, access, LAYOUTS[repository.engine_version])
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from holdfast.errors import Conflict, NotFound
 from holdfast.mirror import address, errors
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.operations import pages
@@ -37,7 +38,7 @@ def name_is_free(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another remote has this name."""
     found = remote_of_name(session, name)
     if found is not None and found.id != but:
-        raise errors.name_taken()
+        raise Conflict("rclone.name_taken", "A remote has this name already.")
 
 
 def users_of(session: Session, remote_id: int) -> list[int]:
@@ -60,7 +61,11 @@ def require_mirror(session: Session, repository_id: int) -> RepositoryMirror:
     """Raise NotFound."""
     found = mirror_of(session, repository_id)
     if found is None:
-        raise errors.no_mirror(repository_id)
+        raise NotFound(
+            "mirror.not_configured",
+            "The repository has no mirror; PUT its mirror settings first.",
+            repository_id=repository_id,
+        )
     return found
 
 
@@ -71,7 +76,11 @@ def place_is_free(session: Session, remote_id: int, path: str, but: int | None) 
     used += [(repository.id, address.path_of(repository.path)) for repository in lying_on(session, remote_id)]
     for repository_id, other in used:
         if repository_id != but and (_is_within(other, path) or _is_within(path, other)):
-            raise errors.place_taken(repository_id)
+            raise Conflict(
+                "mirror.path_taken",
+                "Another repository or mirror is stored at, above or below this place; choose another path.",
+                repository_id=repository_id,
+            )
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -1,6 +1,7 @@
 """Adds, changes and deletes destinations, rules and reports, each with a line in the audit log."""
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy import func, select
@@ -8,7 +9,9 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
+from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.notifications import errors
 from holdfast.notifications.deliver import queue
 from holdfast.notifications.destinations import Destinations
@@ -17,11 +20,11 @@ from holdfast.notifications.events.text import FIELDS, unknown_fields
 from holdfast.notifications.models import Delivery, DeliveryState, Destination, Report, Rule, Severity
 from holdfast.notifications.reports.times import next_time
 from holdfast.notifications.schemas import DestinationChange, NewDestination, ReportBody, RuleBody
+from holdfast.storage.rows import require_row
 
 MOST_DESTINATIONS, MOST_RULES, MOST_REPORTS = 50, 100, 50
-SUBJECTS: dict[type[Rule | Report], str] = {Rule: "notification_rule", Report: "notification_report"}
-"""What the audit log calls them."""
-Named = TypeVar("Named", Rule, Report)
+Row = TypeVar("Row", Rule, Report)
+Body = TypeVar("Body", RuleBody, ReportBody)
 DEFAULT_RULE = "Failures, warnings and recoveries"
 
 
@@ -65,20 +68,6 @@ def delete_destination(session: Session, caller: Caller, destination_id: int) ->
     session.delete(destination)
 
 
-def add_rule(session: Session, caller: Caller, wanted: RuleBody) -> Rule:
-    _room(session, Rule, MOST_RULES, "rules")
-    return _added(session, caller, Rule, _rule_values(session, wanted))
-
-
-def change_rule(session: Session, caller: Caller, rule_id: int, wanted: RuleBody) -> Rule:
-    rule = require_rule(session, rule_id)
-    return _replaced(session, caller, rule, _rule_values(session, wanted))
-
-
-def delete_rule(session: Session, caller: Caller, rule_id: int) -> None:
-    _deleted(session, caller, require_rule(session, rule_id))
-
-
 def add_default_rule(session: Session) -> None:
     """On the first start: all changes of state, to every destination."""
     now = clock.now()
@@ -98,27 +87,17 @@ def add_default_rule(session: Session) -> None:
     )
 
 
-def add_report(session: Session, caller: Caller, wanted: ReportBody) -> Report:
-    _room(session, Report, MOST_REPORTS, "reports")
-    return _added(session, caller, Report, _report_values(session, wanted))
-
-
-def change_report(session: Session, caller: Caller, report_id: int, wanted: ReportBody) -> Report:
-    report = require_report(session, report_id)
-    return _replaced(session, caller, report, _report_values(session, wanted))
-
-
-def delete_report(session: Session, caller: Caller, report_id: int) -> None:
-    _deleted(session, caller, require_report(session, report_id))
-
-
 def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
     """Send a failed delivery again, with the same id and the same text."""
     delivery = session.get(Delivery, delivery_id, with_for_update=True)
     if delivery is None:
-        raise errors.unknown_delivery(delivery_id)
+        raise NotFound("notifications.no_such_delivery", "There is no such delivery.", delivery_id=delivery_id)
     if delivery.state != DeliveryState.FAILED:
-        raise errors.not_to_retry(delivery.state)
+        raise Conflict(
+            "notifications.not_failed",
+            "Only deliveries that have failed can be tried again. This one is left as it is.",
+            state=delivery.state,
+        )
     now = clock.now()
     delivery.state, delivery.ended_at = DeliveryState.WAITING, None
     delivery.next_attempt_at, delivery.first_attempt_at = now, None
@@ -129,21 +108,9 @@ def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
 def require_destination(session: Session, destination_id: int) -> Destination:
     found = session.get(Destination, destination_id)
     if found is None:
-        raise errors.unknown_destination(destination_id)
-    return found
-
-
-def require_rule(session: Session, rule_id: int) -> Rule:
-    found = session.get(Rule, rule_id)
-    if found is None:
-        raise errors.unknown_rule(rule_id)
-    return found
-
-
-def require_report(session: Session, report_id: int) -> Report:
-    found = session.get(Report, report_id)
-    if found is None:
-        raise errors.unknown_report(report_id)
+        raise NotFound(
+            "notifications.no_such_destination", "There is no such destination.", destination_id=destination_id
+        )
     return found
 
 
@@ -177,55 +144,93 @@ def _report_values(session: Session, wanted: ReportBody) -> dict[str, Any]:
     }
 
 
+@frozen
+class Editor(Generic[Row, Body]):
+    """Adds, replaces and deletes rows of one table, all of whose fields the caller gives at once."""
+
+    table: type[Row]
+    word: str
+    most: int
+    values: Callable[[Session, Body], dict[str, Any]]
+    unknown: Callable[[int], NotFound]
+
+    def add(self, session: Session, caller: Caller, wanted: Body) -> Row:
+        _room(session, self.table, self.most, f"{self.word}s")
+        values = self.values(session, wanted)
+        _name_free(session, self.table, values["name"])
+        now = clock.now()
+        row = self.table(created_at=now, updated_at=now, **values)
+        session.add(row)
+        session.flush()
+        self._record(session, caller, "created", row)
+        return row
+
+    def replace(self, session: Session, caller: Caller, row_id: int, wanted: Body) -> Row:
+        row = require_row(session, self.table, row_id, self.unknown)
+        values = self.values(session, wanted)
+        _name_free(session, self.table, values["name"], row.id)
+        for name, value in values.items():
+            setattr(row, name, value)
+        row.updated_at = clock.now()
+        self._record(session, caller, "changed", row)
+        return row
+
+    def delete(self, session: Session, caller: Caller, row_id: int) -> None:
+        row = require_row(session, self.table, row_id, self.unknown)
+        self._record(session, caller, "deleted", row)
+        session.delete(row)
+
+    def _record(self, session: Session, caller: Caller, act: str, row: Row) -> None:
+        _record(session, caller, f"notification_{self.word}.{act}", row)
+
+
 def _destinations_exist(session: Session, wanted: list[int] | None) -> None:
     if wanted is None:
         return
     known = set(session.scalars(select(Destination.id)))
     if unknown := [each for each in wanted if each not in known]:
-        raise errors.unknown_destinations(unknown)
+        raise Unprocessable(
+            "notifications.unknown_destinations",
+            "Some of these destinations do not exist. Nothing was changed.",
+            destination_ids=unknown,
+        )
 
 
 def _timezone_exists(name: str) -> None:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise errors.unknown_timezone(name) from error
-
-
-def _added(session: Session, caller: Caller, table: type[Named], values: dict[str, Any]) -> Named:
-    _name_free(session, table, values["name"])
-    now = clock.now()
-    row = table(created_at=now, updated_at=now, **values)
-    session.add(row)
-    session.flush()
-    _record(session, caller, f"{SUBJECTS[table]}.created", row)
-    return row
-
-
-def _replaced(session: Session, caller: Caller, row: Named, values: dict[str, Any]) -> Named:
-    _name_free(session, type(row), values["name"], row.id)
-    for name, value in values.items():
-        setattr(row, name, value)
-    row.updated_at = clock.now()
-    _record(session, caller, f"{SUBJECTS[type(row)]}.changed", row)
-    return row
-
-
-def _deleted(session: Session, caller: Caller, row: Rule | Report) -> None:
-    _record(session, caller, f"{SUBJECTS[type(row)]}.deleted", row)
-    session.delete(row)
+        raise Unprocessable(
+            "notifications.unknown_timezone",
+            "This time zone is not known. Use a name such as Europe/Berlin.",
+            timezone=name,
+        ) from error
 
 
 def _name_free(session: Session, table: Any, name: str, own_id: int | None = None) -> None:
     taken = session.scalar(select(table.id).where(table.name == name))
     if taken is not None and taken != own_id:
-        raise errors.name_taken(name)
+        raise Conflict(
+            "notifications.name_taken", "This name is taken. Nothing was changed; choose another.", name=name
+        )
 
 
 def _room(session: Session, table: Any, most: int, what: str) -> None:
     if (session.scalar(select(func.count()).select_from(table)) or 0) >= most:
-        raise errors.too_many(what, most)
+        raise Conflict("notifications.too_many", f"The limit of {most} {what} is reached. Delete one first.", most=most)
 
 
 def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:
     audit.note(session, caller, action, action.split(".")[0], row.id, {"name": row.name, **details})
+
+
+def _no_rule(rule_id: int) -> NotFound:
+    return NotFound("notifications.no_such_rule", "There is no such rule.", rule_id=rule_id)
+
+
+def _no_report(report_id: int) -> NotFound:
+    return NotFound("notifications.no_such_report", "There is no such report.", report_id=report_id)
+
+
+RULES = Editor(Rule, "rule", MOST_RULES, _rule_values, _no_rule)
+REPORTS = Editor(Report, "report", MOST_REPORTS, _report_values, _no_report)

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
+from holdfast.storage.base import NEVER_REUSED, NumberedRow, partial_index
+from holdfast.storage.types import Identifier, JsonValue, RowUuid
 
 
 class Severity(IntEnum):
@@ -48,12 +48,11 @@ OPEN = text("closed_at IS NULL")
 UNFINISHED = text("state IN ('waiting', 'sending')")
 
 
-class Destination(Base):
+class Destination(NumberedRow):
     """Where messages go."""
 
     __tablename__ = "notification_destinations"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     kind: Mapped[str] = mapped_column(String(10))
@@ -69,15 +68,14 @@ class Destination(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 
-    __table_args__ = (_words("kind", DestinationKind), {"sqlite_autoincrement": True})
+    __table_args__ = (_words("kind", DestinationKind), NEVER_REUSED)
 
 
-class Rule(Base):
+class Rule(NumberedRow):
     """Which events become messages, when, and to which destinations."""
 
     __tablename__ = "notification_rules"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
     events: Mapped[list[str]]
@@ -93,15 +91,14 @@ class Rule(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 
-    __table_args__ = (CheckConstraint("send IN ('change', 'every')", name="send"), {"sqlite_autoincrement": True})
+    __table_args__ = (CheckConstraint("send IN ('change', 'every')", name="send"), NEVER_REUSED)
 
 
-class Incident(Base):
+class Incident(NumberedRow):
     """Something has failed and has not recovered (or has: `closed_at`)."""
 
     __tablename__ = "incidents"
 
-    id: Mapped[RowKey]
     key: Mapped[str] = mapped_column(String(120))
     """`repository:7:backup`, `schedule:3:7`, `agent:2`, `alarm:storage_full:repository:7`."""
     event: Mapped[str] = mapped_column(String(40))
@@ -119,19 +116,18 @@ class Incident(Base):
     """By `rule:destination`: the last delivery that reported it, and when."""
 
     __table_args__ = (
-        Index("uq_incidents_open", "key", unique=True, sqlite_where=OPEN, postgresql_where=OPEN),
+        partial_index("uq_incidents_open", "key", where=OPEN, unique=True),
         Index("ix_incidents_closed_at", "closed_at"),
-        Index("ix_incidents_remind_at", "remind_at", sqlite_where=OPEN, postgresql_where=OPEN),
-        {"sqlite_autoincrement": True},
+        partial_index("ix_incidents_remind_at", "remind_at", where=OPEN),
+        NEVER_REUSED,
     )
 
 
-class Delivery(Base):
+class Delivery(NumberedRow):
     """One message to one destination. Its uuid is the same at every attempt."""
 
     __tablename__ = "deliveries"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     destination_id: Mapped[int] = mapped_column(Identifier)
     rule_id: Mapped[int | None] = mapped_column(Identifier)
@@ -156,25 +152,18 @@ class Delivery(Base):
 
     __table_args__ = (
         _words("state", DeliveryState),
-        Index(
-            "ix_deliveries_unfinished",
-            "destination_id",
-            "id",
-            sqlite_where=UNFINISHED,
-            postgresql_where=UNFINISHED,
-        ),
+        partial_index("ix_deliveries_unfinished", "destination_id", "id", where=UNFINISHED),
         Index("ix_deliveries_destination", "destination_id", "rule_id", "created_at"),
         Index("ix_deliveries_ended_at", "ended_at"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 
-class Report(Base):
+class Report(NumberedRow):
     """A daily or weekly summary."""
 
     __tablename__ = "reports"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
     period: Mapped[str] = mapped_column(String(10))
@@ -189,4 +178,4 @@ class Report(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 
-    __table_args__ = (CheckConstraint("period IN ('daily', 'weekly')", name="period"), {"sqlite_autoincrement": True})
+    __table_args__ = (CheckConstraint("period IN ('daily', 'weekly')", name="period"), NEVER_REUSED)

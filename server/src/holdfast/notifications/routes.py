@@ -10,7 +10,7 @@ from holdfast.access.caller import AdminOnly
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
-from holdfast.kit.fields import RowId
+from holdfast.kit.fields import PageLimit, RowId
 from holdfast.notifications import edit, present, schemas
 from holdfast.notifications.events.event import EVENTS
 from holdfast.notifications.events.text import FIELDS
@@ -97,18 +97,18 @@ def list_rules(_caller: AdminOnly, session: Reading) -> schemas.RuleList:
 
 @routes.post("/rules", summary="Add a rule", status_code=201, responses=documented(409))
 def add_rule(caller: AdminOnly, wanted: schemas.RuleBody, session: Writing) -> schemas.RuleAnswer:
-    return present.rule_answer(edit.add_rule(session, caller, wanted))
+    return present.rule_answer(edit.RULES.add(session, caller, wanted))
 
 
 @routes.put("/rules/{rule_id}", summary="Replace a rule", responses=documented(404, 409))
 def change_rule(caller: AdminOnly, rule_id: RowId, wanted: schemas.RuleBody, session: Writing) -> schemas.RuleAnswer:
     """Fields that are not given get their defaults."""
-    return present.rule_answer(edit.change_rule(session, caller, rule_id, wanted))
+    return present.rule_answer(edit.RULES.replace(session, caller, rule_id, wanted))
 
 
 @routes.delete("/rules/{rule_id}", summary="Delete a rule", status_code=204, responses=documented(404))
 def delete_rule(caller: AdminOnly, rule_id: RowId, session: Writing) -> Response:
-    edit.delete_rule(session, caller, rule_id)
+    edit.RULES.delete(session, caller, rule_id)
     return Response(status_code=204)
 
 
@@ -121,7 +121,7 @@ def list_reports(_caller: AdminOnly, session: Reading) -> schemas.ReportList:
 @routes.post("/reports", summary="Add a report", status_code=201, responses=documented(409))
 def add_report(caller: AdminOnly, wanted: schemas.ReportBody, session: Writing) -> schemas.ReportAnswer:
     """Also sent when all is well."""
-    return present.report_answer(edit.add_report(session, caller, wanted))
+    return present.report_answer(edit.REPORTS.add(session, caller, wanted))
 
 
 @routes.put("/reports/{report_id}", summary="Replace a report", responses=documented(404, 409))
@@ -129,12 +129,12 @@ def change_report(
     caller: AdminOnly, report_id: RowId, wanted: schemas.ReportBody, session: Writing
 ) -> schemas.ReportAnswer:
     """Fields that are not given get their defaults."""
-    return present.report_answer(edit.change_report(session, caller, report_id, wanted))
+    return present.report_answer(edit.REPORTS.replace(session, caller, report_id, wanted))
 
 
 @routes.delete("/reports/{report_id}", summary="Delete a report", status_code=204, responses=documented(404))
 def delete_report(caller: AdminOnly, report_id: RowId, session: Writing) -> Response:
-    edit.delete_report(session, caller, report_id)
+    edit.REPORTS.delete(session, caller, report_id)
     return Response(status_code=204)
 
 
@@ -144,7 +144,7 @@ def list_deliveries(
     session: Reading,
     state: Annotated[Literal["waiting", "sending", "sent", "failed", "cancelled"] | None, Query()] = None,
     destination_id: Annotated[RowId | None, Query()] = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    limit: PageLimit = 100,
     before: Annotated[RowId | None, Query(description="Only deliveries with a lower id.")] = None,
 ) -> schemas.DeliveryList:
     wanted = select(Delivery, Destination.name).outerjoin(Destination, Destination.id == Delivery.destination_id)

@@ -7,8 +7,8 @@ from sqlalchemy import CheckConstraint, Float, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.operations.status import Needs, Status
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid, UtcDateTime
+from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow, partial_index
+from holdfast.storage.types import Identifier, JsonValue, RowUuid, UtcDateTime
 
 ACTIVE_CLAUSE = text("status IN ('pending', 'running')")
 EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
@@ -17,16 +17,11 @@ DEPENDENT_CLAUSE = text("depends_on_id IS NOT NULL")
 DAMAGED_CLAUSE = text("error_key = 'engine.damaged'")
 
 
-def _partial(name: str, *columns: str, where: Any, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
-
-
-class Operation(Base):
+class Operation(NumberedRow):
     """One piece of work, from its request to its true end."""
 
     __tablename__ = "operations"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     kind: Mapped[str] = mapped_column(String(40))
     category: Mapped[str] = mapped_column(String(20))
@@ -89,12 +84,12 @@ class Operation(Base):
 
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in Status)})", name="status"),
-        _partial("uq_operations_one_exclusive_per_lane", "lock_key", where=EXCLUSIVE_RUNNING, unique=True),
-        _partial("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
-        _partial("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
-        _partial("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
-        _partial("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
-        _partial("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
+        partial_index("uq_operations_one_exclusive_per_lane", "lock_key", where=EXCLUSIVE_RUNNING, unique=True),
+        partial_index("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
+        partial_index("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
+        partial_index("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
+        partial_index("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
+        partial_index("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
         # One for each set of axes of a filter: see newest.py.
         Index("ix_operations_repository", "repository_id", "id"),
         Index("ix_operations_repository_kind", "repository_id", "kind", "id"),
@@ -105,7 +100,7 @@ class Operation(Base):
         Index("ix_operations_status_trigger", "status", "trigger", "id"),
         Index("ix_operations_created_at", "created_at", "id"),
         Index("ix_operations_parent", "parent_id"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 
@@ -124,19 +119,16 @@ class Runner(Base):
     heartbeat_at: Mapped[datetime]
 
 
-class OutboxEntry(Base):
+class OutboxEntry(NumberedRow):
     """An event: written in the transaction that caused it, read by its subscribers."""
 
     __tablename__ = "outbox"
 
-    id: Mapped[RowKey]
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
     topic: Mapped[str] = mapped_column(String(60))
     operation_id: Mapped[int | None] = mapped_column(Identifier)
     repository_id: Mapped[int | None] = mapped_column(Identifier)
     payload: Mapped[dict[str, Any]]
-
-    __table_args__ = ({"sqlite_autoincrement": True},)
 
 
 class OutboxReader(Base):

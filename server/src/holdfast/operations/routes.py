@@ -16,7 +16,7 @@ from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.fields import PageLimit, PlainText, RowId
 from holdfast.operations import actions, outbox, pages
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations.again import start_again, started_again
@@ -56,7 +56,6 @@ routes = router("/api/operations", "operations")
 
 
 TheDerivedData = Annotated[DerivedDataSource, Depends(DERIVED_DATA)]
-PageLimit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the previous page.")]
 
 

@@ -5,16 +5,14 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import RowKey
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
 
 
-class Package(Base):
+class Package(NumberedRow):
     """A program that can be installed on the service's machine, and the command that does it."""
 
     __tablename__ = "packages"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     install_command: Mapped[list[str]]
     """Arguments, run without a shell."""
@@ -27,5 +25,5 @@ class Package(Base):
 
     __table_args__ = (
         CheckConstraint("status IN ('not_installed', 'installed', 'failed')", name="status"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )

@@ -11,14 +11,15 @@ from holdfast.access.idempotency import Once
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.router import router
+from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.fields import RowId
+from holdfast.kit.fields import PageLimit, RowId
 from holdfast.operations import pages
 from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import StartAnswer
-from holdfast.packages import errors, store
 from holdfast.packages import start as starting
+from holdfast.packages import store
 from holdfast.packages.models import Package
 from holdfast.packages.present import jobs, packages
 from holdfast.packages.schemas import NewPackage, PackageAnswer, PackageChange, PackageJob, PackageJobs, PackageList
@@ -52,7 +53,7 @@ def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, 
     package = store.get(session, package_id)
     for field, value in wanted.model_dump(exclude_unset=True).items():
         if value is None and field != "description":
-            raise errors.value_missing(field)
+            raise Unprocessable("packages.value_missing", f"The field {field} cannot be null.", field=field)
         if field == "name":
             store.taken(session, value, but=package_id)
         setattr(package, field, value)
@@ -67,7 +68,11 @@ def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Re
     """The installed program stays."""
     package = store.get(session, package_id)
     if install := store.active_installs(session).get(package_id):
-        raise errors.install_active(install.id)
+        raise Conflict(
+            "packages.install_active",
+            "An install of this package waits or runs; cancel it or wait for it first.",
+            operation_id=install.id,
+        )
     _audit(session, caller, "package.deleted", package)
     session.delete(package)
     return Response(status_code=204)

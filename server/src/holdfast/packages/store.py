@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from holdfast.errors import Conflict
 from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.packages import errors
@@ -27,7 +28,7 @@ def taken(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another package has this name."""
     found = session.scalars(select(Package).where(Package.name == name)).first()
     if found is not None and found.id != but:
-        raise errors.name_taken()
+        raise Conflict("packages.name_taken", "A package has this name already.")
 
 
 def note(session: Session, package_id: int, **values: Any) -> None:

@@ -33,7 +33,7 @@ from holdfast.operations import outbox
 from holdfast.repositories import gone_archives
 from holdfast.repositories.gone_archives import ArchiveFacts
 from holdfast.repositories.models import Repository
-from holdfast.storage.base import Base
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
 from holdfast.storage.rows import find_row
 from holdfast.storage.types import Identifier
 
@@ -42,7 +42,7 @@ MOST_NAMED = 100
 """Archives that one event names."""
 
 
-class Archive(ArchiveFacts, Base):
+class Archive(ArchiveFacts, NumberedRow):
     """One archive. The engine's id identifies it; a renamed or recreated archive is another one."""
 
     __tablename__ = "archives"
@@ -79,7 +79,7 @@ class Archive(ArchiveFacts, Base):
         Index("ix_archives_repository_series", "repository_id", "series", "start"),
         Index("ix_archives_repository_name", "repository_id", "name"),
         Index("ix_archives_repository_state", "repository_id", "history_state", "lost_at", "id"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 

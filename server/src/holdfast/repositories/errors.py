@@ -20,10 +20,6 @@ def path_taken() -> Conflict:
     return Conflict("repository.path_taken", "A repository is registered under this path already.")
 
 
-def name_taken() -> Conflict:
-    return Conflict("repository.name_taken", "A repository has this name already.")
-
-
 def path_ambiguous(path: str) -> Conflict:
     del path
     return Conflict(

@@ -8,8 +8,8 @@ from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint, 
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from holdfast.kit import clock
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
+from holdfast.storage.types import Identifier
 
 STATEMENT_VALUES = 500
 
@@ -17,7 +17,6 @@ STATEMENT_VALUES = 500
 class ArchiveFacts:
     """What is recorded of every archive, of one that is gone, too."""
 
-    id: Mapped[RowKey]
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     engine_id: Mapped[str] = mapped_column(String(64))
     name: Mapped[str]
@@ -25,7 +24,7 @@ class ArchiveFacts:
     start: Mapped[datetime]
 
 
-class GoneArchive(ArchiveFacts, Base):
+class GoneArchive(ArchiveFacts, NumberedRow):
     __tablename__ = "gone_archives"
 
     gone_at: Mapped[datetime]
@@ -36,7 +35,7 @@ class GoneArchive(ArchiveFacts, Base):
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),
         Index("ix_gone_archives_repository_gone_at", "repository_id", "gone_at", "id"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 

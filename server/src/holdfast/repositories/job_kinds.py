@@ -38,28 +38,22 @@ def job_kind(
     **values: Any,
 ) -> Kind:
     """A kind that runs here and on agents. `sources` and `services` for a backup; `values` are the other fields of `Kind`."""
+
+    def run(context: Context) -> Outcome | TryAgain:
+        try:
+            ended = attempted(job, RepositoryWork.open(opener, context), sources, services)
+        except NothingToDo as nothing:
+            return Outcome(Status.SKIPPED, skip_reason=nothing.reason)
+        return concluded(job, context, ended)
+
     return Kind(
         category=category,
         limit_group=category,
-        run=lambda context: run(opener, job, context, sources, services),
+        run=run,
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         agent=job,
         **values,
     )
-
-
-def run(
-    opener: Opener,
-    job: JobWork,
-    context: Context,
-    sources: MakeSources | None = None,
-    services: MakeServices | None = None,
-) -> Outcome | TryAgain:
-    try:
-        ended = attempted(job, RepositoryWork.open(opener, context), sources, services)
-    except NothingToDo as nothing:
-        return Outcome(Status.SKIPPED, skip_reason=nothing.reason)
-    return concluded(job, context, ended)
 
 
 def attempted(

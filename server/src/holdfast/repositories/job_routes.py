@@ -14,13 +14,13 @@ from holdfast.access.caller import Caller, LoginOnly, signed_in
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
-from holdfast.kit.fields import RowId
+from holdfast.kit.fields import PageLimit, RowId
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
-from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import store

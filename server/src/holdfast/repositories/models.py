@@ -6,16 +6,15 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
+from holdfast.storage.base import NumberedRow
+from holdfast.storage.types import Identifier, JsonValue, RowUuid
 
 
-class Repository(Base):
+class Repository(NumberedRow):
     """A backup repository that the service manages. Everything known about it comes from stored evidence."""
 
     __tablename__ = "repositories"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     path: Mapped[str] = mapped_column(Text, index=True)
@@ -88,5 +87,3 @@ class Repository(Base):
 
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
-
-    __table_args__ = ({"sqlite_autoincrement": True},)

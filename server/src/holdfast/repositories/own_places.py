@@ -28,26 +28,24 @@ from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.runner.identity import machine_id
 from holdfast.settings import Settings
-from holdfast.storage.base import Base
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
 from holdfast.storage.inserts import insert_unless_there
 from holdfast.storage.session import Database
-from holdfast.storage.types import RowKey
 
 PROCESSES = "proc"
 """The kind of file system that exposes the memory and the environment of processes, including keys."""
 
 
-class StoredPlace(Base):
+class StoredPlace(NumberedRow):
     """A path under which some process of this installation keeps, or once kept, its own data."""
 
     __tablename__ = "own_places"
 
-    id: Mapped[RowKey]
     machine: Mapped[str] = mapped_column(String(200))
     path: Mapped[str]
     first_seen: Mapped[datetime]
 
-    __table_args__ = (UniqueConstraint("machine", "path"), {"sqlite_autoincrement": True})
+    __table_args__ = (UniqueConstraint("machine", "path"), NEVER_REUSED)
 
 
 @frozen

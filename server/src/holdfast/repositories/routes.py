@@ -13,7 +13,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.kit import cursor as cursors
-from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.fields import PageLimit, PlainText, RowId
 from holdfast.repositories import labels, schemas, store
 from holdfast.repositories.labels import LabelFilter
 from holdfast.repositories.models import Repository
@@ -87,7 +87,7 @@ def list_access(
     caller: SignedIn,
     repository_id: RowId,
     session: Reading,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[Annotated[str, PlainText(1, 200)] | None, Query()] = None,
 ) -> AccessPage:
     """Every user, in the order of their ids, with their role on the repository and the reason for it."""

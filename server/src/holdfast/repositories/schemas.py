@@ -56,7 +56,7 @@ def _split_flags(value: Any) -> Any:
 Flags = Annotated[list[Annotated[str, PlainText(1, 400)]], BeforeValidator(_split_flags), Field(max_length=100)]
 Passphrase = Annotated[SecretStr, AfterValidator(lambda secret: _plain_secret(secret, 4096))]
 KeyFile = Annotated[SecretStr, AfterValidator(lambda secret: _plain_secret(secret, 65536))]
-Keep = Annotated[int, Field(ge=0, le=100_000)]
+Keep = Annotated[int, Field(ge=0, le=100_000)] | None
 Labels = Annotated[
     dict[Annotated[str, PlainText(1, 60)], Annotated[str, PlainText(0, 200)]],
     Field(max_length=50, examples=[{"site": "north"}]),
@@ -85,14 +85,14 @@ class Retention(Closed):
     """Which archives a prune keeps."""
 
     keep_within: Within | None = None
-    keep_last: Keep | None = None
-    keep_minutely: Keep | None = None
-    keep_hourly: Keep | None = None
-    keep_daily: Keep | None = None
-    keep_weekly: Keep | None = None
-    keep_monthly: Keep | None = None
-    keep_quarterly: Keep | None = None
-    keep_yearly: Keep | None = None
+    keep_last: Keep = None
+    keep_minutely: Keep = None
+    keep_hourly: Keep = None
+    keep_daily: Keep = None
+    keep_weekly: Keep = None
+    keep_monthly: Keep = None
+    keep_quarterly: Keep = None
+    keep_yearly: Keep = None
 
 
 class RepositorySettings(Schema):

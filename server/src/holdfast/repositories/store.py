@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.errors import Forbidden
+from holdfast.errors import Conflict, Forbidden
 from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.operations.event_schemas import RepositoryPart
@@ -130,7 +130,7 @@ def taken(
     if name is not None:
         found = session.scalars(select(Repository).where(Repository.name == name)).first()
         if found is not None and found.id != but:
-            raise errors.name_taken()
+            raise Conflict("repository.name_taken", "A repository has this name already.")
 
 
 def note_evidence(session: Session, repository_id: int, *parts: RepositoryPart, **values: Any) -> None:

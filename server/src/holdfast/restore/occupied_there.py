@@ -14,6 +14,7 @@ from backup_engine.listing import ListedFile
 from backup_jobs.restore import occupied
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import MOST_SHOWN, Survey, is_safe
+from holdfast.errors import Unprocessable
 from holdfast.execution.ssh import Telling
 from holdfast.machines.errors import refused
 from holdfast.restore import errors
@@ -121,9 +122,12 @@ class OccupiedThere:
         except ValueError as error:
             raise errors.not_answered("Its answer has another shape than expected.") from error
         if found.link is not None:
-            raise errors.destination_is_link(found.link)
+            raise Unprocessable(
+                "restore.destination_is_link",
+                f"The place {found.link} is a symbolic link; nothing is written through one. Name the folder that it leads to.",
+            )
         if found.unusable is not None:
-            raise errors.destination_unusable(found.unusable)
+            raise Unprocessable("restore.destination_unusable", f"The destination cannot be used: {found.unusable}.")
         surveyed.conflict_count = found.count
         surveyed.conflicts = conflicts
         surveyed.occupied_files = found.files

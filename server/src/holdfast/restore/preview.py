@@ -18,7 +18,7 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.occupied import Occupied, Unseen, free_bytes
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
-from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.errors import HoldfastError, TooLarge, Unprocessable
 from holdfast.kit.frozen import frozen
 from holdfast.repositories.location import Opener
 from holdfast.restore import archived_paths, errors, store
@@ -137,7 +137,9 @@ def _items(source: Source) -> Iterator[ListedFile]:
     def blocks() -> Iterator[bytes]:
         for block in source.blocks():
             if time.monotonic() > deadline:
-                raise errors.listing_too_large()
+                raise TooLarge(
+                    "restore.listing_too_large", "The archive is too large for a preview; start a dry run instead."
+                )
             yield block
 
     try:

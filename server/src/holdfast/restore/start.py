@@ -113,7 +113,10 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     machine = _ssh_machine(session, repository, request)
     receiver = _receiving_agent(session, repository, request)
     if contents_only and len(outermost) < len(paths):
-        raise errors.paths_overlap()
+        raise Unprocessable(
+            "restore.paths_overlap",
+            "One of the paths is below another one; with contents_only both would land in the same place.",
+        )
     sealed = places.sealed(session, caller, repository)
     sealed.require(outermost)
     layout = Placement(tuple(outermost), contents_only)
@@ -180,7 +183,11 @@ def _receiving_agent(session: Session, repository: Repository, request: RestoreR
     if agent.status in agents.SHUT_OUT:
         raise agent_target.shut_out(agent.id)
     if JobKind.RESTORE_RECEIVE not in (agent.capabilities or ()):
-        raise errors.agent_too_old(agent.id)
+        raise Unprocessable(
+            "restore.agent_too_old",
+            "This agent has never connected, or cannot receive another machine's files; update and start it.",
+            destination_machine_id=agent.id,
+        )
     return agent.id
 
 
@@ -195,7 +202,10 @@ def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
     for root in layout.roots:
         place = layout.target(root, is_directory=False)
         if place is not None and not layout.contents_only and guarded.is_own(place, is_directory=True):
-            raise errors.target_forbidden(readable(root))
+            raise Unprocessable(
+                "restore.destination_forbidden",
+                f"Restored there, these paths would land in a repository or the service's own data: {readable(root)}. Choose another destination.",
+            )
 
 
 def refuse_repositories_there(session: Session, target: bytes, machine: SshConnection, layout: Placement) -> None:

@@ -8,6 +8,7 @@ from holdfast.access.caller import AdminOnly, Caller
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
+from holdfast.errors import NotFound
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
 from holdfast.schedules import errors, store
@@ -42,7 +43,7 @@ def add_blackout(caller: AdminOnly, wanted: NewBlackout, session: Writing) -> Bl
 def remove_blackout(caller: AdminOnly, blackout_id: RowId, session: Writing) -> Response:
     blackout = store.blackout(session, blackout_id)
     if blackout is None:
-        raise errors.unknown_blackout(blackout_id)
+        raise NotFound("schedules.blackout_not_found", "There is no such blackout.", blackout_id=blackout_id)
     _audit(session, caller, "blackout.deleted", blackout)
     session.delete(blackout)
     return Response(status_code=204)

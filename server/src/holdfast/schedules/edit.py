@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.errors import ChangedMeanwhile, Conflict, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import errors as repository_errors
@@ -98,7 +99,7 @@ class Editor:
         sight.require_on_new_targets(session, caller, schedule)
         self.check(session, schedule)
         if wanted.uuid is not None and store.has_uuid(session, wanted.uuid):
-            raise errors.uuid_taken()
+            raise Conflict("schedules.uuid_taken", "A schedule has this uuid already; leave it out to get a new one.")
         return self._add(session, caller, schedule, "schedule.created")
 
     def duplicate(self, session: Session, caller: Caller, schedule: Schedule, name: str | None) -> Schedule:
@@ -132,7 +133,7 @@ class Editor:
     def change(self, session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange) -> Schedule:
         """Change a locked schedule. What waits stays due, and is released with the new steps and targets."""
         if wanted.revision is not None and wanted.revision != schedule.revision:
-            raise errors.revision_conflict(wanted.revision, schedule.revision)
+            raise ChangedMeanwhile("schedules.revision_conflict", "schedule", wanted.revision, schedule.revision)
         flat = shorthands.given(wanted)
         changes = self._changes(session, caller, schedule, wanted, flat)
         was_enabled = schedule.enabled
@@ -157,11 +158,16 @@ class Editor:
         """Raise Unprocessable for a schedule that cannot work."""
         check_calendar(schedule)
         if needs_targets and not has_targets(schedule):
-            raise errors.no_targets()
+            raise Unprocessable(
+                "schedules.no_targets", "The schedule needs targets: repository_ids, labels, or all.", targets=None
+            )
         chosen = [target.id for target in store.targets_of(session, schedule)]
         self._check_steps(session, schedule, chosen)
         if not preview.ever_in_window(calendar_of(schedule), windows_of(schedule), clock.now()):
-            raise errors.never_in_window()
+            raise Unprocessable(
+                "schedules.never_in_window",
+                "No window opens between a due time and the next one, so nothing would ever run. Move the windows or the times.",
+            )
 
     def _check_steps(self, session: Session, schedule: Schedule, chosen: Sequence[int]) -> None:
         kinds = [str(step["kind"]) for step in schedule.steps]
@@ -182,7 +188,11 @@ class Editor:
         if prune is not None and not _keeps(prune):
             lacking = [each.id for each in found if not _keeps(each.retention or {})]
             if lacking or not found:  # repositories that come later may have none either
-                raise errors.no_retention(lacking)
+                raise Unprocessable(
+                    "schedules.no_retention",
+                    "The prune step keeps nothing. Give it keep_daily or another rule, or give the repositories a retention.",
+                    repository_ids=list(lacking),
+                )
         limited = any(window.get("upload_kib") for window in schedule.windows)
         unlimited = [repository.id for repository in found if repository.engine_version != 1]
         if limited and unlimited:
@@ -239,7 +249,11 @@ def set_enabled(session: Session, caller: Caller, schedule: Schedule, *, enabled
 
 def snooze(session: Session, caller: Caller, schedule: Schedule, until: datetime | None) -> Schedule:
     if until is not None and until <= clock.now():
-        raise errors.not_in_the_future(until)
+        raise Unprocessable(
+            "schedules.not_in_the_future",
+            "A snooze must end in the future; null ends one that is in force.",
+            until=until.isoformat(),
+        )
     schedule.snoozed_until = until
     details = {"until": until.isoformat() if until else None}
     return _changed(session, caller, schedule, "schedule.snoozed", **details)
@@ -288,7 +302,12 @@ def check_calendar(schedule: Schedule) -> None:
     field = "interval_minutes" if schedule.schedule_mode == Mode.INTERVAL else "min_success_interval_minutes"
     minutes = getattr(schedule, field)
     if minutes is None:
-        raise errors.field_missing(field, schedule.schedule_mode)
+        raise Unprocessable(
+            "schedules.field_missing",
+            f"The mode {schedule.schedule_mode} needs {field}.",
+            field=field,
+            schedule_mode=schedule.schedule_mode,
+        )
     if minutes < LEAST_MINUTES:
         raise errors.too_often(LEAST_MINUTES)
 
@@ -297,9 +316,17 @@ def check_cron(expression: str) -> None:
     try:
         pattern = cron.parse(expression)
     except cron.BadCron as error:
-        raise errors.bad_cron(expression, error.field) from error
+        wrong = "It needs five fields" if error.field == "expression" else f"Its field {error.field} cannot be read"
+        raise Unprocessable(
+            "schedules.bad_cron",
+            f"The cron expression is not valid. {wrong}: minute, hour, day of month, month, day of week.",
+            field=error.field,
+            cron_expression=expression[:200],
+        ) from error
     except cron.NeverFires as error:
-        raise errors.never_fires(expression) from error
+        raise Unprocessable(
+            "schedules.never_fires", "No day matches this cron expression.", cron_expression=expression[:200]
+        ) from error
     if cron.least_gap(pattern) < cron.LEAST_GAP:
         raise errors.too_often(LEAST_MINUTES)
 

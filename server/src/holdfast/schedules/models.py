@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
+from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow, partial_index
+from holdfast.storage.types import Identifier, JsonValue, RowUuid
 
 NO_REPOSITORY = 0
 """The repository of a run row whose schedule had no target."""
@@ -95,16 +95,11 @@ def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({', '.join(repr(str(word)) for word in words)})", name=column)
 
 
-def _partial(name: str, *columns: str, where: Any, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
-
-
-class Schedule(Base):
+class Schedule(NumberedRow):
     """What runs where and when, and under which conditions."""
 
     __tablename__ = "schedules"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(200))
     description: Mapped[str | None]
@@ -152,18 +147,17 @@ class Schedule(Base):
         _words("on_window_close", OnWindowClose),
         _words("catch_up", CatchUp),
         _words("overlap", Overlap),
-        _partial("uq_schedules_name", "name", where=NOT_DELETED, unique=True),
-        _partial("ix_schedules_next_due_at", "next_due_at", where=HAS_DUE_TIME),
-        {"sqlite_autoincrement": True},
+        partial_index("uq_schedules_name", "name", where=NOT_DELETED, unique=True),
+        partial_index("ix_schedules_next_due_at", "next_due_at", where=HAS_DUE_TIME),
+        NEVER_REUSED,
     )
 
 
-class ScheduleRun(Base):
+class ScheduleRun(NumberedRow):
     """What became of one due time of one repository. A row with `due_until` stands for a span of due times."""
 
     __tablename__ = "schedule_runs"
 
-    id: Mapped[RowKey]
     schedule_id: Mapped[int] = mapped_column(Identifier)
     repository_id: Mapped[int] = mapped_column(Identifier)
     due_at: Mapped[datetime]
@@ -197,33 +191,30 @@ class ScheduleRun(Base):
     __table_args__ = (
         _words("origin", Origin),
         _words("outcome", Outcome),
-        _partial(
+        partial_index(
             "uq_schedule_runs_one_per_due_time", "schedule_id", "repository_id", "due_at", where=NOT_VOIDED, unique=True
         ),
-        _partial("ix_schedule_runs_look_at", "look_at", where=TO_LOOK_AT),
-        _partial("ix_schedule_runs_open", "schedule_id", "repository_id", where=OPEN_ROW),
+        partial_index("ix_schedule_runs_look_at", "look_at", where=TO_LOOK_AT),
+        partial_index("ix_schedule_runs_open", "schedule_id", "repository_id", where=OPEN_ROW),
         Index("ix_schedule_runs_repository", "repository_id", "due_at"),
         Index("ix_schedule_runs_schedule", "schedule_id", "id"),
         Index("ix_schedule_runs_run_id", "run_id"),
         Index("ix_schedule_runs_settled_at", "settled_at"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 
-class Blackout(Base):
+class Blackout(NumberedRow):
     """Days on which nothing scheduled starts, everywhere or for repositories with these labels."""
 
     __tablename__ = "blackouts"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200))
     first_day: Mapped[date]
     last_day: Mapped[date]
     timezone: Mapped[str] = mapped_column(String(64), default="UTC")
     yearly: Mapped[bool] = mapped_column(Boolean, default=False)
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict)
-
-    __table_args__ = ({"sqlite_autoincrement": True},)
 
 
 class ScheduleState(Base):

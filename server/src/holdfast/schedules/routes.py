@@ -13,14 +13,14 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, RowId
 from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.repositories import labels
 from holdfast.repositories import store as repositories
 from holdfast.repositories.labels import LabelFilter
-from holdfast.schedules import edit, errors, overview, present, presets, sight, store
+from holdfast.schedules import edit, overview, present, presets, sight, store
 from holdfast.schedules.answer_schemas import (
     CalendarAnswer,
     Fires,
@@ -163,7 +163,11 @@ def read_calendar(
     start = since or now
     span = Span(start, until or start + timedelta(days=31))
     if span.until - span.since > timedelta(days=overview.MOST_DAYS):
-        raise errors.span_too_long(overview.MOST_DAYS)
+        raise Unprocessable(
+            "schedules.span_too_long",
+            f"The calendar shows at most {overview.MOST_DAYS} days at once.",
+            days=overview.MOST_DAYS,
+        )
     seen = Sight.of(session, caller)
     if repository_id is not None and not seen.includes(repository_id):
         raise rights.repository_not_found(repository_id)
@@ -350,11 +354,13 @@ def _check_asked(session: Writing, schedule: Schedule, asked: RunBody) -> None:
     targets = {target.id for target in store.targets_of(session, schedule)}
     for repository_id in asked.repository_ids or ():
         if repository_id not in targets:
-            raise errors.not_a_target(repository_id)
+            raise Unprocessable(
+                "schedules.not_a_target", "The schedule does not include this repository.", repository_id=repository_id
+            )
     kinds = {step["kind"] for step in schedule.steps}
     for step in asked.steps or ():
         if step not in kinds:
-            raise errors.no_such_step(step)
+            raise Unprocessable("schedules.no_such_step", "The schedule has no such step.", step=step[:64])
 
 
 def _answer(session: Reading, caller: SignedIn, schedule: Schedule) -> ScheduleAnswer:

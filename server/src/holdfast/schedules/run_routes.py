@@ -14,7 +14,7 @@ from holdfast.api.filters import Many, many
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.kit.fields import Moment, PageLimit, PlainText, RowId
 from holdfast.operations import pages
 from holdfast.operations.present import ThePresenter
 from holdfast.repositories import store as repositories
@@ -65,7 +65,7 @@ def list_runs(
     outcome: Annotated[Many, Depends(many("outcome"))],
     repository_id: RowId | None = None,
     since: Moment | None = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    limit: PageLimit = 100,
     cursor: Cursor = None,
 ) -> Runs:
     """Newest first. The history of a deleted schedule stays readable."""

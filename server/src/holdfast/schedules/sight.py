@@ -1,4 +1,4 @@
-"""Who sees which schedule, and who may change it."""
+"""Which schedules a caller may see, and which they may change."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class Sight:
         return self.visible is None or repository_id in self.visible
 
     def sees(self, schedule: Schedule) -> bool:
-        """Whoever sees a target sees the schedule; one without targets is seen by those who see every repository."""
+        """A caller who sees a target sees the schedule; one without targets is visible only to callers who see all."""
         return self.visible is None or bool(self.targets(schedule))
 
 

@@ -10,7 +10,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
-from holdfast.errors import Unprocessable
+from holdfast.errors import ChangedMeanwhile, Conflict, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.frozen import frozen
 from holdfast.operations.step_rules import FindScriptUses, ScriptUse
@@ -47,7 +47,7 @@ class Library:
         """Raise NotFound, Conflict or Unprocessable. Runs that are queued keep what they were queued with."""
         script = store.lock(session, script_id)
         if wanted.version is not None and wanted.version != script.version:
-            raise errors.version_conflict(wanted.version, script.version)
+            raise ChangedMeanwhile("scripts.version_conflict", "script", wanted.version, script.version)
         named = wanted.model_fields_set - {"version", "content"}
         given = wanted.model_dump(mode="json", include=named)
         given = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
@@ -85,7 +85,12 @@ class Library:
         uses, runs = self.uses(session, script_id), store.active_runs(session, script_id)
         if uses or runs:
             shown = {use.schedule_id: use.shown() for use in uses}
-            raise errors.in_use(list(shown.values()), runs)
+            raise Conflict(
+                "scripts.in_use",
+                "The script is in use. Remove it from the schedules first, and wait for its runs or cancel them.",
+                schedules=list(shown.values()),
+                operation_ids=list(runs),
+            )
         script.deleted_at = clock.now()
         _audit(session, caller, "script.deleted", script)
 
@@ -108,9 +113,13 @@ def require_usable(session: Session, caller: Caller, script_id: int) -> StoredSc
 
 def _check_content(script: StoredScript, content: str) -> None:
     if script.installed_as is not None and script.where != "agent":
-        raise errors.installed_elsewhere()
+        raise Unprocessable(
+            "scripts.installed_elsewhere", "Only scripts for agents can name an installed file.", field="installed_as"
+        )
     if not content.strip() and script.installed_as is None:
-        raise errors.content_missing()
+        raise Unprocessable(
+            "scripts.content_missing", "A script needs content. Only one for agents may name an installed file instead."
+        )
 
 
 def _add_version(session: Session, caller: Caller, script: StoredScript, content: str) -> None:

@@ -3,21 +3,20 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, String, text
+from sqlalchemy import CheckConstraint, ForeignKey, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey, RowUuid
+from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow, partial_index
+from holdfast.storage.types import Identifier, RowUuid
 
 NOT_DELETED = text("deleted_at IS NULL")
 
 
-class StoredScript(Base):
+class StoredScript(NumberedRow):
     """A script of the library. What it says is in its versions; they stay when it is deleted."""
 
     __tablename__ = "scripts"
 
-    id: Mapped[RowKey]
     name: Mapped[str] = mapped_column(String(200))
     description: Mapped[str | None]
     where: Mapped[str] = mapped_column("place", String(10))
@@ -38,14 +37,8 @@ class StoredScript(Base):
 
     __table_args__ = (
         CheckConstraint("place IN ('service', 'ssh', 'agent')", name="place"),
-        Index(
-            "uq_scripts_name",
-            "name",
-            unique=True,
-            sqlite_where=NOT_DELETED,
-            postgresql_where=NOT_DELETED,
-        ),
-        {"sqlite_autoincrement": True},
+        partial_index("uq_scripts_name", "name", where=NOT_DELETED, unique=True),
+        NEVER_REUSED,
     )
 
 
@@ -63,14 +56,11 @@ class ScriptVersion(Base):
     created_at: Mapped[datetime]
 
 
-class ScriptSecrets(Base):
+class ScriptSecrets(NumberedRow):
     """The secret parameters of a step or a run, encrypted; steps and operations name them by `uuid`."""
 
     __tablename__ = "script_secrets"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     sealed: Mapped[str]
     created_at: Mapped[datetime]
-
-    __table_args__ = ({"sqlite_autoincrement": True},)

@@ -12,6 +12,7 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
+from holdfast.errors import Unprocessable
 from holdfast.kit.fields import RowId
 from holdfast.operations import queue
 from holdfast.operations.kinds import Kind, kind_named
@@ -100,7 +101,12 @@ def run_script(
         repository = repositories.require(session, caller, wanted.repository_id, Role.OPERATOR)
         queue.require_room(session, repository.id)
     elif script.where != "service" or caller.role is not Role.ADMIN:
-        raise errors.repository_needed(script.where)
+        place = "agent" if script.where == "agent" else "ssh machine"
+        raise Unprocessable(
+            "scripts.repository_needed",
+            f"Name a repository: the script runs on the {place} that opens it.",
+            where=script.where,
+        )
     plain, secret = parameters.checked(script.parameters, wanted.parameters, {})
 
     def start() -> StartAnswer:

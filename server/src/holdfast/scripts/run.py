@@ -10,6 +10,7 @@ from backup_engine.command import Machine
 from backup_jobs import script
 from backup_protocol import JobKind, ScriptBlock
 from holdfast.access.caller import Caller
+from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo
@@ -86,7 +87,11 @@ class Execution:
             raise errors.wrong_place(params.where, operation.repository_name or "")
         machine = self.machines.machine(connection_id)
         if machine.python is None:
-            raise errors.machine_without_python(machine.name)
+            raise Unprocessable(
+                "scripts.machine_without_python",
+                f"Scripts need Python 3.9 or newer on {machine.name}. Install it and test the connection again.",
+                machine=machine.name,
+            )
         return machine
 
     def block(self, session: Session, operation: Operation) -> ScriptBlock:
@@ -102,7 +107,12 @@ class Execution:
                 raise NothingToDo(NOT_WANTED)
         version = store.version(session, params.script_id, params.version)
         if version is None:
-            raise errors.unknown_version(params.script_id, params.version)
+            raise NotFound(
+                "scripts.version_not_found",
+                "The script has no such version.",
+                script_id=params.script_id,
+                version=params.version,
+            )
         return ScriptBlock(
             name=params.script_name,
             event=params.event,
@@ -235,4 +245,8 @@ class StepsOfScripts:
 def _require_place(step: ScriptStep, script: StoredScript) -> None:
     """Raise Unprocessable for a script that is to run once, but where each repository's machine is."""
     if step.scope == "once" and script.where != "service":
-        raise errors.once_elsewhere(script.where)
+        raise Unprocessable(
+            "scripts.once_elsewhere",
+            "A script that runs once for all repositories runs on the service's machine. Choose a script with where: service, or scope: each.",
+            where=script.where,
+        )

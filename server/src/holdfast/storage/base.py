@@ -3,10 +3,16 @@
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import MetaData, Text
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import Index, MetaData, Text, TextClause
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from holdfast.storage.types import JsonValue, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+NEVER_REUSED = {"sqlite_autoincrement": True}
+"""The last of `__table_args__` where a table has others.
+
+Without it SQLite gives the id of a removed row to the next one, and an id in the audit trail would name two.
+"""
 
 
 class Base(DeclarativeBase):
@@ -28,3 +34,18 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
+
+
+class NumberedRow(Base):
+    """A row whose id the store gives out, once."""
+
+    __abstract__ = True
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True, sort_order=-1)
+
+    __table_args__: Any = NEVER_REUSED
+
+
+def partial_index(name: str, *columns: str, where: TextClause, unique: bool = False) -> Index:
+    """An index of the rows that fulfil a condition."""
+    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)

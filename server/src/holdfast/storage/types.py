@@ -16,8 +16,6 @@ from sqlalchemy.types import TypeDecorator
 JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
-RowKey = Annotated[int, mapped_column(Identifier, primary_key=True, autoincrement=True)]
-"""The column `id` of a table whose ids are given out by the store."""
 RowUuid = Annotated[str, mapped_column(String(32), unique=True)]
 RepositoryKey = Annotated[
     int,

@@ -1,8 +1,9 @@
 """The files that the build left, and which of them answers a path."""
 
 import mimetypes
-from dataclasses import dataclass
 from pathlib import Path
+
+from holdfast.kit.frozen import frozen
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
@@ -12,7 +13,7 @@ ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
 TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2", ".svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True)
+@frozen
 class BuiltFile:
     body: bytes
     media_type: str

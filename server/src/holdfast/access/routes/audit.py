@@ -15,7 +15,7 @@ from holdfast.api.answers import shape
 from holdfast.api.dependencies import Reading, TheDatabase
 from holdfast.api.router import router
 from holdfast.kit import cursor as cursors
-from holdfast.kit.fields import Moment, PlainText
+from holdfast.kit.fields import Moment, PageLimit, PlainText
 from holdfast.storage.session import Database
 
 audit = router("/api/audit", "Audit")
@@ -67,7 +67,7 @@ def list_entries(
     _caller: AdminOnly,
     session: Reading,
     wanted: Wanted,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[Annotated[str, PlainText(1, 200)] | None, Query()] = None,
 ) -> AuditPage:
     if cursor is not None:

@@ -2,11 +2,12 @@
 
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
 from holdfast.archives.history.entry import INEXACT, Entry, listed
+from holdfast.kit.frozen import frozen
 
 
 class ChangeKind(StrEnum):
@@ -15,7 +16,7 @@ class ChangeKind(StrEnum):
     MODIFIED = "modified"
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     path: bytes
     kind: ChangeKind
@@ -49,7 +50,7 @@ def _kind(entry: Entry) -> object:
     return stat.S_IFMT(entry.mode)
 
 
-@dataclass(frozen=True)
+@frozen
 class ChangedBytes:
     """Of files that came or grew, and of files that went or shrank."""
 
@@ -61,7 +62,7 @@ class ChangedBytes:
         return self.added - self.removed
 
 
-@dataclass(frozen=True)
+@frozen
 class ChangePage:
     changes: list[Change]
     totals: dict[ChangeKind, int]  # of the whole comparison under the prefix, whatever kinds the page shows
@@ -69,7 +70,7 @@ class ChangePage:
     bytes: ChangedBytes | None = None  # of the same; None where the index does not know the sizes
 
 
-@dataclass(frozen=True)
+@frozen
 class ChangeGroup:
     """What changed at or below one entry of a folder."""
 
@@ -79,7 +80,7 @@ class ChangeGroup:
     bytes: ChangedBytes | None
 
 
-@dataclass(frozen=True)
+@frozen
 class GroupPage:
     groups: list[ChangeGroup]  # ordered by the bytes of the name
     totals: dict[ChangeKind, int]
@@ -98,7 +99,7 @@ class BrowseSort(StrEnum):
     MODIFIED_DOWN = "-modified"
 
 
-@dataclass(frozen=True)
+@frozen
 class EntryFacts:
     """What is known of an entry beside the entry itself; None where it is not known, or was not asked for."""
 
@@ -111,7 +112,7 @@ class EntryFacts:
 NO_FACTS = EntryFacts()
 
 
-@dataclass(frozen=True)
+@frozen
 class BrowsePage:
     exists: bool  # False when the archive has no such directory
     entries: list[Entry]  # in the order that was asked for
@@ -128,7 +129,7 @@ class Presence(NamedTuple):
     entry: Entry
 
 
-@dataclass(frozen=True)
+@frozen
 class PathHistory:
     path: bytes
     presence: list[Presence]  # in the order the archives were indexed; time is the caller's knowledge
@@ -150,7 +151,7 @@ def unchanged(before: Entry, after: Entry) -> bool:
     return listed(before) == after if after.flags & INEXACT else listed(after) == before
 
 
-@dataclass(frozen=True)
+@frozen
 class SearchPage:
     hits: list[PathHistory]
     next_cursor: str | None

@@ -4,7 +4,6 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from holdfast.archives.history.names import ROOT, directory_of, folded
 from holdfast.archives.history.presence import path_id
 from holdfast.archives.history.schema import ROOT_ID
 from holdfast.archives.history.store import ArchiveRow, Found, Snapshot
+from holdfast.kit.frozen import frozen
 
 _KEPT_LISTINGS = 4
 _WORTH_KEEPING = 2_000
@@ -29,7 +29,7 @@ _BY_SIZE = (BrowseSort.SIZE, BrowseSort.SIZE_DOWN)
 _DOWN = (BrowseSort.SIZE_DOWN, BrowseSort.MODIFIED_DOWN)
 
 
-@dataclass(frozen=True)
+@frozen
 class Asked:
     """Which entries of a directory, in which order, and what to find out about each."""
 

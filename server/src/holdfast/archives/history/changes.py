@@ -4,7 +4,6 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from holdfast.archives.history.names import directory_of
 from holdfast.archives.history.presence import path_id
 from holdfast.archives.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, VERSION_TWIN
 from holdfast.archives.history.store import ArchiveRow, Snapshot
+from holdfast.kit.frozen import frozen
 
 MOST_STORED_PATHS = 200_000
 _KEPT_COMPARISONS = 8
@@ -27,7 +27,7 @@ _PACKING_LEVEL = 1
 _KEPT_PATHS = 200_000  # a larger comparison is computed again for each page
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """Paths that differ, in ascending order of their id; version 0 where a side lacks the path.
 

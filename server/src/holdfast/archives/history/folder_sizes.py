@@ -2,7 +2,6 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS, Packed
 from holdfast.archives.history.columns import KeptColumns, Numbers
 from holdfast.archives.history.schema import COLUMN_TYPES, DIRECTORY_ENTRY, DIRECTORY_PARENT, VERSION_BYTES
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
+from holdfast.kit.frozen import frozen
 
 MOST_ENTRIES = 4_000_000
 """Entries of an archive whose sizes are added up for one answer. Sizes of folders of a larger one are left open."""
@@ -25,7 +25,7 @@ _COMPLETE = "version_bytes"  # in the meta table once every version has its numb
 Epoch = bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class Folder:
     entries: int
     """Directly in it."""
@@ -33,7 +33,7 @@ class Folder:
     """Of all files below it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Totals:
     """Of one archive, by directory id."""
 

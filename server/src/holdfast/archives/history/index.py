@@ -1,7 +1,6 @@
 """The file-history index of one repository: every file of every indexed archive."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.archives.history import bits
@@ -35,13 +34,14 @@ from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
 from holdfast.archives.history.stored import added, stored
 from holdfast.archives.history.sweep import SweepResult, sweep
 from holdfast.archives.history.tree import Branch, tree
+from holdfast.kit.frozen import frozen
 
 _ENTRIES_AT_ONCE = 1000
 _PROBLEMS_MOST = 20
 _NOTHING_EXCLUDED = Excludes()
 
 
-@dataclass(frozen=True)
+@frozen
 class IndexedArchive:
     engine_id: str
     entries: int
@@ -49,7 +49,7 @@ class IndexedArchive:
     lossy: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class IndexStats:
     archives: int
     entries: int  # (archive, file) pairs that the index answers for
@@ -58,7 +58,7 @@ class IndexStats:
     bytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class StoredFile:
     """What is at a path of an archive; a hard link is what it leads to."""
 

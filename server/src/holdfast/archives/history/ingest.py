@@ -1,7 +1,6 @@
 """Reading one archive into the index. Until the last transaction nobody sees it; a killed ingest leaves harmless rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.records import Keys, Neighbour, keys_of
 from holdfast.archives.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, KEYS, PATH_DIRECTORY, VERSION_PATH
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store, Transaction
+from holdfast.kit.frozen import frozen
 
 _BATCH_RECORDS = 20_000
 _BATCH_DIRECTORIES = 2_000  # whose paths may be long
@@ -28,7 +28,7 @@ Progress = Callable[[int], None]
 Parse = Callable[[bytes], Entry | None]
 
 
-@dataclass(frozen=True)
+@frozen
 class IngestResult:
     archive: str
     route: str

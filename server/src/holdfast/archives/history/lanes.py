@@ -1,7 +1,6 @@
 """The life of each name of a folder over all archives: in which it is, and as which version."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from holdfast.archives.history import cursor
 from holdfast.archives.history.answers import PathHistory, Presence
@@ -9,9 +8,10 @@ from holdfast.archives.history.names import directory_of
 from holdfast.archives.history.presence import holders
 from holdfast.archives.history.schema import ROOT_ID
 from holdfast.archives.history.store import Snapshot
+from holdfast.kit.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class LanesPage:
     lanes: list[PathHistory]
     """Ordered by the bytes of the name; names that no archive has any more are left out."""

@@ -1,7 +1,6 @@
 """What would exist nowhere any more if some archives went: what only they have."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,13 @@ from holdfast.archives.history.presence import histories
 from holdfast.archives.history.schema import VERSION_PATH, VERSION_TWIN
 from holdfast.archives.history.store import Snapshot
 from holdfast.archives.history.union import union
+from holdfast.kit.frozen import frozen
 
 MOST_WEIGHED = 1_000_000
 """Versions whose sizes are added up. Beyond it the sum is left open."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LossPage:
     paths: int
     """Files and folders that no staying archive has in any state."""

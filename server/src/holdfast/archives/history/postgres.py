@@ -77,18 +77,16 @@ class PostgresSnapshot(SqlSnapshot):
         return self.rows(sql, (list(ids), *more))
 
     def find_directories(self, paths: Sequence[bytes]) -> dict[bytes, int]:
-        found = self.rows(
-            "SELECT d.path, d.id FROM unnest(?::bigint[], ?::bytea[]) AS u(hash, path)"
-            " JOIN directory d ON d.hash = u.hash AND d.path = u.path",
-            ([key32(path) for path in paths], list(paths)),
-        )
-        return {row[0]: row[1] for row in found}
+        return self._find("directory", "path", paths)
 
     def find_names(self, names: Sequence[bytes]) -> dict[bytes, int]:
+        return self._find("name", "name", names)
+
+    def _find(self, table: str, column: str, values: Sequence[bytes]) -> dict[bytes, int]:
         found = self.rows(
-            "SELECT n.name, n.id FROM unnest(?::bigint[], ?::bytea[]) AS u(hash, name)"
-            " JOIN name n ON n.hash = u.hash AND n.name = u.name",
-            ([key32(name) for name in names], list(names)),
+            f"SELECT o.{column}, o.id FROM unnest(?::bigint[], ?::bytea[]) AS u(hash, {column})"  # noqa: S608 - our own names
+            f" JOIN {table} o ON o.hash = u.hash AND o.{column} = u.{column}",
+            ([key32(value) for value in values], list(values)),
         )
         return {row[0]: row[1] for row in found}
 

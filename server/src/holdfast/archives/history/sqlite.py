@@ -103,13 +103,8 @@ class SqliteSnapshot(SqlSnapshot):
         return [(key, *row) for key in keys for row in self._connection.execute(sql, key[:4])]
 
     def names_like(self, parts: Sequence[str], after: int, limit: int) -> list[tuple[int, bytes]]:
-        wanted = self._match(parts)
-        if wanted:
-            sql = (
-                "SELECT n.id, n.name FROM name_text t JOIN name n ON n.id = t.rowid"
-                " WHERE t.name_text MATCH ? AND t.rowid > ? ORDER BY t.rowid LIMIT ?"
-            )
-            return self._pairs(sql, (wanted, after, limit))
+        if wanted := self._match(parts):
+            return self._matching("name", "name", (wanted, after, limit))
         sql = (
             "SELECT id, name FROM name WHERE id > ? AND coalesce(folded, CAST(name AS TEXT)) LIKE ? ESCAPE '\\'"
             " ORDER BY id LIMIT ?"
@@ -117,14 +112,16 @@ class SqliteSnapshot(SqlSnapshot):
         return self._pairs(sql, (after, _pattern(parts), limit))
 
     def directories_like(self, parts: Sequence[str], after: int, limit: int) -> list[tuple[int, bytes]]:
-        wanted = self._match(parts)
-        if wanted:
-            sql = (
-                "SELECT d.id, d.path FROM directory_text t JOIN directory d ON d.id = t.rowid"
-                " WHERE t.directory_text MATCH ? AND t.rowid > ? ORDER BY t.rowid LIMIT ?"
-            )
-            return self._pairs(sql, (wanted, after, limit))
+        if wanted := self._match(parts):
+            return self._matching("directory", "path", (wanted, after, limit))
         return self._pairs("SELECT id, path FROM directory WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+
+    def _matching(self, table: str, column: str, parameters: Sequence[object]) -> list[tuple[int, bytes]]:
+        sql = (
+            f"SELECT o.id, o.{column} FROM {table}_text t JOIN {table} o ON o.id = t.rowid"  # noqa: S608 - our own names
+            f" WHERE t.{table}_text MATCH ? AND t.rowid > ? ORDER BY t.rowid LIMIT ?"
+        )
+        return self._pairs(sql, parameters)
 
     def _pairs(self, sql: str, parameters: Sequence[object]) -> list[tuple[int, bytes]]:
         return [(row[0], row[1]) for row in self._connection.execute(sql, parameters)]

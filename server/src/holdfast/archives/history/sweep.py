@@ -1,7 +1,5 @@
 """Removing what no archive has any more, in short transactions. Only while nobody ingests (`Store.exclusive`)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -24,11 +22,12 @@ from holdfast.archives.history.schema import (
     VERSION_TWIN,
 )
 from holdfast.archives.history.store import Snapshot, Store, Transaction
+from holdfast.kit.frozen import frozen
 
 _BATCH = 20_000
 
 
-@dataclass(frozen=True)
+@frozen
 class SweepResult:
     versions: int
     paths: int

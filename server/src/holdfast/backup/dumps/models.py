@@ -7,16 +7,15 @@ from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from backup_engine.dumps import KINDS
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey, RowUuid
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
+from holdfast.storage.types import Identifier, RowUuid
 
 
-class DumpedDatabase(Base):
+class DumpedDatabase(NumberedRow):
     """A database whose dump is part of the dumps of a repository."""
 
     __tablename__ = "dumped_databases"
 
-    id: Mapped[RowKey]
     uuid: Mapped[RowUuid]
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     name: Mapped[str] = mapped_column(String(60))
@@ -32,7 +31,7 @@ class DumpedDatabase(Base):
     __table_args__ = (
         CheckConstraint(f"kind IN ({', '.join(repr(kind) for kind in KINDS)})", name="kind"),
         UniqueConstraint("repository_id", "name"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
 

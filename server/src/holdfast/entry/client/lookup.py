@@ -1,7 +1,7 @@
 """Finds the objects that a command names: repositories, archives and others, by name or id."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +9,7 @@ import typer
 from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.output import confirm, done, fail
-from holdfast.entry.client.table import Column, print_list
+from holdfast.entry.client.table import Column, Fields, print_list, print_object
 from holdfast.kit.frozen import frozen
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
@@ -57,6 +57,12 @@ class Collection:
         """What the service answers below the address of an object."""
         service, found = self.chosen(wanted)
         return service.get(f"{self.url_of(found)}/{below}", **query)
+
+    def show(self, wanted: str, fields: Callable[[dict[str, Any]], Fields], *, as_json: bool) -> dict[str, Any]:
+        """Print the fields of the object that a word names, or all of it as JSON, and return it."""
+        _, found = self.chosen(wanted)
+        print_object(found, fields(found), as_json=as_json)
+        return found
 
     def post(self, wanted: str, below: str, body: Any = None) -> Any:
         service, found = self.chosen(wanted)

@@ -1,6 +1,6 @@
 """`holdfast machines`: machines that are backed up, and agents on them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -8,7 +8,7 @@ from holdfast.entry.client import connection
 from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import AGENTS, MACHINES, Collection
 from holdfast.entry.client.output import AsJson, Yes, confirm, print_json, remark, report, say
-from holdfast.entry.client.table import ID, NAME, Column, print_object
+from holdfast.entry.client.table import ID, NAME, Column, Fields
 from holdfast.entry.client.units import age, when
 
 machines = group_with_default(
@@ -94,23 +94,22 @@ def list_agents(as_json: AsJson = False) -> None:
 @machines.command("show")
 def show_agent(agent: AgentWord, as_json: AsJson = False) -> None:
     """Show one agent."""
-    _, found = AGENTS.chosen(agent)
-    print_object(
-        found,
-        (
-            "id",
-            "name",
-            ("host", found["hostname"]),
-            "status",
-            ("last seen", when(found["last_seen_at"])),
-            ("last error", found["last_error"]),
-            ("system", f"{found['os']} {found['arch']}"),
-            ("agent version", found["agent_version"]),
-            ("engines", [f"{one['version']} ({one['path']})" for one in found["engine_versions"]]),
-            ("can do", found["capabilities"]),
-            ("clock differs by", f"{found['clock_skew_seconds']:.0f} s" if found["clock_skew_seconds"] else None),
-        ),
-        as_json=as_json,
+    AGENTS.show(agent, _fields, as_json=as_json)
+
+
+def _fields(agent: dict[str, Any]) -> Fields:
+    return (
+        "id",
+        "name",
+        ("host", agent["hostname"]),
+        "status",
+        ("last seen", when(agent["last_seen_at"])),
+        ("last error", agent["last_error"]),
+        ("system", f"{agent['os']} {agent['arch']}"),
+        ("agent version", agent["agent_version"]),
+        ("engines", [f"{one['version']} ({one['path']})" for one in agent["engine_versions"]]),
+        ("can do", agent["capabilities"]),
+        ("clock differs by", f"{agent['clock_skew_seconds']:.0f} s" if agent["clock_skew_seconds"] else None),
     )
 
 

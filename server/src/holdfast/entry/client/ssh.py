@@ -10,7 +10,7 @@ from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import SSH_MACHINES, given
 from holdfast.entry.client.output import AsJson, Yes, flag, report
 from holdfast.entry.client.remotes import end_test, print_steps
-from holdfast.entry.client.table import ID, NAME, Column, print_object
+from holdfast.entry.client.table import ID, NAME, Column, Fields
 from holdfast.entry.client.units import age, when
 
 ssh = group_with_default(
@@ -41,23 +41,22 @@ def _address(machine: dict[str, Any]) -> str:
 @ssh.command("show")
 def show_connection(machine: MachineWord, as_json: AsJson = False) -> None:
     """Show one ssh machine."""
-    _, found = SSH_MACHINES.chosen(machine)
-    print_object(
-        found,
-        (
-            "id",
-            "name",
-            ("address", _address(found)),
-            "status",
-            ("host key", found["host_key"]["fingerprint"] if found["host_key"] else None),
-            ("engine", found["engine_version"]),
-            ("python", found["python_version"]),
-            ("last seen", when(found["last_seen_at"])),
-        ),
-        as_json=as_json,
-    )
+    found = SSH_MACHINES.show(machine, _fields, as_json=as_json)
     if found["last_test"] and not as_json:
         print_steps(found["last_test"]["steps"])
+
+
+def _fields(machine: dict[str, Any]) -> Fields:
+    return (
+        "id",
+        "name",
+        ("address", _address(machine)),
+        "status",
+        ("host key", machine["host_key"]["fingerprint"] if machine["host_key"] else None),
+        ("engine", machine["engine_version"]),
+        ("python", machine["python_version"]),
+        ("last seen", when(machine["last_seen_at"])),
+    )
 
 
 @ssh.command("add", epilog=shown("holdfast ssh add web1 web1.example.com --user backup"))

@@ -13,6 +13,8 @@ from holdfast.kit.frozen import frozen
 
 MINIMUM_COLUMN = 8
 GAP = "  "
+Fields = Iterable[str | tuple[str, Any]]
+"""What is shown of an object: the names of its fields, or labels with values."""
 
 
 @frozen
@@ -64,8 +66,8 @@ def print_table(columns: Sequence[str | Column], rows: Iterable[Any], *, empty: 
         typer.echo(_line(layout, row, widths))
 
 
-def print_object(answer: Any, fields: Iterable[str | tuple[str, Any]], *, as_json: bool) -> None:
-    """One object as a list of its fields, or as JSON. A field is a name in the object, or a label with its value."""
+def print_object(answer: Any, fields: Fields, *, as_json: bool) -> None:
+    """One object as a list of its fields, or as JSON."""
     if as_json:
         print_json(answer)
     else:

@@ -9,7 +9,7 @@ from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import REPOSITORIES, USERS, Repository, find_repository
 from holdfast.entry.client.output import AsJson, Yes, confirm, done, flag, report
-from holdfast.entry.client.table import ID, Column, print_list, print_object, print_table
+from holdfast.entry.client.table import ID, Column, Fields, print_list, print_table
 from holdfast.entry.client.units import when
 
 users = group_with_default(
@@ -51,26 +51,25 @@ def _state(user: dict[str, Any]) -> str:
 @users.command("show")
 def show_user(user: UserWord, as_json: AsJson = False) -> None:
     """Show one user and their rights."""
-    service, found = USERS.chosen(user)
-    print_object(
-        found,
-        (
-            "id",
-            ("name", found["username"]),
-            "email",
-            "role",
-            ("state", _state(found)),
-            ("second factor", found["totp_enabled"]),
-            ("on all repositories", found["all_repositories_role"] or "no rights"),
-            ("last login", when(found["last_login_at"])),
-        ),
-        as_json=as_json,
-    )
+    found = USERS.show(user, _fields, as_json=as_json)
     if as_json:
         return
-    names = {one["id"]: one["name"] for one in service.get(REPOSITORIES.url)["repositories"]}
+    names = {one["id"]: one["name"] for one in connection.api().get(REPOSITORIES.url)["repositories"]}
     name = Column("REPOSITORY", lambda one: names.get(one["repository_id"], one["repository_id"]), elastic=True)
     print_table((name, Column("RIGHT", "role")), found["repositories"])
+
+
+def _fields(user: dict[str, Any]) -> Fields:
+    return (
+        "id",
+        ("name", user["username"]),
+        "email",
+        "role",
+        ("state", _state(user)),
+        ("second factor", user["totp_enabled"]),
+        ("on all repositories", user["all_repositories_role"] or "no rights"),
+        ("last login", when(user["last_login_at"])),
+    )
 
 
 @users.command("create", epilog=shown("holdfast users create anna --role operator --all-repositories viewer"))

@@ -6,19 +6,18 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey
+from holdfast.storage.base import NEVER_REUSED, NumberedRow
+from holdfast.storage.types import Identifier
 
 PREVIEW_BASE = 1_000_000_000
 """Previews are shown with ids above this one, so that ids of previews and of operations never collide."""
 
 
-class WipePreview(Base):
+class WipePreview(NumberedRow):
     """The archives that a wipe would remove, as a user has seen them. Each preview can start at most one wipe."""
 
     __tablename__ = "repository_wipe_jobs"
 
-    id: Mapped[RowKey]
     repository_id: Mapped[int] = mapped_column(
         Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), index=True
     )
@@ -34,7 +33,7 @@ class WipePreview(Base):
 
     __table_args__ = (
         CheckConstraint("status IN ('previewed', 'started', 'cancelled')", name="status"),
-        {"sqlite_autoincrement": True},
+        NEVER_REUSED,
     )
 
     @property

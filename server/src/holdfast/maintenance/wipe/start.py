@@ -4,7 +4,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.errors import Locked
+from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit.frozen import frozen
 from holdfast.maintenance.start import refuse_observed
 from holdfast.maintenance.wipe import errors, store
@@ -50,13 +50,16 @@ def confirmed(
     refuse_observed(repository)
     preview = store.of_repository(session, repository_id, wanted.preview_id)
     if not wanted.understood or wanted.confirmation_phrase != phrase(repository):
-        raise errors.confirmation_mismatch()
+        raise Unprocessable(
+            "wipe.confirmation_mismatch",
+            "Type the confirmation phrase exactly, and confirm that you understand what will be lost.",
+        )
     if wanted.preview_fingerprint != preview.archive_fingerprint:
         raise errors.preview_stale()
     if preview.status != "previewed":
         raise errors.preview_used(preview.status)
     if count := protection.count(session, repository_id):
-        raise errors.protected(count)
+        raise Conflict(*errors.PROTECTED, protected=count)
     return repository, preview
 
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy.orm import Session
 
-from holdfast.maintenance.wipe import errors
+from holdfast.errors import NotFound
 from holdfast.maintenance.wipe.models import PREVIEW_BASE, WipePreview
 from holdfast.storage.rows import change_rows
 
@@ -19,7 +19,7 @@ def of_repository(session: Session, repository_id: int, public_id: int) -> WipeP
     """The preview, if it is one of this repository. Raise NotFound."""
     preview = get(session, public_id)
     if preview is None or preview.repository_id != repository_id:
-        raise errors.preview_unknown(public_id)
+        raise NotFound("wipe.preview_not_found", "There is no such preview of this repository.", preview_id=public_id)
     return preview
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.access.models import NEVER_REUSED, USERNAME_LENGTH
+from holdfast.access.models import USERNAME_LENGTH
 from holdfast.access.roles import Role, RoleText, holds
 from holdfast.kit import clock
-from holdfast.storage.base import Base
+from holdfast.storage.base import NEVER_REUSED, Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 

@@ -39,7 +39,7 @@ from holdfast.agents import store as agents
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.jobs import own
 from holdfast.api.parts import Part
-from holdfast.errors import HoldfastError, NotFound
+from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories import store as repositories
@@ -98,7 +98,9 @@ class Pourings:
         if operation.job_kind != JobKind.RESTORE_RECEIVE:
             raise agent_errors.unknown_job(job_id)
         if operation.status != Status.RUNNING:
-            raise agent_errors.not_running(job_id, operation.status)
+            raise Conflict(
+                "agents.not_running", "The job does not run; claim it first.", job_id=job_id, status=operation.status
+            )
         if repository is None:
             raise NotFound("repository.not_found", "The repository is no longer registered.")
         return operation, repository

@@ -10,7 +10,6 @@ then give the same items. If it does not, what we remember is not true and every
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 import msgpack  # type: ignore[import-untyped]
@@ -18,6 +17,7 @@ import numpy as np
 
 from holdfast.archives.history.chunks.state import ChunkTable, Numbers
 from holdfast.archives.history.errors import GarbledItems, ItemTooLarge
+from holdfast.kit.frozen import frozen
 
 ITEM_BYTES_MOST = 8 * 1024 * 1024  # a file of 370 GB; larger ones are read by the engine's listing
 ITEM_BYTES_LEAST = 32  # the names of the fields that every item has take more
@@ -34,7 +34,7 @@ class StateMismatch(Exception):
     """What is remembered of the known archive does not fit this stream."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """Chunks of the new archive that stand in the known one in the same order."""
 
@@ -44,7 +44,7 @@ class Run:
     whole: bool  # both streams end with it, so its last item is the same too
 
 
-@dataclass(frozen=True)
+@frozen
 class Scan:
     """The result: pieces in stream order, each either items taken over from the known archive or items that were emitted."""
 
@@ -109,7 +109,7 @@ def _trimmed(ids: Sequence[bytes], known: ChunkTable, new: int, start: int, leng
     return Run(new + first, start + first, end - first, whole)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Gap:
     """What has to be parsed: from an item boundary in one chunk to a boundary in a later one, or to the end."""
 

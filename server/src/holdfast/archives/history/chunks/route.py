@@ -6,7 +6,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from holdfast.archives.history.chunks.far import FarEngine
 from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.errors import SelfTestFailed
+from holdfast.kit.frozen import frozen
 
 _TRIED = re.compile(r"1\.(2|4)\.\d+|2\.0\.0b23")  # whose private interfaces the helpers were written against
 _FAILURE_STANDS_SECONDS = 24 * 3600.0  # a failed self-test may have had a passing cause, a full disk for one
@@ -25,7 +25,7 @@ class Route(StrEnum):
     LISTING = "listing"
 
 
-@dataclass(frozen=True)
+@frozen
 class RouteDecision:
     route: Route
     reason: str

@@ -2,12 +2,12 @@
 
 import struct
 import zlib
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history.errors import IndexDamaged
+from holdfast.kit.frozen import frozen
 
 _HEADER = struct.Struct("<4sII8s")
 _MAGIC = b"HFS1"
@@ -16,7 +16,7 @@ ID_BYTES = 32
 Numbers = npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True)
+@frozen
 class ChunkTable:
     """Where items start in the metadata chunks of an archive."""
 
@@ -30,7 +30,7 @@ class ChunkTable:
         return cls([], *(np.zeros(0, np.uint32) for _ in range(3)))
 
 
-@dataclass(frozen=True)
+@frozen
 class SeriesState:
     table: ChunkTable
     versions: Numbers  # of every item, in order; 0 for items that are left out

@@ -1,17 +1,10 @@
 """why an archive could not be indexed, as a key"""
 
-import sqlalchemy as sa
-from alembic import op
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0007"
 down_revision = "0006"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("archives", sa.Column("history_error_key", sa.String(64), nullable=True))
-
-
-def downgrade() -> None:
-    op.drop_column("archives", "history_error_key")
+    add_columns("archives", "history_error_key string(64)?")

@@ -1,17 +1,10 @@
 """the keys of keyfile repositories"""
 
-import sqlalchemy as sa
-from alembic import op
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0008"
 down_revision = "0007"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("repositories", sa.Column("keyfile", sa.Text(), nullable=True))
-
-
-def downgrade() -> None:
-    op.drop_column("repositories", "keyfile")
+    add_columns("repositories", "keyfile text?")

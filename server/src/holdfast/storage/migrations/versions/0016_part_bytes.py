@@ -1,17 +1,10 @@
 """bytes of the parts of an agent's result"""
 
-import sqlalchemy as sa
-from alembic import op
+from holdfast.storage.migration_steps import add_columns
 
 revision = "0016"
 down_revision = "0015"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("agent_jobs", sa.Column("part_bytes", sa.BigInteger(), server_default="0", nullable=False))
-
-
-def downgrade() -> None:
-    op.drop_column("agent_jobs", "part_bytes")
+    add_columns("agent_jobs", "part_bytes bigint", default="0")

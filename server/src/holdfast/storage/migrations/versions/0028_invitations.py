@@ -1,23 +1,11 @@
 """invitations of users"""
 
-import sqlalchemy as sa
-from alembic import op
-
-from holdfast.storage import types
+from holdfast.storage.migration_steps import add_columns, create_indexes
 
 revision = "0028"
 down_revision = "0027"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("users", sa.Column("invitation_hash", sa.String(length=64), nullable=True))
-    op.add_column("users", sa.Column("invitation_expires_at", types.UtcDateTime(), nullable=True))
-    op.create_index("ix_users_invitation_hash", "users", ["invitation_hash"], unique=True)
-
-
-def downgrade() -> None:
-    op.drop_index("ix_users_invitation_hash", "users")
-    op.drop_column("users", "invitation_expires_at")
-    op.drop_column("users", "invitation_hash")
+    add_columns("users", "invitation_hash string(64)?, invitation_expires_at time?")
+    create_indexes("users", "unique ix_users_invitation_hash: invitation_hash")
