@@ -100,11 +100,8 @@ class Readers:
         supervisor: Supervisor,
         inline: InlineCalls,
     ) -> None:
-        self._opener = opener
-        self._inline = inline
-        self._chooser = chooser
-        self._database = database
-        self._supervisor = supervisor
+        self._opener, self._chooser, self._inline = opener, chooser, inline
+        self._database, self._supervisor = database, supervisor
         self._guard = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         self._being_tested: set[tuple[str, str]] = set()
