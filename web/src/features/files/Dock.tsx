@@ -31,7 +31,7 @@ export function Dock({
           <>
             <span className="muted">You are comparing</span>
             <h1 aria-live="polite">
-              {moment(compared.start)} <span className="muted">and</span> {moment(shown.start)}
+              {moment(compared.start)} <span className="rest">and</span> {moment(shown.start)}
             </h1>
             <p className="soft">
               Archives {(versus ?? 0) + 1} and {step + 1} of {archives.length}

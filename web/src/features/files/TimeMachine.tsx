@@ -354,7 +354,7 @@ function Folder({
               icon="download"
               onClick={() => saved(download(id, archive.id, picked, picked[0]?.type === '-' ? 'file' : 'folder'))}
             >
-              Download
+              <span className="tool-word">Download</span>
             </Button>
             <Button small kind="primary" icon="restore" onClick={() => setRestoring({ lanes: picked, step })}>
               Restore…
