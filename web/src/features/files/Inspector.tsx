@@ -23,6 +23,8 @@ interface Props {
   lane: Lane
   lanes: Lanes
   step: number
+  /** Why nothing can be restored by this user. */
+  refusal?: string
   /** Of a comparison: the earlier and the later archive. */
   versus?: [number, number]
   onStep: (step: number) => void
@@ -30,7 +32,7 @@ interface Props {
   onClose: () => void
 }
 
-export function Inspector({ id, lane, lanes, step, versus, onStep, onRestore, onClose }: Props) {
+export function Inspector({ id, lane, lanes, step, versus, refusal, onStep, onRestore, onClose }: Props) {
   const here = at(lane, step, lanes.archives.length)
   const archive = lanes.archives[step]
   const present = here.state === 'here'
@@ -52,7 +54,7 @@ export function Inspector({ id, lane, lanes, step, versus, onStep, onRestore, on
       {versus && <Fate lane={lane} lanes={lanes} versus={versus} />}
       {present && archive && (
         <div className="row">
-          <Button kind="primary" icon="restore" onClick={onRestore}>
+          <Button kind="primary" icon="restore" disabled={refusal !== undefined} title={refusal} onClick={onRestore}>
             Restore…
           </Button>
           <Button

@@ -4,6 +4,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { type ReactNode, type RefObject, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { keys } from '../../api/keys'
 import { bytes, count, counted } from '../../lib/numbers'
+import { refusalWord } from '../../lib/words'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
@@ -212,6 +213,8 @@ function Folder({
     lane.type === 'd'
       ? change({ path: lane.path, pathb64: lane.path_b64 ?? undefined, sel: undefined, name: undefined })
       : change({ sel: key(lane) }, true)
+  const refusedBy = useRepository(id).data?.refusals.restore
+  const refusal = refusedBy === undefined ? undefined : refusalWord(refusedBy)
   if (!archive) return null
   // What a comparison shows of a removed name is the earlier archive.
   const shownStep = versus !== undefined && selected && at(selected, step, steps).state === 'absent' ? versus : step
@@ -356,7 +359,14 @@ function Folder({
             >
               <span className="tool-word">Download</span>
             </Button>
-            <Button small kind="primary" icon="restore" onClick={() => setRestoring({ lanes: picked, step })}>
+            <Button
+              small
+              kind="primary"
+              icon="restore"
+              disabled={refusal !== undefined}
+              title={refusal}
+              onClick={() => setRestoring({ lanes: picked, step })}
+            >
               Restore…
             </Button>
           </div>
@@ -370,6 +380,7 @@ function Folder({
           lanes={lanes}
           step={shownStep}
           versus={versus === undefined ? undefined : [versus, step]}
+          refusal={refusal}
           onStep={toStep}
           onRestore={() => setRestoring({ lanes: [selected], step: shownStep })}
           onClose={() => change({ sel: undefined }, true)}
