@@ -1,11 +1,12 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { type KeyboardEvent, useMemo } from 'react'
 import { api, data, type Schemas } from '../../api/client'
-import { bytes, count, counted } from '../../lib/numbers'
+import { counted } from '../../lib/numbers'
 import { moment } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
 import { Loaded, Note } from '../../ui/States'
+import { inWords, signed, sum, word } from './differences'
 import { LaneView } from './LaneView'
 import { key, type Lane, type Lanes } from './model'
 import { focusBeside } from './Row'
@@ -185,28 +186,3 @@ function GroupRow({
     </div>
   )
 }
-
-type Counts = Pick<Group, 'added' | 'modified' | 'removed'>
-
-const word = (group: Counts) => (group.added ? 'added' : group.removed ? 'removed' : 'changed')
-
-export function inWords(counts: Counts): string {
-  const parts = [
-    counts.added ? `${count(counts.added)} added` : '',
-    counts.modified ? `${count(counts.modified)} changed` : '',
-    counts.removed ? `${count(counts.removed)} removed` : '',
-  ]
-  return parts.filter(Boolean).join(', ')
-}
-
-function sum(groups: Counts[]): Counts {
-  const all = { added: 0, modified: 0, removed: 0 }
-  for (const group of groups) {
-    all.added += group.added
-    all.modified += group.modified
-    all.removed += group.removed
-  }
-  return all
-}
-
-export const signed = (value: number) => `${value < 0 ? '−' : '+'}${bytes(Math.abs(value))}`
