@@ -162,7 +162,7 @@ OVERVIEW = """
 """
 OPERATION = """
 - main:
-  - heading /Backup of .* #\\d+/ [level=1]:
+  - heading /Backup of/ [level=1]:
     - link
   - text: completed
   - region "Log":
@@ -233,7 +233,7 @@ def test_a_screen_reader_finds_the_same_places_and_acts_as_the_eye(
     asked = {"repository_id": str(storied.repository["id"])}
     operations = running.admin.get("/api/operations/", params=asked).json()["items"]
     go(inside, f"/operations/{next(one['id'] for one in operations if one['kind'] == 'backup')}")
-    expect(inside.locator("#root, body").first).to_match_aria_snapshot(OPERATION)
+    expect(inside.locator("body")).to_match_aria_snapshot(OPERATION)
     go(inside, storied.address)
     inside.get_by_role("row").filter(has_text="kept.conf").press(" ")
     expect(inside.locator(".time-machine")).to_match_aria_snapshot(TIME_MACHINE)
