@@ -27,7 +27,9 @@ export function Heatmap({
   const year = useMemo(() => yearOf(heatmap), [heatmap])
   const box = useRef<HTMLDivElement>(null)
   // Where a year is wider than the screen, its newest weeks are in view.
-  useEffect(() => box.current?.scrollTo({ left: year.weeks * CELL }), [year.weeks])
+  useEffect(() => {
+    box.current?.scrollTo({ left: year.weeks * CELL })
+  }, [year.weeks])
   const pointed = (event: MouseEvent<SVGSVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect()
     return year.dateAt(event.clientX - box.left, event.clientY - box.top)

@@ -16,7 +16,7 @@ export function RepositorySettings() {
   if (!repository.actions.includes('change'))
     return (
       <Note title="Only an admin of this repository can change its settings.">
-        {`It backs up ${repository.source_paths.join(', ') || 'nothing yet'}.`}
+        An admin decides what is backed up, what is left out, and whether Holdfast manages it.
       </Note>
     )
   return <Form key={repository.updated_at} repository={repository} />
