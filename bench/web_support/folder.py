@@ -12,6 +12,7 @@ from tests.support.service import PATIENCE, Client, wait_until
 NAMES, QUICK_NAMES = 100_000, 5_000
 SHOWN_MILLISECONDS = 150
 STEPS = 20
+FILL_SECONDS = 900
 # Presses a key and returns the milliseconds until another archive is shown.
 STEP = """(key) => new Promise((done) => { const slider = document.querySelector('.dock input'), was = slider.value
   const begun = performance.now()
@@ -31,11 +32,12 @@ def filled_folder(client: Client, place: Path, options: Options) -> tuple[dict[s
         place / "repository-many", [source], encryption="none", passphrase=None, index_mode="full"
     )
     for _ in range(2):
-        client.wait_for_end(client.start_backup(repository))
+        client.wait_for_end(client.start_backup(repository), seconds=FILL_SECONDS)
         (source / "name-000007").write_text("changed\n")
     listed = f"/api/repositories/{repository['id']}/archives"
     wait_until(
         lambda: [one["history_state"] for one in client.get(listed).json()["archives"]] == ["indexed"] * 2,
+        FILL_SECONDS,
         what="both archives are indexed",
     )
     return repository, str(source).lstrip("/")

@@ -4,10 +4,21 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from holdfast.web.built import Built
 from tests.support.running import Running, Services
@@ -25,6 +36,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+WIDE: ViewportSize = {"width": 1440, "height": 1000}
 EXPECTED = ("401 (Unauthorized)", "404 (Not Found)", "net::ERR_NETWORK_CHANGED")
 """A page may find out that its login has ended, or that a link leads to something deleted; and other tests add network
 interfaces to this machine, upon which the browser drops its requests and the page asks again."""
@@ -65,7 +77,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
-    made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport=WIDE)
     made.set_default_timeout(MILLISECONDS)
     yield made
     made.close()
@@ -75,9 +87,19 @@ def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
 def watched(opened: Page) -> Iterator[Page]:
     """Whatever the browser complains of fails the test at its end."""
     complaints: list[str] = []
-    opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
+
+    def on_console(said: ConsoleMessage) -> None:
+        if said.type == "error":
+            complaints.append(said.text)
+
+    def on_error(error: Error) -> None:
+        complaints.append(str(error))
+
+    opened.on("console", on_console)
+    opened.on("pageerror", on_error)
     yield opened
+    opened.remove_listener("console", on_console)
+    opened.remove_listener("pageerror", on_error)
     unexpected = [one for one in complaints if not any(known in one for known in EXPECTED)]
     assert unexpected == []
 
@@ -91,12 +113,10 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture(scope="package")
 def admins(browser: Browser, running: Running) -> Iterator[BrowserContext]:
-    """The browser of an admin who is logged in: each test opens a page of its own in it. The scripts are loaded once."""
-    made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
+    """The browser of an admin who is logged in."""
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport=WIDE)
     made.set_default_timeout(MILLISECONDS)
-    first = made.new_page()
-    log_in(first)
-    first.close()
+    log_in(made.new_page())
     yield made
     made.close()
 
@@ -111,15 +131,74 @@ def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD, 
 
 @pytest.fixture
 def inside(admins: BrowserContext) -> Iterator[Page]:
-    """A page of the admin; where a test needs another service, `test_away.py` shows how."""
-    opened = admins.new_page()
-    with watched(opened):
+    """The page of the admin, which tests use one after another: loading it costs more than what most of them try.
+
+    After a test that leaves a dialog open the next one gets a new page. Where a test needs another service,
+    `test_away.py` shows how.
+    """
+    opened = admins.pages[0] if admins.pages else admins.new_page()
+    if not opened.url.startswith("http"):
         opened.goto("/account")  # what it shows does not grow with the repositories of other tests
-        opened.get_by_role("navigation", name="Main", exact=True).wait_for()
-        yield opened
-    opened.close()
+    follow(opened, "/account")
+    opened.locator('[data-page="/account"]').wait_for()
+    try:
+        with watched(opened):
+            yield opened
+        assert opened.get_by_role("dialog").count() == 0, "a test leaves no dialog open"
+        opened.unroute_all()
+        opened.set_viewport_size(WIDE)
+    except BaseException:
+        opened.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Storied:
+    """A repository with a past, which tests look at and do not change."""
+
+    repository: dict[str, Any]
+    sources: Path
+
+    @property
+    def address(self) -> str:
+        return f"/files/{self.repository['id']}?path={str(self.sources).lstrip('/')}"
+
+
+MANY = 1300
+
+
+@pytest.fixture(scope="package")
+def storied(running: Running) -> Storied:
+    """Two archives of a folder. Between them a file has changed, one was lost, and two have come."""
+    sources = running.new_source()
+    (sources / "kept.conf").write_text("first\n")
+    (sources / "lost-letter.txt").write_text("dear reader\n")
+    for name, files, size in (("a-small", 1, 100), ("b-large", 3, 20_000), ("c-middle", 2, 3_000), ("many", MANY, 0)):
+        (sources / name).mkdir()
+        for number in range(files):
+            (sources / name / f"name-{number:06}").write_bytes(bytes(size))
+    (sources / "b-large" / "below").mkdir()
+    (sources / "b-large" / "below" / "deep").write_bytes(bytes(40_000))
+    repository = running.new_repository(source_paths=[sources], index_mode="full")
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    (sources / "kept.conf").write_text("second\n")
+    (sources / "lost-letter.txt").unlink()
+    (sources / "new.txt").write_text("new")
+    Path(os.fsdecode(os.fsencode(sources) + b"/caf\xe9.txt")).write_text("not UTF-8 by name")
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    running.wait_until_idle()
+    return Storied(repository, sources)
 
 
 def follow(page: Page, path: str) -> None:
     """Follow a link within the page, as its own links do: loading the page again each time would cost minutes."""
     page.evaluate("to => { history.pushState({}, '', to); dispatchEvent(new PopStateEvent('popstate')) }", path)
+
+
+def go(page: Page, path: str) -> None:
+    """Follow a link within the page, and wait until what it leads to is there."""
+    follow(page, path)
+    shown = path.partition("?")[0]
+    expect(page.locator(f'[data-page="{shown}"]')).to_be_visible()
+    expect(page.locator("h1").first).to_be_visible()
+    expect(page.locator(".skeleton")).to_have_count(0)

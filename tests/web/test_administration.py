@@ -6,8 +6,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.support.receivers import web_receiver
 from tests.support.running import PASSWORD, Running
 from tests.support.service import wait_until
-from tests.web.conftest import log_in
-from tests.web.test_accessibility import go
+from tests.web.conftest import go, log_in
 
 
 def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(running: Running, inside: Page) -> None:

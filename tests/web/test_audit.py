@@ -8,13 +8,14 @@ from playwright.sync_api import Page, expect
 
 from tests.support.running import Running
 from tests.web import conftest
+from tests.web.conftest import follow, go
 
 
 def test_the_audit_trail_is_narrowed_and_its_address_shows_the_same_again(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     user = running.new_user("viewer")
     thing = f"repository {repository['id']}"
-    inside.goto("/settings/audit")
+    go(inside, "/settings/audit")
     inside.get_by_role("button", name=thing, exact=True).first.click()
     rows = inside.locator("tbody tr")
     expect(rows).to_have_count(1)
@@ -42,7 +43,7 @@ def test_refused_logins_of_today_are_exported_and_a_filter_that_the_service_refu
     refused = running.anonymous().post("/api/auth/login", data={"username": name, "password": "wrong"})
     assert refused.status_code == 401
     today = inside.evaluate("new Intl.DateTimeFormat('sv').format(new Date())")
-    inside.goto("/settings/audit")
+    go(inside, "/settings/audit")
     inside.get_by_label("Outcome").select_option("refused")
     inside.get_by_label("From", exact=True).fill(today)
     expect(inside.locator("tbody tr").first).to_contain_text("refused")
@@ -57,5 +58,5 @@ def test_refused_logins_of_today_are_exported_and_a_filter_that_the_service_refu
     inside.get_by_label("From", exact=True).fill("2999-01-01")
     expect(inside.get_by_text("Nothing matches.")).to_be_visible()
 
-    inside.goto(f"/settings/audit?actor={'x' * 100}")
+    follow(inside, f"/settings/audit?actor={'x' * 100}")
     expect(inside.get_by_role("alert")).to_contain_text("actor")

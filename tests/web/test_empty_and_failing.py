@@ -5,29 +5,16 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.support.running import Running, Services
-from tests.web.conftest import log_in
+from tests.support.running import Running
+from tests.web.conftest import follow, go
 from tests.web.test_journeys import backed_up
-
-
-def test_pages_of_a_new_service_say_what_is_not_there_yet(services: Services, page: Page) -> None:
-    with services.own() as fresh:
-        home = fresh.process.url
-        log_in(page, address=home)
-        page.goto(f"{home}/activity")
-        expect(page.get_by_text("Nothing has run yet.")).to_be_visible()
-        page.goto(f"{home}/activity?status=failed")
-        expect(page.get_by_text("Nothing matches.")).to_be_visible()
-        page.goto(f"{home}/files")
-        page.get_by_role("link", name="All repositories").click()
-        expect(page.get_by_text("No repositories yet, or none that you may see.")).to_be_visible()
 
 
 def test_a_repository_whose_folder_is_gone_says_so_on_its_own_page(running: Running, inside: Page) -> None:
     repository = backed_up(running, running.new_source())
     shutil.rmtree(Path(repository["path"]))
     running.admin.wait_for_end(running.admin.start_backup(repository))
-    inside.goto(f"/repositories/{repository['id']}")
+    go(inside, f"/repositories/{repository['id']}")
     need = inside.get_by_role("region", name="Needs you")
     expect(need).to_contain_text("There is no repository at this path")
     need.get_by_role("link", name="Log").click()
@@ -39,10 +26,10 @@ def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_
 ) -> None:
     repository = running.new_repository()
     inside.set_viewport_size({"width": 360, "height": 800})
-    inside.goto(f"/files/{repository['id']}")
+    follow(inside, f"/files/{repository['id']}")
     inside.get_by_role("link", name="What runs and what failed").click()
     expect(inside.locator(f'[data-page="/repositories/{repository["id"]}/activity"]')).to_be_visible()
-    inside.goto("/settings/audit")
+    go(inside, "/settings/audit")
     expect(inside.get_by_role("navigation", name="Settings").get_by_role("link", name="Audit")).to_be_in_viewport(
         ratio=1
     )

@@ -6,20 +6,12 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.running import Running
+from tests.web.conftest import MANY, Storied, go
 from tests.web.test_journeys import backed_up
 
 
-def test_folders_show_what_they_hold_and_the_largest_comes_first_when_sorted(running: Running, inside: Page) -> None:
-    sources = running.new_source(files=1)
-    for name, files, size in (("a-small", 1, 100), ("b-large", 3, 20_000), ("c-middle", 2, 3_000)):
-        (sources / name).mkdir()
-        for number in range(files):
-            (sources / name / f"{number}").write_bytes(bytes(size))
-    (sources / "b-large" / "below").mkdir()
-    (sources / "b-large" / "below" / "deep").write_bytes(bytes(40_000))
-    repository = backed_up(running, sources)
-
-    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+def test_folders_show_what_they_hold_and_the_largest_comes_first_when_sorted(storied: Storied, inside: Page) -> None:
+    go(inside, storied.address)
     rows = inside.get_by_role("treegrid").get_by_role("row")
     large = rows.filter(has_text="b-large")
     expect(large).to_contain_text("4 items")
@@ -33,39 +25,40 @@ def test_folders_show_what_they_hold_and_the_largest_comes_first_when_sorted(run
     expect(rows.filter(has_text=names)).to_contain_text(["b-large", "c-middle", "a-small", "file-0"])
 
 
-def test_a_folder_is_listed_before_its_sizes_are_known_and_without_them(running: Running, inside: Page) -> None:
-    sources = running.new_source()
-    (sources / "folder").mkdir()
-    (sources / "folder" / "file").write_bytes(bytes(5_000))
-    repository = backed_up(running, sources)
+def test_a_folder_is_listed_before_its_sizes_are_known_and_without_them(storied: Storied, inside: Page) -> None:
     shown_before: list[bool] = []
 
     def refuse(route: Route) -> None:
-        shown_before.append(inside.get_by_role("treegrid").get_by_text("folder", exact=True).is_visible())
+        shown_before.append(inside.get_by_role("treegrid").get_by_text("b-large", exact=True).is_visible())
         route.fulfill(status=404, json={"detail": {"key": "archives.path_not_found", "message": "No.", "params": {}}})
 
     inside.route("**/browse?*", refuse)
-    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
-    row = inside.get_by_role("treegrid").get_by_role("row").filter(has_text="folder")
-    expect(row).to_be_visible()
     with inside.expect_request("**/browse?*"):
-        inside.reload()
+        inside.goto(storied.address)
+    row = inside.get_by_role("treegrid").get_by_role("row").filter(has_text="b-large")
     expect(row).to_be_visible()
     expect(row).not_to_contain_text("item")
     assert shown_before
     assert all(shown_before)
 
 
-@pytest.mark.parametrize("count", [1_300, pytest.param(100_000, marks=pytest.mark.campaign)])
-def test_a_long_folder_has_all_its_names_and_draws_only_those_that_are_seen(
-    running: Running, inside: Page, count: int
+@pytest.mark.campaign
+def test_a_folder_of_100_000_names_has_all_of_them_and_draws_only_those_that_are_seen(
+    running: Running, inside: Page
 ) -> None:
     sources = running.new_source(files=0)
-    for number in range(count):
+    for number in range(100_000):
         (sources / f"name-{number:06}").touch()
     repository = backed_up(running, sources)
+    has_all_names(inside, f"/files/{repository['id']}?path={str(sources).lstrip('/')}", 100_000)
 
-    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+
+def test_a_long_folder_has_all_its_names_and_draws_only_those_that_are_seen(storied: Storied, inside: Page) -> None:
+    has_all_names(inside, f"{storied.address}/many", MANY)
+
+
+def has_all_names(inside: Page, address: str, count: int) -> None:
+    go(inside, address)
     rows = inside.get_by_role("treegrid")
     expect(rows).to_have_attribute("aria-rowcount", str(count))
     assert rows.get_by_role("row").count() <= 80

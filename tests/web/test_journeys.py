@@ -1,16 +1,16 @@
 """What people come for, done in a browser: is everything restorable, get a file back, look at a job."""
 
-import os
 import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.support.running import PASSWORD, Running
 from tests.support.service import wait_until
-from tests.web.conftest import follow, log_in
+from tests.web.conftest import Storied, follow, go, log_in
 
 
 def backed_up(running: Running, sources: Path, **more: Any) -> dict[str, Any]:
@@ -36,6 +36,7 @@ def test_a_wrong_password_is_named_then_a_login_survives_a_reload_and_ends_with_
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
+@pytest.mark.campaign  # the form is tried in test_machines.py, the first backup in test_welcome.py
 def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, inside: Page) -> None:
     sources = running.new_source()
     name, path = running.new_name("by-hand"), running.new_path("by-hand")
@@ -54,15 +55,9 @@ def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, ins
     expect(inside.get_by_role("row").filter(has_text=name)).to_contain_text(", proven")
 
 
-def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(running: Running, inside: Page) -> None:
-    sources = running.new_source()
-    lost = sources / "lost-letter.txt"
-    lost.write_text("dear reader\n")
-    repository = backed_up(running, sources)
-    lost.unlink()
-    running.admin.wait_for_end(running.admin.start_backup(repository))
-    running.wait_until_idle()
-
+def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(storied: Storied, inside: Page) -> None:
+    lost = storied.sources / "lost-letter.txt"
+    lost.unlink(missing_ok=True)
     inside.keyboard.press("Control+k")  # and no pointer from here on
     inside.keyboard.type("lost-letter")
     inside.keyboard.press("Enter")
@@ -72,21 +67,22 @@ def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(runnin
     inside.get_by_role("dialog").get_by_role("button", name="Restore", exact=True).press("Enter")
     expect(inside.get_by_text("completed", exact=True)).to_be_visible()
     assert lost.read_text() == "dear reader\n"
+    inside.get_by_role("button", name="Done").press("Enter")
+
+
+def test_a_restore_is_proven_by_hand_and_the_evidence_shows_it(storied: Storied, inside: Page) -> None:
+    name = storied.repository["name"]
+    go(inside, f"/repositories/{storied.repository['id']}")
+    inside.get_by_role("button", name="Prove a restore").click()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+    go(inside, "/repositories")
+    expect(inside.get_by_role("row").filter(has_text=name)).to_contain_text(", proven")
 
 
 def test_a_folder_shows_what_changed_when_and_three_of_its_files_are_saved_as_a_zip(
-    running: Running, inside: Page
+    storied: Storied, inside: Page
 ) -> None:
-    sources = running.new_source()
-    (sources / "kept.conf").write_text("first\n")
-    repository = backed_up(running, sources)
-    (sources / "kept.conf").write_text("second\n")
-    (sources / "new.txt").write_text("new")
-    Path(os.fsdecode(os.fsencode(sources) + b"/caf\xe9.txt")).write_text("not UTF-8 by name")
-    running.admin.wait_for_end(running.admin.start_backup(repository))
-    running.wait_until_idle()
-
-    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+    go(inside, storied.address)
     rows = inside.get_by_role("treegrid")
     expect(rows.get_by_text("changed here").first).to_be_visible()
     for name in ("kept.conf", "new.txt", "caf"):
@@ -106,9 +102,33 @@ def test_a_folder_shows_what_changed_when_and_three_of_its_files_are_saved_as_a_
     expect(inside.get_by_text("+ second")).to_be_visible()
 
 
+def test_two_times_of_a_folder_are_compared_and_a_file_of_both_line_by_line(storied: Storied, inside: Page) -> None:
+    go(inside, storied.address)
+    inside.get_by_role("button", name="Compare two times").click()
+    found = inside.get_by_role("treegrid", name="Differences")
+    for name, difference in (("kept.conf", "changed"), ("new.txt", "added"), ("lost-letter.txt", "removed")):
+        expect(found.get_by_role("row").filter(has_text=name)).to_contain_text(difference)
+    expect(found.get_by_text("file-0")).to_have_count(0)
+    expect(inside.get_by_role("heading", name=" and ")).to_be_visible()
+    found.get_by_role("row").filter(has_text="lost-letter.txt").press("Enter")
+    removed = inside.get_by_role("complementary", name="lost-letter.txt")
+    expect(removed).to_contain_text("Removed")
+    expect(removed).to_contain_text("dear reader")
+    expect(removed.get_by_role("button", name="Restore…")).to_be_enabled()
+    found.get_by_text("kept.conf").click()
+    changed = inside.get_by_role("complementary", name="kept.conf")
+    expect(changed).to_contain_text("- first")
+    expect(changed).to_contain_text("+ second")
+    assert "vs=" in inside.url
+    inside.get_by_label("Earlier").press("ArrowRight")
+    expect(inside.get_by_text("Both times are the same archive.")).to_be_visible()
+    inside.get_by_role("button", name="Compare two times").click()
+    expect(inside.get_by_role("treegrid", name="Files")).to_be_visible()
+
+
 def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, inside: Page) -> None:
     repository = running.admin.create_repository(running.new_path("watched"), [running.new_source()])
-    inside.goto("/activity")
+    go(inside, "/activity")
     expect(inside.get_by_role("status").filter(has_text="Live")).to_be_visible()
     running.admin.start_backup(repository)
     row = inside.get_by_role("row").filter(has_text=f"Backup of {repository['name']}")
@@ -123,7 +143,7 @@ def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_wait
     sources = [*repository["source_paths"], str(first.path), str(running.new_source()), str(last.path)]
     job_id = running.admin.start_backup(repository, source_paths=sources)
     first.wait_until_reached()
-    inside.goto(f"/operations/{job_id}")
+    go(inside, f"/operations/{job_id}")
     expect(inside.get_by_text("running", exact=True)).to_be_visible()
     expect(inside.get_by_role("status").filter(has_text="Live")).to_be_visible()
     looked_up: list[str] = []
@@ -170,7 +190,7 @@ def test_a_viewer_without_a_right_learns_who_gives_one_and_with_it_sees_that_rep
 
 def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> None:
     repository = running.admin.create_repository(running.new_path("nightly"), [running.new_source()])
-    inside.goto("/schedules")
+    go(inside, "/schedules")
     inside.get_by_role("button", name="New schedule").click()
     dialog = inside.get_by_role("dialog")
     name = running.new_name("every-night")
@@ -206,8 +226,13 @@ def test_a_page_whose_script_did_not_arrive_loads_itself_again(context: BrowserC
     assert lost
 
 
-def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(running: Running, inside: Page) -> None:
-    repository = backed_up(running, running.new_source())
+def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(
+    storied: Storied, context: BrowserContext
+) -> None:
+    """In a browser of its own: the script of the other page must not be there yet."""
+    inside = context.new_page()
+    log_in(inside, address="/account")
+    repository = storied.repository
     lanes: list[Route] = []
     script: list[Route] = []
     inside.route("**/lanes?*", lambda route: lanes.append(route))

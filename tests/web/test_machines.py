@@ -10,7 +10,8 @@ from tests.support.agents import AgentProcess
 from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.sshd import Sshd, sshd
-from tests.web.test_accessibility import go, in_both_themes
+from tests.web.conftest import go
+from tests.web.test_accessibility import in_both_themes
 
 
 @pytest.fixture(scope="module")

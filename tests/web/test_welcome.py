@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
-from tests.web.conftest import log_in
+from tests.web.conftest import go, log_in
 
 
 @pytest.fixture
@@ -24,12 +24,20 @@ def running(services: Services) -> Iterator[Running]:
 def test_the_first_backup_can_be_put_off_then_it_is_made_and_proven_and_its_kit_opens_it_with_bare_borg(
     running: Running, page: Page
 ) -> None:
+    """Put off, the other pages of the new service show that nothing is there yet, and none is a dead end."""
     sources = running.new_source()
     (sources / "letter.txt").write_text("dear reader\n")
     place = running.new_path("first")
     log_in(page)
     page.get_by_role("button", name="Not now").click()
     expect(page.get_by_role("heading", name="Nothing is backed up yet.")).to_be_visible()
+    for path, words in (("/activity", "Nothing has run yet."), ("/activity?status=failed", "Nothing matches.")):
+        go(page, path)
+        expect(page.get_by_text(words)).to_be_visible()
+    go(page, "/files")
+    page.get_by_role("link", name="All repositories").click()
+    expect(page.get_by_text("No repositories yet, or none that you may see.")).to_be_visible()
+    go(page, "/")
     page.get_by_role("link", name="Make the first backup").click()
     page.get_by_label("Folder or file").fill(str(sources))
     page.get_by_role("button", name="Next: where to").click()

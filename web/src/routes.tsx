@@ -111,6 +111,7 @@ const timeMachine = createRoute({
     search: Params,
   ): {
     at?: number
+    vs?: number
     path?: string
     pathb64?: string
     sel?: string
@@ -120,6 +121,7 @@ const timeMachine = createRoute({
     name?: string
   } => ({
     at: number(search.at),
+    vs: number(search.vs),
     path: text(search.path),
     pathb64: text(search.pathb64),
     sel: text(search.sel),

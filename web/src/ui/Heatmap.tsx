@@ -1,4 +1,4 @@
-import { type MouseEvent, memo, useMemo } from 'react'
+import { type MouseEvent, memo, useEffect, useMemo, useRef } from 'react'
 import type { Schemas } from '../api/client'
 import { bytes, counted } from '../lib/numbers'
 import { shortDay } from '../lib/time'
@@ -25,6 +25,11 @@ export function Heatmap({
   onDay: (day: string) => void
 }) {
   const year = useMemo(() => yearOf(heatmap), [heatmap])
+  const box = useRef<HTMLDivElement>(null)
+  // Where a year is wider than the screen, its newest weeks are in view.
+  useEffect(() => {
+    box.current?.scrollTo({ left: year.weeks * CELL })
+  }, [year.weeks])
   const pointed = (event: MouseEvent<SVGSVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect()
     return year.dateAt(event.clientX - box.left, event.clientY - box.top)
@@ -40,7 +45,7 @@ export function Heatmap({
     if (date !== null && year.has(date)) onDay(date)
   }
   return (
-    <div className="card pad scroll gap">
+    <div className="card pad scroll gap" ref={box}>
       {/* biome-ignore lint/a11y/useKeyWithClickEvents: the table below is reached by keyboard */}
       <svg
         className="heatmap"

@@ -13,7 +13,7 @@ export function Empty({ children, command }: { children: ReactNode; command?: st
     <div className="card empty">
       <div>{children}</div>
       {command && (
-        <p className="muted">
+        <p className="muted terminal">
           From a terminal: <code>{command}</code>
         </p>
       )}

@@ -9,23 +9,43 @@ export function Dock({
   archives,
   step,
   onStep,
+  versus,
+  onVersus,
 }: {
   archives: Lanes['archives']
   step: number
   onStep: (step: number) => void
+  /** The earlier archive of a comparison. */
+  versus?: number
+  onVersus: (step: number) => void
 }) {
   const shown = archives[step]
   const earlier = changeBeside(archives, step, -1)
   const later = changeBeside(archives, step, 1)
   if (!shown) return null
+  const compared = versus === undefined ? undefined : archives[versus]
   return (
     <section className="dock tm-grid" aria-label="Time">
       <div className="dock-date">
-        <span className="muted">You are looking at</span>
-        <h1 aria-live="polite">{moment(shown.start)}</h1>
-        <p className="soft">
-          <Age at={shown.start} words />, archive {step + 1} of {archives.length}
-        </p>
+        {compared ? (
+          <>
+            <span className="muted">You are comparing</span>
+            <h1 aria-live="polite">
+              {moment(compared.start)} <span className="rest">and</span> {moment(shown.start)}
+            </h1>
+            <p className="soft">
+              Archives {(versus ?? 0) + 1} and {step + 1} of {archives.length}
+            </p>
+          </>
+        ) : (
+          <>
+            <span className="muted">You are looking at</span>
+            <h1 aria-live="polite">{moment(shown.start)}</h1>
+            <p className="soft">
+              <Age at={shown.start} words />, archive {step + 1} of {archives.length}
+            </p>
+          </>
+        )}
         <div className="row">
           <Button small icon="left" disabled={earlier === null} onClick={() => earlier !== null && onStep(earlier)}>
             Earlier change
@@ -44,15 +64,14 @@ export function Dock({
         </div>
       </div>
       <div className="dock-chart">
-        <Bars archives={archives} step={step} />
-        <input
-          type="range"
-          min={0}
-          max={archives.length - 1}
-          value={step}
-          aria-label="Archive"
-          aria-valuetext={`${moment(shown.start)}, archive ${step + 1} of ${archives.length}`}
-          onChange={(event) => onStep(Number(event.target.value))}
+        <Bars archives={archives} step={step} versus={versus} />
+        {versus !== undefined && <Slider archives={archives} label="Earlier" step={versus} onStep={onVersus} shown />}
+        <Slider
+          archives={archives}
+          label={versus === undefined ? 'Archive' : 'Later'}
+          step={step}
+          onStep={onStep}
+          shown={versus !== undefined}
         />
         <Months archives={archives} />
       </div>
@@ -60,7 +79,37 @@ export function Dock({
   )
 }
 
-function Bars({ archives, step }: { archives: Lanes['archives']; step: number }) {
+function Slider({
+  archives,
+  label,
+  step,
+  onStep,
+  shown,
+}: {
+  archives: Lanes['archives']
+  label: string
+  step: number
+  onStep: (step: number) => void
+  /** Whether the label is more than a name for screen readers. */
+  shown: boolean
+}) {
+  const archive = archives[step]
+  return (
+    <label className="dock-slider">
+      <span className={shown ? 'muted' : 'visually-hidden'}>{label}</span>
+      <input
+        type="range"
+        min={0}
+        max={archives.length - 1}
+        value={step}
+        aria-valuetext={`${archive ? moment(archive.start) : ''}, archive ${step + 1} of ${archives.length}`}
+        onChange={(event) => onStep(Number(event.target.value))}
+      />
+    </label>
+  )
+}
+
+function Bars({ archives, step, versus }: { archives: Lanes['archives']; step: number; versus?: number }) {
   const unit = 1000 / archives.length
   const largest = Math.max(...archives.map((one) => one.deduplicated_size ?? 0), 1)
   return (
@@ -74,7 +123,7 @@ function Bars({ archives, step }: { archives: Lanes['archives']; step: number })
             width={unit * 0.7}
             y={58 - height}
             height={height}
-            fill={place === step ? 'var(--ink)' : one.changed_here ? 'var(--h3)' : 'var(--h1)'}
+            fill={place === step || place === versus ? 'var(--ink)' : one.changed_here ? 'var(--h3)' : 'var(--h1)'}
           />
         )
       })}

@@ -23,12 +23,16 @@ interface Props {
   lane: Lane
   lanes: Lanes
   step: number
+  /** Why nothing can be restored by this user. */
+  refusal?: string
+  /** Of a comparison: the earlier and the later archive. */
+  versus?: [number, number]
   onStep: (step: number) => void
   onRestore: () => void
   onClose: () => void
 }
 
-export function Inspector({ id, lane, lanes, step, onStep, onRestore, onClose }: Props) {
+export function Inspector({ id, lane, lanes, step, versus, refusal, onStep, onRestore, onClose }: Props) {
   const here = at(lane, step, lanes.archives.length)
   const archive = lanes.archives[step]
   const present = here.state === 'here'
@@ -47,9 +51,10 @@ export function Inspector({ id, lane, lanes, step, onStep, onRestore, onClose }:
       ) : (
         <Note>It is not in this archive. Choose one of its versions below.</Note>
       )}
+      {versus && <Fate lane={lane} lanes={lanes} versus={versus} />}
       {present && archive && (
         <div className="row">
-          <Button kind="primary" icon="restore" onClick={onRestore}>
+          <Button kind="primary" icon="restore" disabled={refusal !== undefined} title={refusal} onClick={onRestore}>
             Restore…
           </Button>
           <Button
@@ -68,11 +73,28 @@ export function Inspector({ id, lane, lanes, step, onStep, onRestore, onClose }:
       )}
       {refused !== null && <Problem error={refused} />}
       {present && archive && lane.type === '-' && (
-        <Preview id={id} lane={lane} lanes={lanes} step={step} size={here.piece.size ?? 0} />
+        <Preview id={id} lane={lane} lanes={lanes} step={step} versus={versus} size={here.piece.size ?? 0} />
       )}
       <Versions lane={lane} lanes={lanes} step={step} onStep={onStep} />
     </aside>
   )
+}
+
+/** What happened to it between the two archives. */
+function Fate({ lane, lanes, versus }: { lane: Lane; lanes: Lanes; versus: [number, number] }) {
+  const [from, to] = versus
+  const [before, after] = [at(lane, from, lanes.archives.length), at(lane, to, lanes.archives.length)]
+  const [earlier, later] = [lanes.archives[from], lanes.archives[to]]
+  if (!earlier || !later) return null
+  if (before.state === 'absent' && after.state === 'here')
+    return <Note title="Added">It is not in the archive of {moment(earlier.start)}.</Note>
+  if (before.state === 'here' && after.state === 'absent')
+    return (
+      <Note title="Removed">
+        It is not in the archive of {moment(later.start)}. This is how it was on {moment(earlier.start)}.
+      </Note>
+    )
+  return null
 }
 
 function Versions({
@@ -121,17 +143,18 @@ function Preview({
   lane,
   lanes,
   step,
+  versus,
   size,
 }: {
   id: number
   lane: Lane
   lanes: Lanes
   step: number
+  versus?: [number, number]
   size: number
 }) {
   const archive = lanes.archives[step]
-  const newest = lane.pieces.at(-1)
-  const other = newest && newest.first > step ? lanes.archives[newest.last] : null
+  const other = comparedWith(lane, lanes, step, versus)
   const small = size <= MOST_SHOWN
   const query = useQuery({
     queryKey: ['preview', id, archive?.id, lane.path_b64 ?? lane.path],
@@ -152,10 +175,26 @@ function Preview({
   return (
     <Loaded query={query} height={160}>
       {(blob) =>
-        type ? <Picture blob={blob} type={type} name={lane.name} /> : <Text blob={blob} newest={against.data ?? null} />
+        type ? (
+          <Picture blob={blob} type={type} name={lane.name} />
+        ) : (
+          <Text blob={blob} other={against.data ?? null} isEarlier={versus !== undefined} />
+        )
       }
     </Loaded>
   )
+}
+
+/** Without a comparison a version is shown against the newest one. */
+function comparedWith(lane: Lane, lanes: Lanes, step: number, versus?: [number, number]) {
+  if (!versus) {
+    const newest = lane.pieces.at(-1)
+    return newest && newest.first > step ? lanes.archives[newest.last] : null
+  }
+  const [from, to] = versus
+  const [before, after] = [at(lane, from, lanes.archives.length), at(lane, to, lanes.archives.length)]
+  const both = step === to && before.state === 'here' && after.state === 'here' && before.piece !== after.piece
+  return both ? lanes.archives[from] : null
 }
 
 function Picture({ blob, type, name }: { blob: Blob; type: string; name: string }) {
@@ -168,12 +207,17 @@ function Picture({ blob, type, name }: { blob: Blob; type: string; name: string 
   return url ? <img className="preview-image" src={url} alt={name} /> : null
 }
 
-function Text({ blob, newest }: { blob: Blob; newest: Blob | null }) {
+function Text({ blob, other: compared, isEarlier }: { blob: Blob; other: Blob | null; isEarlier: boolean }) {
   const text = useText(blob)
-  const other = useText(newest)
+  const other = useText(compared)
   if (text === null) return <p className="muted">Not text: nothing to show here.</p>
   if (text === undefined) return null
-  if (typeof other === 'string' && other !== text) return <Difference before={text} after={other} />
+  if (typeof other === 'string' && other !== text)
+    return isEarlier ? (
+      <Difference title="The earlier against the later" before={other} after={text} />
+    ) : (
+      <Difference title="This version against the newest" before={text} after={other} />
+    )
   return <pre className="preview">{text.slice(0, 100_000)}</pre>
 }
 
@@ -200,14 +244,14 @@ function useText(blob: Blob | null): string | null | undefined {
   return text
 }
 
-function Difference({ before, after }: { before: string; after: string }) {
+function Difference({ title, before, after }: { title: string; before: string; after: string }) {
   const lines = changed(before, after)
   const added = lines.filter((line) => line.kind === '+').length
   const removed = lines.filter((line) => line.kind === '-').length
   return (
     <section>
       <div className="head">
-        <h2>This version against the newest</h2>
+        <h2>{title}</h2>
         <span className="end number">
           +{added} −{removed}
         </span>

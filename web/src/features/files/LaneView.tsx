@@ -1,7 +1,18 @@
 import type { Lane } from './model'
 
 /** The life of one name: a piece for each version, a cross where it vanished. */
-export function LaneView({ lane, archives, step }: { lane: Lane; archives: number; step: number }) {
+export function LaneView({
+  lane,
+  archives,
+  step,
+  versus,
+}: {
+  lane: Lane
+  archives: number
+  step: number
+  /** The other time of a comparison. */
+  versus?: number
+}) {
   const width = 1000
   const unit = width / Math.max(archives, 1)
   const gap = Math.min(3, unit / 4)
@@ -25,15 +36,23 @@ export function LaneView({ lane, archives, step }: { lane: Lane; archives: numbe
       {gone !== null && (
         <rect x={gone + unit * 0.1} width={Math.min(unit * 0.35, 5)} y={1} height={10} fill="var(--bad)" />
       )}
-      <line
-        x1={(step + 0.5) * unit}
-        x2={(step + 0.5) * unit}
-        y1={-10}
-        y2={22}
-        stroke="var(--ink)"
-        strokeWidth={1.5}
-        vectorEffect="non-scaling-stroke"
-      />
+      <Cursor at={(step + 0.5) * unit} />
+      {versus !== undefined && <Cursor at={(versus + 0.5) * unit} dashed />}
     </svg>
+  )
+}
+
+function Cursor({ at, dashed }: { at: number; dashed?: boolean }) {
+  return (
+    <line
+      x1={at}
+      x2={at}
+      y1={-10}
+      y2={22}
+      stroke="var(--ink)"
+      strokeWidth={1.5}
+      strokeDasharray={dashed ? '3 3' : undefined}
+      vectorEffect="non-scaling-stroke"
+    />
   )
 }

@@ -101,6 +101,7 @@ export function RestoreSheet({
       </fieldset>
       <section aria-live="polite">
         {preview.error && <Problem error={preview.error} />}
+        {preview.isFetching && !preview.data && <p className="muted">Looking at what is there…</p>}
         {preview.data && <Before preview={preview.data} overwrite={overwrite} />}
       </section>
       {start.error && <Problem error={start.error} />}
@@ -123,10 +124,10 @@ function Before({ preview, overwrite }: { preview: Schemas['RestorePreview']; ov
   const conflicts = preview.conflict_count
   const there =
     overwrite === 'skip'
-      ? `${counted(conflicts, 'file')} exist and stay as they are`
+      ? `Already there and kept: ${counted(conflicts, 'file')}.`
       : overwrite === 'replace'
-        ? `${counted(conflicts, 'file')} exist and will be replaced`
-        : `${counted(conflicts, 'file')} exist: nothing would be written`
+        ? `Already there and replaced: ${counted(conflicts, 'file')}.`
+        : `Already there: ${counted(conflicts, 'file')}. Nothing would be written.`
   return (
     <div className="note">
       <div>

@@ -106,7 +106,7 @@ function Tag({ lane, step, archives }: { lane: Lane; step: number; archives: Lan
   return here.changed ? <span className="tag">changed here</span> : null
 }
 
-function focusBeside(event: KeyboardEvent, direction: 1 | -1): void {
+export function focusBeside(event: KeyboardEvent, direction: 1 | -1): void {
   event.preventDefault()
   const row = event.currentTarget as HTMLElement
   const beside = direction === 1 ? row.nextElementSibling : row.previousElementSibling

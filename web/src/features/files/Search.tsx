@@ -79,7 +79,7 @@ export function Search() {
             <thead>
               <tr>
                 <th>Name</th>
-                <th>Repository</th>
+                <th className="wide-only">Repository</th>
                 <th className="right">Size</th>
                 <th className="right wide-only">Changed</th>
                 <th className="wide-only">Where</th>
@@ -101,9 +101,13 @@ export function Search() {
                       >
                         {hit.path.slice(folder.length).replace(/^\//, '') || hit.path}
                       </Link>
-                      {folder && <span className="sub wrap">{folder}</span>}
+                      {folder && <span className="sub path-end" title={folder}>{`\u200e${folder}`}</span>}
+                      <span className="sub narrow-only">
+                        in {hit.repository_name}
+                        {!hit.present_in_latest && ', gone from the newest archive'}
+                      </span>
                     </td>
-                    <td className="soft">{hit.repository_name}</td>
+                    <td className="wide-only soft">{hit.repository_name}</td>
                     <td className="right number">{hit.size === null ? '' : bytes(hit.size)}</td>
                     <td className="right number wide-only soft">{hit.mtime ? shortDay(hit.mtime) : ''}</td>
                     <td className="wide-only">

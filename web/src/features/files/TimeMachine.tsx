@@ -4,14 +4,16 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { type ReactNode, type RefObject, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { keys } from '../../api/keys'
 import { bytes, count, counted } from '../../lib/numbers'
+import { refusalWord } from '../../lib/words'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
 import { useRepository } from '../repositories/Repository'
+import { Comparison } from './Comparison'
 import { Dock } from './Dock'
 import { download } from './download'
 import { Inspector } from './Inspector'
-import { at, key, type Lane, type Lanes, named, ordered } from './model'
+import { at, changeBeside, key, type Lane, type Lanes, named, ordered } from './model'
 import { RestoreSheet } from './RestoreSheet'
 import { Row } from './Row'
 import { bySize, sizeAt, useFolderFacts } from './sizes'
@@ -30,6 +32,8 @@ const TYPED_MILLISECONDS = 400
 
 interface Search {
   at?: number
+  /** The earlier archive of a comparison; `at` is the later one. */
+  vs?: number
   path?: string
   pathb64?: string
   sel?: string
@@ -130,7 +134,7 @@ function Path({ id, search }: { id: number; search: Search }) {
         <Link
           to="/files/$id"
           params={{ id: String(id) }}
-          search={{ at: search.at, top: true } as never}
+          search={{ at: search.at, vs: search.vs, top: true } as never}
           activeOptions={{ exact: true, includeSearch: true }}
         >
           /
@@ -140,7 +144,7 @@ function Path({ id, search }: { id: number; search: Search }) {
             key={parts.slice(0, index + 1).join('/')}
             to="/files/$id"
             params={{ id: String(id) }}
-            search={{ at: search.at, path: parts.slice(0, index + 1).join('/') } as never}
+            search={{ at: search.at, vs: search.vs, path: parts.slice(0, index + 1).join('/') } as never}
             aria-current={index === parts.length - 1 ? 'page' : undefined}
           >
             {part}
@@ -168,11 +172,11 @@ function Folder({
 }) {
   const where = first.path_b64 ? { path_b64: first.path_b64 } : { path: first.path }
   const lanes = useWhole(id, where, isOld ? { ...first, next_cursor: null } : first)
-  const found = lanes.archives.findIndex((one) => one.id === search.at)
-  const step = found === -1 ? lanes.archives.length - 1 : found
+  const times = useTimes(lanes.archives, search, change)
+  const { step, versus, toStep } = times
   const box = useRef<HTMLDivElement>(null)
   const [chosen, setChosen] = useState<Set<string>>(new Set())
-  const [restoring, setRestoring] = useState<Lane[] | null>(null)
+  const [restoring, setRestoring] = useState<{ lanes: Lane[]; step: number } | null>(null)
   const [refused, setRefused] = useState<unknown>(null)
   const saved = (download: Promise<void>) => void download.then(() => setRefused(null), setRefused)
   const [name, setName] = useFilter(search, isOld, change)
@@ -192,11 +196,13 @@ function Folder({
     () => (search.sort === 'size' ? bySize(shown, step, steps, facts) : shown),
     [search.sort, shown, step, steps, facts],
   )
-  const toStep = (next: number) => change({ at: lanes.archives[next]?.id }, true)
-  useKeys(lanes.archives.length, step, toStep)
+  useKeys(lanes.archives, step, toStep)
   const selected = useMemo(
-    () => (search.sel === undefined ? undefined : rows.find((lane) => key(lane) === search.sel)),
-    [rows, search.sel],
+    () =>
+      search.sel === undefined
+        ? undefined
+        : (versus === undefined ? rows : all).find((lane) => key(lane) === search.sel),
+    [rows, all, versus, search.sel],
   )
   const picked = useMemo(
     () =>
@@ -207,12 +213,17 @@ function Folder({
     lane.type === 'd'
       ? change({ path: lane.path, pathb64: lane.path_b64 ?? undefined, sel: undefined, name: undefined })
       : change({ sel: key(lane) }, true)
+  const refusedBy = useRepository(id).data?.refusals.restore
+  const refusal = refusedBy === undefined ? undefined : refusalWord(refusedBy)
   if (!archive) return null
+  // What a comparison shows of a removed name is the earlier archive.
+  const shownStep = versus !== undefined && selected && at(selected, step, steps).state === 'absent' ? versus : step
+  const restored = restoring && lanes.archives[restoring.step]
   return (
     <div className="tm-body">
       <main className="tm-left">
         <div className="tm-tools">
-          {(all.length > MANY || name !== '') && (
+          {versus === undefined && (all.length > MANY || name !== '') && (
             <input
               className="input tm-filter"
               type="search"
@@ -222,22 +233,36 @@ function Folder({
               onChange={(event) => setName(event.target.value)}
             />
           )}
-          <label className="choice">
-            <input
-              type="checkbox"
-              checked={showGone}
-              onChange={(event) => change({ gone: event.target.checked ? undefined : false }, true)}
-            />
-            <span>Show what exists at other times</span>
-          </label>
+          {versus === undefined ? (
+            <label className="choice">
+              <input
+                type="checkbox"
+                checked={showGone}
+                onChange={(event) => change({ gone: event.target.checked ? undefined : false }, true)}
+              />
+              <span>Show what exists at other times</span>
+            </label>
+          ) : (
+            <h2 className="choice">What differs between two times</h2>
+          )}
           <span className="grow" />
+          <Button
+            small
+            icon="compare"
+            aria-pressed={versus !== undefined}
+            disabled={steps < 2}
+            title={steps < 2 ? 'There is only one archive.' : undefined}
+            onClick={times.toggle}
+          >
+            <span className="tool-word">Compare two times</span>
+          </Button>
           <Button
             acts
             small
             icon="download"
             onClick={() => saved(download(id, archive.id, [{ path: lanes.path, path_b64: lanes.path_b64 }], 'folder'))}
           >
-            Download folder
+            <span className="tool-word">Download folder</span>
           </Button>
         </div>
         {refused !== null && <Problem error={refused} />}
@@ -254,7 +279,27 @@ function Folder({
               : `The first ${count(lanes.entries.length)} of ${count(lanes.total)} names. Search finds the others.`}
           </Note>
         )}
-        <div className="tm-rows" role="treegrid" aria-label="Files" aria-rowcount={rows.length} ref={box}>
+        {versus !== undefined && (
+          <Comparison
+            id={id}
+            lanes={lanes}
+            from={versus}
+            to={step}
+            selected={search.sel}
+            onOpen={(entry) =>
+              change({ path: entry.path, pathb64: entry.path_b64 ?? undefined, sel: undefined, name: undefined })
+            }
+            onSelect={(lane) => change({ sel: key(lane) }, true)}
+          />
+        )}
+        <div
+          className="tm-rows"
+          hidden={versus !== undefined}
+          role="treegrid"
+          aria-label="Files"
+          aria-rowcount={rows.length}
+          ref={box}
+        >
           <div className="tm-grid tm-head" role="row">
             <span role="columnheader">
               <span className="visually-hidden">Chosen</span>
@@ -300,7 +345,7 @@ function Folder({
             </p>
           )}
         </div>
-        {picked.length > 0 && (
+        {versus === undefined && picked.length > 0 && (
           <div className="tm-selection card">
             <b>{picked.length} selected</b>
             <span className="muted number">
@@ -312,27 +357,38 @@ function Folder({
               icon="download"
               onClick={() => saved(download(id, archive.id, picked, picked[0]?.type === '-' ? 'file' : 'folder'))}
             >
-              Download
+              <span className="tool-word">Download</span>
             </Button>
-            <Button small kind="primary" icon="restore" onClick={() => setRestoring(picked)}>
+            <Button
+              small
+              kind="primary"
+              icon="restore"
+              disabled={refusal !== undefined}
+              title={refusal}
+              onClick={() => setRestoring({ lanes: picked, step })}
+            >
               Restore…
             </Button>
           </div>
         )}
-        <Dock archives={lanes.archives} step={step} onStep={toStep} />
+        <Dock archives={lanes.archives} step={step} onStep={toStep} versus={versus} onVersus={times.toVersus} />
       </main>
       {selected && (
         <Inspector
           id={id}
           lane={selected}
           lanes={lanes}
-          step={step}
+          step={shownStep}
+          versus={versus === undefined ? undefined : [versus, step]}
+          refusal={refusal}
           onStep={toStep}
-          onRestore={() => setRestoring([selected])}
+          onRestore={() => setRestoring({ lanes: [selected], step: shownStep })}
           onClose={() => change({ sel: undefined }, true)}
         />
       )}
-      {restoring && <RestoreSheet id={id} archive={archive} lanes={restoring} onClose={() => setRestoring(null)} />}
+      {restoring && restored && (
+        <RestoreSheet id={id} archive={restored} lanes={restoring.lanes} onClose={() => setRestoring(null)} />
+      )}
     </div>
   )
 }
@@ -401,7 +457,35 @@ function Sorted(props: {
   )
 }
 
-function useKeys(archives: number, step: number, toStep: (step: number) => void): void {
+/** The archive that is shown, and in a comparison the earlier one; both are in the address. */
+function useTimes(
+  archives: Lanes['archives'],
+  search: Search,
+  change: (next: Partial<Search>, replace?: boolean) => void,
+) {
+  const place = (archive: number | undefined) =>
+    archive === undefined ? -1 : archives.findIndex((one) => one.id === archive)
+  const found = place(search.at)
+  const shown = found === -1 ? archives.length - 1 : found
+  const other = place(search.vs)
+  const step = Math.max(shown, other)
+  const versus = other === -1 ? undefined : Math.min(shown, other)
+  const put = (from: number | undefined, to: number) =>
+    change({ at: archives[to]?.id, vs: from === undefined ? undefined : archives[from]?.id }, true)
+  return {
+    step,
+    versus,
+    toStep: (next: number) => put(versus === undefined ? undefined : Math.min(versus, next), next),
+    toVersus: (next: number) => put(next, Math.max(next, step)),
+    toggle: () => {
+      if (versus !== undefined) put(undefined, step)
+      else if (step > 0) put(changeBeside(archives, step, -1) ?? step - 1, step)
+      else put(0, changeBeside(archives, 0, 1) ?? 1)
+    },
+  }
+}
+
+function useKeys(archives: Lanes['archives'], step: number, toStep: (step: number) => void): void {
   useEffect(() => {
     const press = (event: globalThis.KeyboardEvent) => {
       if (
@@ -409,8 +493,17 @@ function useKeys(archives: number, step: number, toStep: (step: number) => void)
         event.target.closest('input:not([type=range]), textarea, select, dialog')
       )
         return
-      if (event.key === '[' && step > 0) toStep(step - 1)
-      if (event.key === ']' && step < archives - 1) toStep(step + 1)
+      const next =
+        event.key === '['
+          ? step - 1
+          : event.key === ']'
+            ? step + 1
+            : event.key === '{'
+              ? changeBeside(archives, step, -1)
+              : event.key === '}'
+                ? changeBeside(archives, step, 1)
+                : null
+      if (next !== null && next >= 0 && next < archives.length) toStep(next)
     }
     window.addEventListener('keydown', press)
     return () => window.removeEventListener('keydown', press)

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { changed } from './diff'
+import { inWords, signed, sum, word } from './differences'
 import { at, changeBeside, type Lane, type Lanes, named, ordered } from './model'
 import { joined } from './whole'
 
@@ -75,4 +76,20 @@ test('a filter finds parts of names in either case, and nothing typed finds all'
   expect(named(all, ' invoice ').map((one) => one.name)).toEqual(['Invoice-07.pdf'])
   expect(named(all, 'missing')).toEqual([])
   expect(named(all, '  ')).toBe(all)
+})
+
+const folders = [
+  { added: 2, modified: 0, removed: 1 },
+  { added: 0, modified: 1200, removed: 0 },
+]
+
+test('differences between two times are added up, and named only where there are any', () => {
+  expect(inWords(sum(folders))).toBe('2 added, 1,200 changed, 1 removed')
+  expect(inWords({ added: 0, modified: 3, removed: 0 })).toBe('3 changed')
+})
+
+test('a file that differs has a word, and its bytes a sign', () => {
+  expect(word({ added: 0, modified: 0, removed: 1 })).toBe('removed')
+  expect(word({ added: 0, modified: 1, removed: 0 })).toBe('changed')
+  expect([2000, -30].map(signed)).toEqual(['+2 KB', '−30 B'])
 })

@@ -39,10 +39,14 @@ export function Machines() {
     <main>
       <div className="row gap">
         <h1 className="grow">Machines</h1>
-        <Button onClick={() => setAdding('ssh')}>Add by ssh</Button>
-        <Button kind="primary" onClick={() => setAdding('agent')}>
-          Add a machine
-        </Button>
+        {query.data && (
+          <>
+            <Button onClick={() => setAdding('ssh')}>Add by ssh</Button>
+            <Button kind="primary" onClick={() => setAdding('agent')}>
+              Add a machine
+            </Button>
+          </>
+        )}
       </div>
       <Loaded query={query} height={240}>
         {({ machines }) =>

@@ -128,7 +128,7 @@ function Mail({ channel }: { channel: Channel | null }) {
         />
       </label>
       <div className="row">
-        <label className="field grow">
+        <label className="field grow first">
           <span>Mail server</span>
           <input className="input" name="host" required defaultValue={known('host')} placeholder="mail.example.org" />
         </label>

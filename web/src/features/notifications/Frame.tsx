@@ -1,5 +1,6 @@
-import { Outlet } from '@tanstack/react-router'
+import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useMe } from '../../layout/Shell'
+import { Note } from '../../ui/States'
 import { Tabs } from '../../ui/Tabs'
 
 const TABS = [
@@ -14,11 +15,23 @@ const TABS = [
 export function NotificationsFrame() {
   const { data: me } = useMe()
   const admin = me?.role === 'admin'
+  const path = useRouterState({ select: (state) => state.location.pathname })
+  const isRefused = me !== undefined && !admin && !path.startsWith('/notifications/alarms')
   return (
     <main>
       <h1 className="title">{admin || !me ? 'Notifications' : 'Alarms'}</h1>
       {admin && <Tabs label="Notifications" items={TABS} />}
-      <Outlet />
+      {isRefused ? (
+        <Note title="Channels, rules, reports and deliveries are for admins.">
+          You see the{' '}
+          <Link to="/notifications/alarms" className="link">
+            alarms
+          </Link>{' '}
+          of what is shared with you.
+        </Note>
+      ) : (
+        <Outlet />
+      )}
     </main>
   )
 }

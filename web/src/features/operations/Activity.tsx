@@ -147,7 +147,7 @@ const dayWords = new Intl.DateTimeFormat('en-GB', { weekday: 'long', day: 'numer
 export function OperationTable({ items }: { items: Item[] }) {
   return (
     <div className="card scroll">
-      <table>
+      <table className="operations">
         <thead>
           <tr>
             <th>When</th>

@@ -50,7 +50,7 @@ export function Log({ operation }: { operation: Detail }) {
   if (!operation.has_logs && !active) return <p className="muted">It left no log.</p>
   return (
     <section aria-label="Log" className="stack">
-      <div className="row">
+      <div className="row log-tools">
         <h2>Log</h2>
         <span className="muted number">{size.data ? counted(size.data.log_lines, 'line') : ''}</span>
         <span className="grow" />

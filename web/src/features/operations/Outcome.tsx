@@ -13,9 +13,9 @@ const NAMES: Record<string, [string, 'bytes' | 'count']> = {
   restored_size: ['Bytes restored', 'bytes'],
   skipped_files: ['Left as they were', 'count'],
   files_proven: ['Files read back', 'count'],
-  files_checked: ['Files read back', 'count'],
+  files_checked: ['Files chosen', 'count'],
   bytes_proven: ['Bytes read back', 'bytes'],
-  bytes_checked: ['Bytes read back', 'bytes'],
+  bytes_checked: ['Bytes chosen', 'bytes'],
   freed_bytes: ['Freed', 'bytes'],
   kept: ['Archives kept', 'count'],
   pruned: ['Archives removed', 'count'],
@@ -23,13 +23,19 @@ const NAMES: Record<string, [string, 'bytes' | 'count']> = {
   pruned_count: ['Archives removed', 'count'],
 }
 
+/** What was to be read back says something only where not all of it was. */
+const SAME: Record<string, string> = { files_checked: 'files_proven', bytes_checked: 'bytes_proven' }
+
 /** What came of it: only numbers that are known. */
 export function Outcome({ operation }: { operation: Detail }) {
   const stats = (operation.result?.stats ?? {}) as Record<string, unknown>
   const source = { ...stats, ...(operation.detail ?? {}), ...(operation.result ?? {}) } as Record<string, unknown>
   const shown = Object.entries(NAMES).flatMap(([name, [words, unit]]) => {
     const value = source[name]
-    return typeof value === 'number' ? [{ name, words, text: unit === 'bytes' ? bytes(value) : count(value) }] : []
+    const isRepeated = value === source[SAME[name] ?? '']
+    return typeof value === 'number' && !isRepeated
+      ? [{ name, words, text: unit === 'bytes' ? bytes(value) : count(value) }]
+      : []
   })
   if (shown.length === 0 && !operation.archive_name) return null
   return (

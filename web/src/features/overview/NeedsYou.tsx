@@ -3,6 +3,7 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useMe } from '../../layout/Shell'
 import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
 import { Glyph } from '../../ui/Glyph'
@@ -60,6 +61,8 @@ export function Need({ item }: { item: Item }) {
 
 function Act({ item }: { item: Item }) {
   const navigate = useNavigate()
+  const { data: me } = useMe()
+  const may = me !== undefined && me.role !== 'viewer'
   const client = useQueryClient()
   const start = useMutation({
     mutationFn: () =>
@@ -83,12 +86,12 @@ function Act({ item }: { item: Item }) {
           Log
         </Link>
       )}
-      {(item.act === 'prove' || item.act === 'back_up') && (
+      {may && (item.act === 'prove' || item.act === 'back_up') && (
         <Button acts small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
           {item.act === 'prove' ? 'Prove it now' : 'Back up now'}
         </Button>
       )}
-      {item.reason === 'backup_failed' && (
+      {may && item.reason === 'backup_failed' && (
         <Button acts small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
           Try again
         </Button>

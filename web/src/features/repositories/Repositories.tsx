@@ -2,6 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useMe } from '../../layout/Shell'
 import { zone } from '../../lib/time'
 import { VERDICT } from '../../lib/words'
 import { Empty, Loaded } from '../../ui/States'
@@ -19,6 +20,7 @@ export interface Search {
 export function Repositories() {
   const search = useSearch({ strict: false }) as Search
   const navigate = useNavigate()
+  const { data: me } = useMe()
   const change = (next: Search) => void navigate({ to: '/repositories', search: { ...search, ...next }, replace: true })
   const filter = { q: search.q ?? '', state: search.state, sort: search.sort ?? 'need', limit: 200 } as const
   const query = useQuery({
@@ -30,12 +32,16 @@ export function Repositories() {
     <main>
       <div className="row gap">
         <h1 className="grow">Repositories</h1>
-        <Link to="/repositories/import" className="button">
-          Import
-        </Link>
-        <Link to="/repositories/new" className="button primary">
-          Create
-        </Link>
+        {me?.role === 'admin' && (
+          <>
+            <Link to="/repositories/import" className="button">
+              Import
+            </Link>
+            <Link to="/repositories/new" className="button primary">
+              Create
+            </Link>
+          </>
+        )}
       </div>
       <Loaded query={query} height={400}>
         {(page) => {

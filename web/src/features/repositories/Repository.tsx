@@ -88,6 +88,7 @@ function Prove({ repository }: { repository: Schemas['RepositoryAnswer'] }) {
       ),
     onSuccess: (answer) => void navigate({ to: '/operations/$id', params: { id: String(answer.job_id) } }),
   })
+  if (!repository.actions.includes('restore_check')) return null
   return (
     <>
       <Button acts disabled={prove.isPending} onClick={() => prove.mutate()}>

@@ -12,7 +12,14 @@ import { useInvalidate, useRepository, useRepositoryId } from './Repository'
 type Repository = Schemas['RepositoryAnswer']
 export function RepositorySettings() {
   const repository = useRepository(useRepositoryId()).data
-  return repository ? <Form key={repository.updated_at} repository={repository} /> : null
+  if (!repository) return null
+  if (!repository.actions.includes('change'))
+    return (
+      <Note title="Only an admin of this repository can change its settings.">
+        An admin decides what is backed up, what is left out, and whether Holdfast manages it.
+      </Note>
+    )
+  return <Form key={repository.updated_at} repository={repository} />
 }
 
 function Form({ repository }: { repository: Repository }) {

@@ -194,13 +194,13 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
               </label>
               {chosen[step] !== null && step !== 'mirror' && (
                 <label className="row soft">
-                  every{' '}
+                  {chosen[step] ? 'every' : 'at each run, or every'}{' '}
                   <input
                     className="input days"
                     type="number"
                     min={0}
                     aria-label={`${words}, days between`}
-                    value={chosen[step] ?? 0}
+                    value={chosen[step] || ''}
                     onChange={(event) => setChosen({ ...chosen, [step]: Number(event.target.value) })}
                   />{' '}
                   days

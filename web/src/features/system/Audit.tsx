@@ -1,5 +1,6 @@
 import { useInfiniteQuery, useMutation } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
+import { Fragment } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { save } from '../../api/downloads'
 import { keys } from '../../api/keys'
@@ -70,7 +71,7 @@ function Filters({ search, onChange }: { search: AuditSearch; onChange: (next: A
       className="input"
       name={name}
       aria-label={label}
-      placeholder={`${label}, such as ${example}`}
+      placeholder={`${label}: ${example}`}
       defaultValue={search[name]}
       onBlur={(event) =>
         event.target.value.trim() !== (search[name] ?? '') && apply(event.target.form as HTMLFormElement)
@@ -174,7 +175,7 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
               </td>
               <td className="audit-action">
                 <Narrow onClick={() => onNarrow({ action: one.action })}>
-                  <code>{one.action}</code>
+                  <code>{breakable(one.action)}</code>
                 </Narrow>
                 <Details of={one} />
               </td>
@@ -188,6 +189,16 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
     </div>
   )
 }
+
+/** A long word of a program may go on in the next line after a dot or an underscore. */
+const breakable = (word: string) =>
+  word.split(/(?<=[._])/).map((part, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: parts of one word have no other identity
+    <Fragment key={index}>
+      {part}
+      <wbr />
+    </Fragment>
+  ))
 
 function TheObject({ of, onNarrow }: { of: Schemas['AuditItem']; onNarrow: (more: AuditSearch) => void }) {
   const words = `${of.object_type} ${of.object_id ?? ''}`.trim()

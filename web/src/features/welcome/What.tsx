@@ -70,7 +70,7 @@ export function What({ draft, change, go }: Step) {
             </li>
           ))}
         </ul>
-        <form className="row" onSubmit={submit}>
+        <form className="row welcome-add" onSubmit={submit}>
           <input
             className="input mono grow"
             aria-label="Folder or file"

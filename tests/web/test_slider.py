@@ -1,0 +1,101 @@
+"""The slider over 300 archives: each step shows its archive, by pointer and by keyboard, and its labels can be read."""
+
+import itertools
+import os
+import subprocess
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.engines import ENGINES
+from tests.support.running import Running
+from tests.support.service import wait_until
+from tests.web.conftest import go
+
+pytestmark = pytest.mark.campaign
+
+ARCHIVES = 300
+FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def aged(running: Running) -> dict[str, Any]:
+    """A repository that another program has filled for 300 days; every third day a letter changes."""
+    sources, place = running.new_source(), running.new_path("aged")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(running.new_folder("home")),
+        "TZ": "UTC",
+        "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
+        "BORG_SELFTEST": "disabled",
+    }
+
+    def borg(*words: str) -> None:
+        subprocess.run([str(ENGINES["1.4"]), *words], env=environment, check=True, capture_output=True)
+
+    borg("init", "--encryption", "none", str(place))
+    for day in range(ARCHIVES):
+        if day % 3 == 0:
+            (sources / "letter.txt").write_text(f"day {day}\n")
+        at = (FIRST + timedelta(days=day)).strftime("%Y-%m-%dT%H:%M:%S")
+        borg("create", "--timestamp", at, "--files-cache", "disabled", f"{place}::a-{day:03}", str(sources))
+    body = {"name": running.new_name("aged"), "path": str(place), "source_paths": [str(sources)], "index_mode": "full"}
+    answer = running.admin.post("/api/repositories/import", json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+
+    def indexed() -> bool:
+        lanes = running.admin.get(f"/api/repositories/{made['id']}/lanes", params={"path": str(sources).lstrip("/")})
+        return lanes.status_code == 200 and lanes.json()["coverage"]["indexed"] == ARCHIVES
+
+    wait_until(indexed, what="all archives are indexed")
+    return made
+
+
+def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_touch(
+    aged: dict[str, Any], inside: Page
+) -> None:
+    go(inside, f"/files/{aged['id']}?path={str(aged['source_paths'][0]).lstrip('/')}")
+    slider, words = inside.get_by_label("Archive"), inside.get_by_role("region", name="Time")
+    expect(words).to_contain_text(f"archive {ARCHIVES} of {ARCHIVES}")
+    expect(inside.locator(".dock-chart svg rect")).to_have_count(ARCHIVES)
+
+    slider.focus()
+    for _ in range(5):
+        inside.keyboard.press("ArrowLeft")
+    expect(words).to_contain_text(f"archive {ARCHIVES - 5} of")
+    inside.keyboard.press("Home")
+    expect(words).to_contain_text("archive 1 of")
+    expect(slider).to_have_attribute("aria-valuetext", "Thu, 1 Jan 2026, 02:00, archive 1 of 300")
+    inside.keyboard.press("}")  # to the next change of this folder
+    expect(words).to_contain_text("archive 4 of")
+    inside.keyboard.press("]")
+    expect(words).to_contain_text("archive 5 of")
+    inside.keyboard.press("{")
+    expect(words).to_contain_text("archive 3 of")
+
+    box = slider.bounding_box()
+    assert box is not None
+    inside.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
+    inside.mouse.down()
+    shown: set[str] = set()
+    for part in range(1, 41):
+        inside.mouse.move(box["x"] + box["width"] * part / 40, box["y"] + box["height"] / 2)
+        shown.add(slider.input_value())
+    inside.mouse.up()
+    assert len(shown) >= 35  # it follows the pointer
+    expect(words).to_contain_text(f"archive {ARCHIVES} of")
+
+    labels = inside.locator(".months span").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.right])"
+    )
+    assert len(labels) >= 6
+    assert all(right < left for (_, right), (left, _) in itertools.pairwise(labels))
+    rows = inside.get_by_role("treegrid").get_by_role("row")
+    inside.get_by_role("button", name="Earlier change").click()
+    expect(words).to_contain_text("archive 297 of")
+    rows.filter(has_text="letter.txt").click()
+    expect(inside.get_by_role("complementary")).to_contain_text("- day 294")
+    expect(inside.get_by_role("complementary").locator(".versions li")).to_have_count(100)
