@@ -340,19 +340,21 @@ class FarRun:
     def _copy(self) -> int | None:
         """Copy the shim there, once for each version of it."""
         self._has_copied = True
-        with SshErrors(self._place + ".said") as errors:
+        with SshErrors(self._place + ".said") as errors, open(self._place + ".copied", "w+b") as texts:
+            os.unlink(texts.name)
+            # A file, not a pipe: `communicate` with a time limit does not send the rest when it is called again.
+            texts.write(json.dumps(sources()).encode())
+            texts.seek(0)
             done = subprocess.Popen(
                 [*self._request["ssh"], shlex.join((self._request["python"], "-I", "-S", "-c", copy_script()))],
-                stdin=subprocess.PIPE,
+                stdin=texts,
                 stdout=subprocess.DEVNULL,
                 stderr=errors.file,
                 start_new_session=True,
             )
-            texts: bytes | None = json.dumps(sources()).encode()
             while done.returncode is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    done.communicate(texts, LOOK_SECONDS)
-                texts = None  # later calls send the rest, and refuse to be given it again
+                    done.wait(LOOK_SECONDS)
                 errors.trim()
             self._ssh_errors = errors.last()
         if done.returncode == 0:
