@@ -164,7 +164,9 @@ def fork_engines(listener: socket.socket, seen: dict[bytes, bytes | None]) -> No
         except (EOFError, OSError, ValueError, StopIteration):
             link.close()
             continue
-        fits = all(order.environment.get(name) == value for name, value in seen.items())
+        fits = os.fsencode(HOST_ID) in order.environment and all(
+            order.environment.get(name) == value for name, value in seen.items()
+        )
         pid = os.fork() if fits else None
         if pid == 0:
             signal.set_wakeup_fd(-1)

@@ -15,8 +15,8 @@ import './styles/files.css'
 const client = new QueryClient({
   defaultOptions: {
     queries: {
-      // Events report changes; no query is repeated automatically.
-      staleTime: 30_000,
+      // Events report most changes; no query is repeated automatically. A page that is opened again asks again.
+      staleTime: 1_000,
       refetchOnWindowFocus: false,
       retry: (failures, error) =>
         failures < 2 && !(error instanceof Refused && error.status < 500 && error.status !== 423),

@@ -62,6 +62,16 @@ def test_a_command_runs_there_and_ends_here_as_it_ended_there(
     assert runs_there(far_host) == [], "nothing of the run is left there"
 
 
+def test_a_machine_that_takes_its_time_to_read_gets_the_whole_shim(tmp_path: Path) -> None:
+    slow = tmp_path / "slow-ssh"
+    slow.write_text(f'#!/bin/sh\nsleep 0.6\nHOME={tmp_path} exec /bin/sh -c "$1"\n')
+    slow.chmod(0o700)
+    spool = Spool(tmp_path / "spool")
+    spool.launch(shell("exit 7", Machine("slow", (str(slow),), sys.executable)))
+
+    assert ended(spool, 60).code == 7
+
+
 @pytest.mark.parametrize("python", [sys.executable, None])
 def test_a_secret_reaches_the_command_and_lies_nowhere(
     far_host: Sshd, far: Machine, tmp_path: Path, python: str | None
