@@ -21,13 +21,13 @@ class Links:
     def __init__(self, database: Database, keys: Keys) -> None:
         self._database = database
         self.keys = keys
-        self.on_change: list[Callable[[int], object]] = []
+        self.on_change: list[Callable[[int], None]] = []
         """Called with the id of a connection whose links are made otherwise from now on."""
 
     def changed(self, session: Session, connection_id: int) -> None:
         """Notify, when this transaction is durable, those who keep a link of the connection open."""
         for listener in self.on_change:
-            after_commit(session, partial(_tell, listener, connection_id))
+            after_commit(session, partial(listener, connection_id))
 
     def connection(self, connection_id: int) -> SshConnection:
         with self._database.reading() as session:
@@ -89,7 +89,3 @@ class Links:
                 "ssh.no_host_key", "The host shows no key that can be pinned; look at the log of its sshd."
             )
         return shown
-
-
-def _tell(listener: Callable[[int], object], connection_id: int) -> None:
-    listener(connection_id)
