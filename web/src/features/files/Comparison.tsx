@@ -83,8 +83,9 @@ export function Comparison({ id, lanes, from, to, selected, onOpen, onSelect }: 
               </p>
               {first?.incomplete && (
                 <Note warn>
-                  {counted(first.unindexed_archive_ids.length, 'archive')} of this time not indexed: what came and went
-                  there is not known.
+                  {counted(first.unindexed_archive_ids.length, 'archive')} between them{' '}
+                  {first.unindexed_archive_ids.length === 1 ? 'is' : 'are'} not indexed, so what came and went there is
+                  not known.
                 </Note>
               )}
               {groups.length > 0 && (
