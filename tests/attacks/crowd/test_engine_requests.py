@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,8 +149,15 @@ def test_no_engine_runs_for_a_client_that_has_left_while_it_waited(tmp_path: Pat
         asyncio.run(requests.run(waits(is_gone=True), 1, lambda: pytest.fail("nobody waits for this")))
 
 
-def asked_by(requests: EngineRequests, work: Callable[[], Any], *, user: int = 1, is_gone: bool = False) -> Any:
-    return asyncio.create_task(requests.run(waits(is_gone=is_gone), user, work, same="the same question"))
+def asked_by(
+    requests: EngineRequests,
+    work: Callable[[], Any],
+    *,
+    user: int = 1,
+    is_gone: bool = False,
+    same: str = "the same question",
+) -> Any:
+    return asyncio.create_task(requests.run(waits(is_gone=is_gone), user, work, same=same))
 
 
 def test_a_question_that_comes_after_the_engine_was_started_waits_for_one_more_run(tmp_path: Path) -> None:
@@ -182,6 +190,43 @@ def test_a_question_that_comes_after_the_engine_was_started_waits_for_one_more_r
 
     assert asyncio.run(story()) == [[1] * 3, [3] * 20, [2]]
     assert runs == [1, 2, 3], "one run for those before, one for those after, and another user's"
+
+
+@pytest.mark.parametrize(("took", "pause"), [(3.0, 3.0), (100.0, engine_requests.LONGEST_PAUSE_SECONDS)])
+def test_after_a_run_for_many_the_same_question_rests_for_as_long_as_the_run_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: float, pause: float
+) -> None:
+    chosen = settings(tmp_path, engine_requests_per_user=4, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+    now, sleep, slept = [1000.0], asyncio.sleep, list[float]()
+    monkeypatch.setattr(engine_requests, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def recorded(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+        await sleep(0)
+
+    def work() -> None:
+        now[0] += took
+
+    async def story() -> list[list[float]]:
+        release = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        stays = asked_by(
+            requests, lambda: asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE), same="another"
+        )
+        await sleep(0)
+        monkeypatch.setattr(asyncio, "sleep", recorded)
+        told = []
+        for number, user in ((3, 1), (1, 1), (1, 1), (1, 2)):
+            slept.clear()
+            await asyncio.gather(*(asked_by(requests, work, user=user) for _ in range(number)))
+            told.append([seconds for seconds in slept if seconds])
+        release.set()
+        await stays
+        return told
+
+    assert asyncio.run(story()) == [[], [pause], [], []], "after the run for three, and after no other"
 
 
 def test_those_who_wait_for_an_answer_get_it_when_the_one_who_asked_first_has_left(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`: then
 it runs in one of a few separate threads, with a cap for each user and one for all, so that no number of such requests
 delays the others. The same question, asked again by the same user before the engine was started for it, is answered by
-the same run; after that it waits for one more run, however often it is asked.
+the same run; after that it waits for one more run, however often it is asked. A run that answered several requests is
+followed by a pause of its own length before the next run for the same question.
 """
 
 import asyncio
 import functools
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
@@ -26,6 +28,8 @@ from holdfast.storage.session import Database
 
 WAITING_FOR_EACH_PLACE = 10
 """Requests of a user that may wait for each running one; more are refused immediately."""
+LONGEST_PAUSE_SECONDS = 5.0
+"""Between two runs for a question that several requests ask all the time."""
 
 Result = TypeVar("Result")
 Route = TypeVar("Route", bound=Callable[..., Any])
@@ -40,6 +44,17 @@ class _Places:
         """Those that wait too."""
         self.running = 0
         self.turns = turns_of_a_user()
+        self._pauses: dict[Hashable, float] = {}
+        """Question to the time before which it is not put to the engine again."""
+
+    def rest(self, key: Hashable, began: float) -> None:
+        """Several requests were answered by a run that began then: the next one waits for as long as this one took."""
+        now = time.monotonic()
+        self._pauses = {other: until for other, until in self._pauses.items() if until > now}
+        self._pauses[key] = now + min(now - began, LONGEST_PAUSE_SECONDS)
+
+    async def pause(self, key: Hashable) -> None:
+        await asyncio.sleep(max(0.0, self._pauses.get(key, 0.0) - time.monotonic()))
 
 
 class _Question:
@@ -112,8 +127,13 @@ class EngineRequests:
         try:
             if before is not None:
                 await asyncio.wait([before.answer], timeout=self.wait_seconds)
+            await places.pause(key)
             question.ticket.restart(self.wait_seconds)
-            return await self._run(places, call, question.is_left, question.ticket)
+            began = time.monotonic()
+            answer = await self._run(places, call, question.is_left, question.ticket)
+            if len(question.requests) > 1:
+                places.rest(key, began)
+            return answer
         finally:
             if self._questions.get(key) is question:
                 del self._questions[key]
