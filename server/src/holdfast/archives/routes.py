@@ -90,6 +90,7 @@ async def live_archives(
         with database.reading() as session:
             return store.require(session, caller, repository_id, Role.VIEWER)
 
+    engine_requests.require_room(caller.user_id)
     return await live.archives(engine_requests, caller.user_id, await run_in_threadpool(found))
 
 
@@ -112,6 +113,7 @@ async def old_list(
                 raise errors.not_registered(repository or "")
             return found
 
+    engine_requests.require_room(caller.user_id)
     found = await run_in_threadpool(registered)
     response.headers["Deprecation"] = "true"
     response.headers["Link"] = f'</api/repositories/{found.id}/archives>; rel="successor-version"'

@@ -4,7 +4,7 @@ The framework's threads serve all requests. A route that may take longer than a 
 it runs in one of a few separate threads, with a cap for each user and one for all, so that no number of such requests
 delays the others. The same question, asked again by the same user before the engine was started for it, is answered by
 the same run; after that it waits for one more run, however often it is asked. A run that answered several requests is
-followed by a pause of its own length before the next run for the same question.
+followed by a pause, of its own length or a second, before the next run for the same question.
 """
 
 import asyncio
@@ -28,8 +28,10 @@ from holdfast.storage.session import Database
 
 WAITING_FOR_EACH_PLACE = 10
 """Requests of a user that may wait for each running one; more are refused immediately."""
-LONGEST_PAUSE_SECONDS = 5.0
-"""Between two runs for a question that several requests ask all the time."""
+PAUSE_SECONDS = (1.0, 5.0)
+"""Between two runs for a question that several requests ask all the time: at least and at most."""
+SECONDS_BETWEEN_ANSWERS = 0.01
+"""Of one run: many clients that are answered at the same instant, and ask again, would keep all others waiting."""
 
 Result = TypeVar("Result")
 Route = TypeVar("Route", bound=Callable[..., Any])
@@ -48,10 +50,11 @@ class _Places:
         """Question to the time before which it is not put to the engine again."""
 
     def rest(self, key: Hashable, began: float) -> None:
-        """Several requests were answered by a run that began then: the next one waits for as long as this one took."""
+        """Several requests were answered by a run that began then: the next one waits about as long as this one took."""
         now = time.monotonic()
         self._pauses = {other: until for other, until in self._pauses.items() if until > now}
-        self._pauses[key] = now + min(now - began, LONGEST_PAUSE_SECONDS)
+        least, most = PAUSE_SECONDS
+        self._pauses[key] = now + min(max(now - began, least), most)
 
     async def pause(self, key: Hashable) -> None:
         await asyncio.sleep(max(0.0, self._pauses.get(key, 0.0) - time.monotonic()))
@@ -65,6 +68,7 @@ class _Question:
         self.ticket = LaneTicket(wait_seconds)
         self.answer: asyncio.Task[Any]
         self.telling = asyncio.Lock()
+        self.is_told = False
 
     async def is_left(self) -> bool:
         return all([await request.is_disconnected() for request in self.requests])
@@ -111,8 +115,10 @@ class EngineRequests:
             question.answer.add_done_callback(_seen)
         question.requests.append(request)
         answer: Result = await asyncio.shield(question.answer)
-        async with question.telling:  # one after the other, with everything else on the event loop in between
-            await asyncio.sleep(0)
+        async with question.telling:
+            if question.is_told:
+                await asyncio.sleep(SECONDS_BETWEEN_ANSWERS)
+            question.is_told = True
         return answer
 
     async def _answered(
@@ -156,9 +162,8 @@ class EngineRequests:
     @contextmanager
     def _places(self, user_id: int) -> Iterator[_Places]:
         """The places of a user, for one more request. Raise Unavailable if too many wait already."""
+        self.require_room(user_id)
         places = self._users.setdefault(user_id, _Places(self._per_user))
-        if places.requests >= self._per_user * (1 + WAITING_FOR_EACH_PLACE):
-            raise _too_many()
         places.requests += 1
         try:
             yield places
@@ -166,6 +171,12 @@ class EngineRequests:
             places.requests -= 1
             if places.requests == 0:
                 self._users.pop(user_id, None)
+
+    def require_room(self, user_id: int) -> None:
+        """Raise Unavailable if too many requests of the user wait already."""
+        places = self._users.get(user_id)
+        if places is not None and places.requests >= self._per_user * (1 + WAITING_FOR_EACH_PLACE):
+            raise _too_many()
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
         if self._turns is None or self._threads is None:
@@ -207,6 +218,10 @@ class Asking:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._requests = ENGINE_REQUESTS.of(request.app)
+
+    def require_room(self, user_id: int) -> None:
+        """Refuse before anything is looked up for a request that would be refused anyway. Raise Unavailable."""
+        self._requests.require_room(user_id)
 
     async def run(self, user_id: int, call: Callable[[], Result], same: Hashable | None = None) -> Result:
         return await self._requests.run(self._request, user_id, call, same)
