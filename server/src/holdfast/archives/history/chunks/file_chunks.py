@@ -1,12 +1,8 @@
 """The chunks of files' content, from a helper that any number of threads may ask."""
 
-import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from backup_engine.command import Secret
-from holdfast.archives.history.chunks.far import FarEngine
 from holdfast.archives.history.chunks.helper_process import HelperProcess, kill_group
 from holdfast.archives.history.errors import ChunkRouteFailed
 
@@ -30,31 +26,7 @@ class FileChunks(HelperProcess):
     """
 
     silence_seconds = 60.0
-    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1}
-
-    def __init__(
-        self,
-        program: Path,
-        repository: str,
-        *,
-        environment: Mapping[str, str],
-        pass_fds: Sequence[int] = (),
-        major: int = 1,
-        far: FarEngine | None = None,
-        secrets: Mapping[str, Secret] | None = None,
-    ) -> None:
-        super().__init__(
-            program,
-            repository,
-            environment=environment,
-            pass_fds=pass_fds,
-            niceness=0,
-            major=major,
-            far=far,
-            secrets=secrets,
-            reads_files=True,
-        )
-        self._turn = threading.Lock()
+    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1, "niceness": 0, "reads_files": True}
 
     def __enter__(self) -> Self:
         with self._turn:  # whoever ends it meanwhile waits until nobody reads from it

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -56,7 +56,6 @@ class HelperProcess:
         *,
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
-        niceness: int = 10,
         major: int = 1,
         far: FarEngine | None = None,
         secrets: Mapping[str, Secret] | None = None,
@@ -66,11 +65,12 @@ class HelperProcess:
         self._far = far
         self._secrets = secrets or {}
         self.major = major  # of the engine
-        self._opening = {"repository": repository, "niceness": niceness, **self.defaults, **opening}
+        self._opening = {"repository": repository, **self.defaults, **opening}
         self._environment = dict(environment)
         self._pass_fds = tuple(pass_fds)
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
+        self._turn = threading.Lock()  # for helpers that several threads ask
         self._complaints = b""
         self.is_usable = True  # False once the helper has ended or speaks nonsense
         self.version = ""
@@ -155,7 +155,7 @@ class HelperProcess:
         assert process.stdout is not None
         with suppress(BrokenPipeError):
             process.stdin.close()
-        self._let_go(process)
+        self._let_go(process.terminate)
         process.stdout.close()
         for insist in (process.terminate, partial(kill_group, process)):
             try:
@@ -164,7 +164,7 @@ class HelperProcess:
                 insist()
         process.wait()
 
-    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+    def _let_go(self, terminate: Callable[[], None]) -> None:
         """Have nobody read from the helper any more."""
 
     def _keep_complaints(self) -> None:

@@ -1,9 +1,8 @@
 """The chunks of archives' metadata, from a helper that reads them under a shared lock."""
 
 import queue
-import subprocess
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from backup_engine.command import LARGEST_STREAM
@@ -24,7 +23,7 @@ _CHUNKS_ASKED_FOR = 256  # at once
 class EngineChunks(HelperProcess):
     """Metadata chunks of a repository, read under a shared lock."""
 
-    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 60}
+    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 60, "niceness": 10}
     _reader: threading.Thread | None = None
     _left_bytes = LARGEST_STREAM  # of the archive that is read, as of a listing
     latest_nanoseconds = 0
@@ -87,9 +86,9 @@ class EngineChunks(HelperProcess):
         self.latest_nanoseconds = latest
         return True
 
-    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+    def _let_go(self, terminate: Callable[[], None]) -> None:
         if self._reader is not None and self._reader.is_alive():
-            process.terminate()
+            terminate()
             self._reader.join()
 
     def _ask(self, request: dict[str, Any], more: bytes = b"") -> None:
