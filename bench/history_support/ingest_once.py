@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
 from holdfast.archives.history.sqlite import SqliteStore

@@ -13,6 +13,8 @@ from typing import Any
 
 import uvloop
 
+from holdfast.kit.standard_output import write_completely
+
 WARM_UP_SECONDS = 0.3
 
 
@@ -101,6 +103,7 @@ async def run(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    write_completely()  # one line of some hundred kilobytes
     plan = json.loads(sys.stdin.readline())
     print(json.dumps(uvloop.run(run(plan))), flush=True)
 

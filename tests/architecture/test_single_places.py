@@ -27,7 +27,7 @@ MAY_START_PROCESSES = {
     "backup_engine/feed.py": "runs an engine and the dumps that it reads, under the shim",
     "backup_engine/detect.py": "asks a program for its version",
     "backup_engine/bounded.py": "asks ssh and rclone short questions, and takes no more than an answer from them",
-    "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
+    "holdfast/archives/history/chunks/helper_process.py": "starts the reader of metadata chunks under the engine's own Python",
     "backup_engine/chunks/trial.py": "has the engine make a repository for that comparison",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
     "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
@@ -45,7 +45,8 @@ FAMILIES = ("os.exec", "os.spawn")
 MAY_START_THREADS = {
     "holdfast/kit/supervisor.py": "starts every loop, and starts it again",
     "holdfast/runner/loop.py": "executes an operation; recovery starts it again if its thread breaks off",
-    "holdfast/archives/history/chunks/client.py": "reads from one helper process, for as long as its caller waits",
+    "holdfast/archives/history/chunks/helper_process.py": "reads the errors of one helper process, until it ends",
+    "holdfast/archives/history/chunks/metadata_chunks.py": "reads ahead from one helper, for as long as its caller waits",
     "holdfast/access/passwords.py": "hashes passwords",
     "holdfast/notifications/deliver/http_request.py": "ends one connection at its deadline",
     "holdfast/access/last_used.py": "writes one batch, for which the next use submits another",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks.client import EngineChunks, FileChunks, Part
+from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.errors import ArchiveTooLarge, ChunkRouteFailed
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.hostile import BOMBS, HostileArchive, HostileRepository, hostile_repository, item, item_2
@@ -19,7 +20,7 @@ REFUSALS = ("ArchiveTooLarge", "ArchiveUnreadable", "GarbledItems", "ItemTooLarg
 INDEXED = """
 import os
 from pathlib import Path
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore
 program, repository, ids, folder, environment = sys.argv[1:]

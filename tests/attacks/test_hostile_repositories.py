@@ -24,7 +24,7 @@ LISTED_IN_THE_CAMPAIGN = 100
 
 INDEXED = """
 from pathlib import Path
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.errors import HistoryError
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore

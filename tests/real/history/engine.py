@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine.borg2.list_files import ADDED_KEYS
-from holdfast.archives.history.chunks.client import EngineChunks, FileChunks
+from holdfast.archives.history.chunks.file_chunks import FileChunks
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.entry import Entry, printable
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.ingest import IngestResult

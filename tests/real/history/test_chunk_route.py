@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.chunks.selftest import self_test
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.archives.history.chunks.client import FileChunks, Part
+from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
 from holdfast.archives.history.entry import listed
 from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved, LinkLost
 from holdfast.archives.history.index import HistoryIndex

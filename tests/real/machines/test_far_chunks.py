@@ -26,8 +26,9 @@ from backup_engine.requests import InvalidRequest, ReadChunksRequest, Repository
 from holdfast.archives.called_chunks import Answer, CalledChunks, tried
 from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.history.chunks import far as far_engines
-from holdfast.archives.history.chunks.client import EngineChunks, FileChunks, Part
 from holdfast.archives.history.chunks.far import FarEngine
+from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import (

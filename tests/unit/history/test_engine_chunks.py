@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks import client
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks import helper_process
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.chunks.program import interpreter_of
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
@@ -29,7 +29,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     def with_helper(body: str) -> EngineChunks:
         helper = tmp_path / "helper.py"
         helper.write_text(PRELUDE + body)
-        monkeypatch.setattr(client, "HELPER", helper)
+        monkeypatch.setattr(helper_process, "HELPER", helper)
         program = tmp_path / "borg"
         program.write_text(f"#!{sys.executable}\n")
         return EngineChunks(program, "/repository", environment={}, lock_wait=1, niceness=0)

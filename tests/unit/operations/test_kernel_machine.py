@@ -8,8 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,81 +22,35 @@ from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import pages, runners, transitions, waiting_reasons
 from holdfast.operations import queue as operation_queue
-from holdfast.operations.kinds import Effect, Kind, Registry
-from holdfast.operations.lanes import Holder, Waiter
-from holdfast.operations.limits import GROUP_FIELDS, Limits, LimitsChange
+from holdfast.operations.kinds import Effect, Registry
+from holdfast.operations.limits import GROUP_FIELDS, LimitsChange
 from holdfast.operations.models import KernelSetting, Operation, OutboxEntry
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin
-from holdfast.operations.status import PRIORITY, SUCCEEDED, TERMINAL, TRANSITIONS, Status, Trigger
+from holdfast.operations.status import SUCCEEDED, TERMINAL, TRANSITIONS, Status, Trigger
 from holdfast.storage.session import Database
 from tests.support.postgres import parent_of_folders
 from tests.support.stores import KINDS as STORES
 from tests.support.stores import a_store
-from tests.unit.operations.kernel import AGENT, INDEX, KINDS, add_agent, subject
-from tests.unit.operations.rules import Expected, conflict, expect
+from tests.unit.operations.kernel import INDEX, KINDS, add_agent, subject
+from tests.unit.operations.kernel_model import Model, Record
+from tests.unit.operations.rules import conflict
 
 EXAMPLES = int(os.environ.get("HOLDFAST_KERNEL_EXAMPLES", "0"))
 SUITE_EXAMPLES = 15
 STEPS = 40
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 NUMBERS = st.integers(0, 30)
 """Which one of several is meant, whatever their number is."""
 ENDS = sorted(TRANSITIONS[Status.RUNNING] - {Status.PENDING})
 
 
-@dataclass
-class Record:
-    """What the model knows of one operation."""
-
-    id: int
-    kind: Kind
-    repository: int | None
-    trigger: Trigger
-    executor: str
-    rank: float
-    depends_on: int | None
-    parent: int | None = None
-    status: Status = Status.PENDING
-    attempt: int = 1
-    runner: str | None = None
-    available_at: datetime | None = None
-    cancel_requested: bool = False
-    told: list[str] = field(default_factory=lambda: ["pending"])
-
-    @property
-    def lane(self) -> str | None:
-        if self.repository is None:
-            return None
-        if self.kind.lock:
-            return f"repository:{self.repository}"
-        return f"agent:{AGENT}" if self.executor == "agent" else None  # agents are offered what is in lanes
-
-    @property
-    def mode(self) -> str | None:
-        return str(self.kind.lock or "shared") if self.lane is not None else None
-
-    @property
-    def group(self) -> str | None:
-        return self.kind.limit_group if self.executor == "runner" else None
-
-    def become(self, status: Status) -> None:
-        assert status in TRANSITIONS[self.status]
-        self.status = status
-        self.told.append(str(status))
-
-
-class Kernel(RuleBasedStateMachine):
+class Kernel(Model, RuleBasedStateMachine):
     """Steps on the real store, each followed by the same step on the model."""
 
     database: Database
 
     def __init__(self) -> None:
         super().__init__()
-        self.records: dict[int, Record] = {}
-        self.limits = Limits()
-        self.paused = False
-        self.now = BEGIN
         self.living = ["runner 1"]
         self.dead: list[str] = []
         self.names = 1
@@ -119,78 +72,7 @@ class Kernel(RuleBasedStateMachine):
         self.now += timedelta(milliseconds=1)
         return self.now
 
-    # --- what the model does --------------------------------------------------------------------------------------
-
-    def add(self, operation: Operation, kind: Kind, repository: int | None, executor: str = "runner") -> Record:
-        trigger = Trigger(operation.trigger)
-        rank = operation.created_at.timestamp() + PRIORITY[trigger] * 60
-        record = Record(
-            operation.id, kind, repository, trigger, executor, rank, operation.depends_on_id, operation.parent_id
-        )
-        self.records[record.id] = record
-        dependency = self.records.get(record.depends_on or 0)
-        if dependency is not None and dependency.status in TERMINAL - SUCCEEDED:
-            record.become(Status.SKIPPED)
-        return record
-
-    def skip_dependants(self, of: int) -> None:
-        for record in self.records.values():
-            if record.depends_on == of and record.status is Status.PENDING:
-                record.become(Status.SKIPPED)
-                self.skip_dependants(record.id)
-
-    def end(self, record: Record, status: Status) -> None:
-        record.become(status)
-        if status not in SUCCEEDED:
-            self.skip_dependants(record.id)
-
-    def back_to_the_queue(self, record: Record) -> None:
-        record.become(Status.PENDING)
-        record.runner = None
-
-    def has(self, status: Status) -> bool:
-        return any(record.status is status for record in self.records.values())
-
-    def queue(self) -> list[Record]:
-        pending = [record for record in self.records.values() if record.status is Status.PENDING]
-        return sorted(pending, key=lambda record: (record.rank, record.id))
-
-    def waiters(self) -> list[Waiter]:
-        return [
-            Waiter(
-                record.id,
-                record.trigger,
-                record.lane,
-                record.mode,
-                record.group,
-                self.unfinished_dependency(record),
-                record.available_at,
-                record.executor,
-            )
-            for record in self.queue()
-        ]
-
-    def unfinished_dependency(self, record: Record) -> int | None:
-        dependency = self.records.get(record.depends_on or 0)
-        return record.depends_on if dependency and dependency.status not in TERMINAL else None
-
-    def holders(self) -> list[Holder]:
-        running = [record for record in self.records.values() if record.status is Status.RUNNING]
-        return [Holder(record.id, record.lane, record.mode, record.group) for record in running]
-
-    def expected(self, waiting: list[Waiter]) -> dict[int, Expected]:
-        return expect(
-            waiting,
-            self.holders(),
-            limits=self.limits.by_group(),
-            total=self.limits.max_running_total,
-            paused=self.paused,
-            now=self.now,
-        )
-
-    def startable(self) -> list[Record]:
-        expected = self.expected(self.waiters())
-        return [self.records[number] for number, wanted in expected.items() if wanted.reason is None]
+    # --- the store, and the model of it ---------------------------------------------------------------------------
 
     def follow_up(self, session: Session, operation: Operation) -> None:
         """A listener of the real registry: queues an index run behind a successful backup."""
@@ -214,11 +96,6 @@ class Kernel(RuleBasedStateMachine):
             operation = pages.get(session, record.id)
         assert operation is not None
         return operation
-
-    def pick(self, number: int, *statuses: Status) -> Record:
-        """One of the operations in these statuses; there is one, a precondition has seen to that."""
-        candidates = sorted(one.id for one in self.records.values() if one.status in statuses)
-        return self.records[candidates[number % len(candidates)]]
 
     def remember(self, record: Record) -> None:
         """Keep what a runner knows of its operation: it may come back with it when that is no longer true."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.archives.history.chunks.client import Part
+from holdfast.archives.history.chunks.file_chunks import Part
 from holdfast.archives.history.errors import ChunkRouteFailed, GaveWay
 from holdfast.errors import Locked
 from holdfast.kit.supervisor import Supervisor

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.archives.history.chunks.client import Part
+from holdfast.archives.history.chunks.file_chunks import Part
 from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake

@@ -1511,11 +1511,11 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    path?: string | null;
-                    path_b64?: string | null;
                     limit?: number;
                     cursor?: string | null;
                     "repository_id[]"?: string[] | null;
+                    path?: string | null;
+                    path_b64?: string | null;
                 };
                 header?: never;
                 path?: never;
@@ -4324,13 +4324,13 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    path?: string | null;
-                    path_b64?: string | null;
                     limit?: number;
                     cursor?: string | null;
                     sort?: "name" | "-name" | "size" | "-size" | "modified" | "-modified";
                     q?: string;
                     sizes?: boolean;
+                    path?: string | null;
+                    path_b64?: string | null;
                 };
                 header?: never;
                 path: {
@@ -5184,11 +5184,11 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    path?: string | null;
-                    path_b64?: string | null;
                     series?: string | null;
                     limit?: number;
                     cursor?: string | null;
+                    path?: string | null;
+                    path_b64?: string | null;
                 };
                 header?: never;
                 path: {

@@ -17,10 +17,9 @@ from backup_protocol.enums import (
 )
 from backup_protocol.frames import ReceiveEnd, ReceiveSurvey
 from backup_protocol.jobs import (
-    BLOCK_OF_KIND,
+    BLOCKS,
     BackupBlock,
     Block,
-    BreakLockBlock,
     CallBlock,
     CheckBlock,
     CompactBlock,
@@ -78,7 +77,7 @@ from backup_protocol.reading import Malformed, read, write
 __all__ = [
     "AGENT_TOKEN_PREFIX",
     "AUTHORIZATION_HEADER",
-    "BLOCK_OF_KIND",
+    "BLOCKS",
     "CALL_METHODS",
     "DEFAULT_HEARTBEAT_SECONDS",
     "DEFAULT_POLL_LIMIT",
@@ -97,7 +96,6 @@ __all__ = [
     "AgentStatus",
     "BackupBlock",
     "Block",
-    "BreakLockBlock",
     "CallBlock",
     "Canceled",
     "Capability",

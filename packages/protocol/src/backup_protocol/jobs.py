@@ -7,23 +7,6 @@ from typing import Any
 from backup_protocol.enums import JobKind
 from backup_protocol.reading import Malformed, read, write
 
-BLOCK_OF_KIND: Mapping[JobKind, str] = {
-    JobKind.ENGINE_CALL: "call",
-    JobKind.BACKUP_CREATE: "backup",
-    JobKind.REPOSITORY_INIT: "init",
-    JobKind.REPOSITORY_CHECK: "check",
-    JobKind.REPOSITORY_PRUNE: "prune",
-    JobKind.REPOSITORY_COMPACT: "compact",
-    JobKind.REPOSITORY_BREAK_LOCK: "break_lock",
-    JobKind.ARCHIVE_DELETE: "delete",
-    JobKind.ARCHIVES_LIST: "list",
-    JobKind.RESTORE_EXTRACT: "restore",
-    JobKind.RESTORE_RECEIVE: "restore",
-    JobKind.SCRIPT_RUN: "script",
-    JobKind.BACKUP_DUMP: "dump",
-}
-"""Where a payload holds the data of its kind."""
-
 Environment = dict[str, Any]
 """Variable name to a value, or to `{"secret_ref": name}`."""
 
@@ -123,11 +106,6 @@ class CompactBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class BreakLockBlock(Block):
-    pass
-
-
-@dataclass(frozen=True, slots=True)
 class DeleteBlock(Block):
     """With `archive_id`, only the archive that has this engine id: one of the same name made later is another one."""
 
@@ -193,25 +171,27 @@ class ScriptBlock(Block):
     variables: dict[str, str] = field(default_factory=dict)
 
 
-BLOCKS: Mapping[str, type[Block]] = {
-    "call": CallBlock,
-    "backup": BackupBlock,
-    "init": InitBlock,
-    "check": CheckBlock,
-    "prune": PruneBlock,
-    "compact": CompactBlock,
-    "break_lock": BreakLockBlock,
-    "delete": DeleteBlock,
-    "list": ListBlock,
-    "restore": RestoreBlock,
-    "script": ScriptBlock,
-    "dump": DumpBlock,
+BLOCKS: Mapping[JobKind, tuple[str, type[Block]]] = {
+    JobKind.ENGINE_CALL: ("call", CallBlock),
+    JobKind.BACKUP_CREATE: ("backup", BackupBlock),
+    JobKind.REPOSITORY_INIT: ("init", InitBlock),
+    JobKind.REPOSITORY_CHECK: ("check", CheckBlock),
+    JobKind.REPOSITORY_PRUNE: ("prune", PruneBlock),
+    JobKind.REPOSITORY_COMPACT: ("compact", CompactBlock),
+    JobKind.REPOSITORY_BREAK_LOCK: ("break_lock", Block),
+    JobKind.ARCHIVE_DELETE: ("delete", DeleteBlock),
+    JobKind.ARCHIVES_LIST: ("list", ListBlock),
+    JobKind.RESTORE_EXTRACT: ("restore", RestoreBlock),
+    JobKind.RESTORE_RECEIVE: ("restore", RestoreBlock),
+    JobKind.SCRIPT_RUN: ("script", ScriptBlock),
+    JobKind.BACKUP_DUMP: ("dump", DumpBlock),
 }
+"""For each kind the name under which a payload holds its block, and the type of that; `Block` itself if it has no fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """`block` is under the name that `BLOCK_OF_KIND` gives. Secret values are present only on the way to the agent."""
+    """`block` is under the name that `BLOCKS` gives. Secret values are present only on the way to the agent."""
 
     schema_version: int
     job_kind: JobKind
@@ -224,7 +204,7 @@ class Payload:
             "schema_version": self.schema_version,
             "job_kind": str(self.job_kind),
             "repository": write(self.repository),
-            BLOCK_OF_KIND[self.job_kind]: write(self.block),
+            BLOCKS[self.job_kind][0]: write(self.block),
             "secrets": self.secrets,
         }
 
@@ -232,10 +212,10 @@ class Payload:
     def from_json(value: Mapping[str, Any]) -> "Payload":
         """Given a payload of the schema version and a kind that are known, return it. Raise Malformed otherwise."""
         head = read(_Head, value)
-        name = BLOCK_OF_KIND[head.job_kind]
+        name, expected = BLOCKS[head.job_kind]
         if name not in value:
             raise Malformed(f"the payload has no {name}")
-        block = read(BLOCKS[name], value[name])
+        block = read(expected, value[name])
         return Payload(head.schema_version, head.job_kind, head.repository, block, head.secrets)
 
 

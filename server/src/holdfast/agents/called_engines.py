@@ -21,6 +21,7 @@ from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
 from holdfast.errors import HoldfastError, Unavailable, Unprocessable
 from holdfast.execution.ssh import Answer, run_here
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
@@ -33,12 +34,12 @@ LOOK_SECONDS = 50.0
 """How long a request waits for the names in a folder of an agent's machine."""
 
 
+@frozen
 class CalledEngines:
     """Gives repositories of agents their engines, and asks agents about their folders."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
-        self._database = database
-        self._folder = folder
+    database: Database
+    folder: Path
 
     def engine(self, repository: Repository) -> Engine:
         """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
@@ -57,14 +58,14 @@ class CalledEngines:
         """Ask an agent about folders of its machine. Raise NotFound, Conflict, Unavailable or Unprocessable if it cannot
         be asked now.
         """
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             agent = store.get(session, agent_machine_id)
         if agent is None:
             raise errors.unknown_agent(agent_machine_id)
         self._require_reachable(agent, Capability.FOLDERS_LOOK)
         request = {
             "agent_machine_id": agent.id,
-            "folder": str(self._folder.absolute()),
+            "folder": str(self.folder.absolute()),
             "patience_seconds": COMES_SECONDS,
             "method": LOOK,
             "request": dict(question),
@@ -86,10 +87,10 @@ class CalledEngines:
 
     def machine(self, repository: Repository) -> CalledAgent:
         agent = self._agent(repository)
-        return CalledAgent(agent.name, agent.id, repository.id, str(self._folder.absolute()))
+        return CalledAgent(agent.name, agent.id, repository.id, str(self.folder.absolute()))
 
     def _agent(self, repository: Repository) -> AgentMachine:
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             agent = store.get(session, repository.agent_machine_id or 0)
         if agent is None:
             raise agent_target.shut_out(repository.agent_machine_id)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.command import Older
 from backup_engine.redact import Redactor
-from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
+from backup_protocol import BLOCKS, SCHEMA_VERSION, JobKind
 from holdfast.errors import NotFound
 from holdfast.kit.frozen import frozen
 from holdfast.operations.kinds import Registry
@@ -88,7 +88,7 @@ def envelope(
         "schema_version": SCHEMA_VERSION,
         "job_kind": str(job_kind),
         "repository": repository_block(repository, older),
-        BLOCK_OF_KIND[job_kind]: block,
+        BLOCKS[job_kind][0]: block,
         "secrets": {},
     }
 

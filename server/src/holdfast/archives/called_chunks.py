@@ -16,11 +16,13 @@ from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ReadChunksRequest, RepositoryLocation, TryChunksRequest
 from backup_jobs.host import SUCCEEDED, Cancelled
 from holdfast.archives.engine_refused import EngineRefused
-from holdfast.archives.history.chunks.client import (
+from holdfast.archives.history.chunks.frames import (
     ANSWER_BYTES_MOST,
     CHUNK_BYTES_MOST,
     FRAME,
+    ID_BYTES,
     IDS_BYTES_MOST,
+    NUMBER_BYTES,
     PROTOCOL,
     TRIAL_BYTES_MOST,
     joined_ids,
@@ -28,9 +30,6 @@ from holdfast.archives.history.chunks.client import (
 )
 from holdfast.archives.history.errors import ArchiveTooLarge, ChunkRouteFailed, SelfTestFailed
 from holdfast.repositories.work import RepositoryWork
-
-_NUMBER_BYTES = 4
-_ID_BYTES = 32
 
 
 class ChunkCalls(Protocol):
@@ -40,7 +39,17 @@ class ChunkCalls(Protocol):
     def try_chunks(self, location: RepositoryLocation, request: TryChunksRequest) -> Command: ...
 
 
-class CalledChunks:
+class _NoPlaces:
+    """Where chunks are stored is unknown: the agent is not asked once more for a hint."""
+
+    def segments(self, joined_ids: bytes) -> bytes:
+        return bytes(len(joined_ids) // ID_BYTES * NUMBER_BYTES)
+
+    def stored_sizes(self, joined_ids: bytes) -> bytes:
+        return self.segments(joined_ids)
+
+
+class CalledChunks(_NoPlaces):
     """Metadata chunks of a repository that an agent opens. Its answers are bounded as those of a helper are.
 
     Raise ChunkRouteFailed where the listing has to be used, EngineRefused if the repository cannot be opened, Cancelled.
@@ -69,13 +78,6 @@ class CalledChunks:
             with self._answer(ReadChunksRequest(ids=tuple(one.hex() for one in batch))) as answer:
                 for _ in batch:
                     yield answer.frame(b"C", CHUNK_BYTES_MOST)
-
-    def segments(self, joined_ids: bytes) -> bytes:
-        """Unknown: the agent is not asked once more for a hint."""
-        return bytes(len(joined_ids) // _ID_BYTES * _NUMBER_BYTES)
-
-    def stored_sizes(self, joined_ids: bytes) -> bytes:
-        return self.segments(joined_ids)
 
     def _answer(self, request: ReadChunksRequest) -> Answer:
         wanted = hashlib.sha256(json.dumps([self._archive, request.archive, request.ids]).encode()).hexdigest()[:24]
@@ -179,7 +181,7 @@ def tried(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]
     return test
 
 
-class Recorded:
+class Recorded(_NoPlaces):
     """The chunks of archives that an agent has sent one after the other, all of each."""
 
     def __init__(self, major: int, latest_nanoseconds: int, answer: Answer) -> None:
@@ -200,9 +202,3 @@ class Recorded:
 
     def _found(self, ids: Sequence[bytes]) -> Iterator[bytes]:
         return (self._known[one] for one in ids)
-
-    def segments(self, joined_ids: bytes) -> bytes:
-        return bytes(len(joined_ids) // _ID_BYTES * _NUMBER_BYTES)
-
-    def stored_sizes(self, joined_ids: bytes) -> bytes:
-        return self.segments(joined_ids)

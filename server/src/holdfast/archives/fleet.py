@@ -7,7 +7,7 @@ passed over (`fleet_names`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -112,40 +112,48 @@ class Fleet:
         return Fleet(database, index, places, caller, visible, counts)
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
-        deadline = self.clock() + self.seconds
         found: list[FleetHit] = []
-        position: tuple[int, str] | None = None
-        for repository, inner in self._from(cursor, self.index.feed.names.holders_of_part(query)):
-            inner_cursor = self._search_one(repository, query, wanted, limit, inner, deadline, found)
-            if inner_cursor is not None:
-                position = (repository.id, inner_cursor)
-            elif len(found) >= limit or self.clock() >= deadline:
-                position = self._next(repository)
-            if position is not None:
-                break
-        return FleetSearchAnswer(
-            query=query,
-            results=found,
-            **self._stopped_at(position),
-        )
+
+        def ask(repository: Visible, inner: str | None, deadline: float) -> str | None:
+            return self._search_one(repository, query, wanted, limit, inner, deadline, found)
+
+        position = self._ask_in_turn(cursor, self.index.feed.names.holders_of_part(query), ask, found, limit)
+        return FleetSearchAnswer(query=query, results=found, **self._stopped_at(position))
 
     def history(self, path: bytes, limit: int, cursor: str | None) -> FleetHistory:
-        deadline = self.clock() + self.seconds
         found: list[FleetPresence] = []
-        position: tuple[int, str] | None = None
-        for repository, _inner in self._from(cursor, self.index.feed.names.holders_of_path(path)):
+
+        def ask(repository: Visible, _inner: str | None, _deadline: float) -> None:
             presence = self._history_of_one(repository, path)
             if presence is not None:
                 found.append(presence)
-            if len(found) >= limit or self.clock() >= deadline:
+
+        position = self._ask_in_turn(cursor, self.index.feed.names.holders_of_path(path), ask, found, limit)
+        return FleetHistory(**paths.told(path), repositories=found, **self._stopped_at(position))
+
+    def _ask_in_turn(
+        self,
+        cursor: str | None,
+        holders: Holders | None,
+        ask: Callable[[Visible, str | None, float], str | None],
+        found: Sized,
+        limit: int,
+    ) -> tuple[int, str] | None:
+        """Ask one repository after the other until enough is found or the time is over.
+
+        `ask` gets the position in the repository's own index and the deadline, and returns where it stopped in it. Return
+        where the next page begins, None at the end.
+        """
+        deadline = self.clock() + self.seconds
+        for repository, inner in self._from(cursor, holders):
+            position: tuple[int, str] | None = None
+            if (stopped_at := ask(repository, inner, deadline)) is not None:
+                position = (repository.id, stopped_at)
+            elif len(found) >= limit or self.clock() >= deadline:
                 position = self._next(repository)
             if position is not None:
-                break
-        return FleetHistory(
-            **paths.told(path),
-            repositories=found,
-            **self._stopped_at(position),
-        )
+                return position
+        return None
 
     def _stopped_at(self, position: tuple[int, str] | None) -> dict[str, Any]:
         """Where the next page begins, and how much was looked at; all of it without a position."""

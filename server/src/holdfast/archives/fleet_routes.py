@@ -10,10 +10,9 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
-from holdfast.archives import paths
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_schemas import FleetHistory, FleetSearchAnswer
-from holdfast.archives.route_values import ExactPath, PathQuery, TheIndex
+from holdfast.archives.route_values import Asked, TheIndex
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import Moment, PlainText
 from holdfast.operations.routes import Cursor
@@ -66,14 +65,11 @@ def history_everywhere(
     index: TheIndex,
     places: ThePlaces,
     repository_id: RepositoryIds,
-    path: PathQuery = None,
-    path_b64: ExactPath = None,
+    asked: Asked,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
 ) -> FleetHistory:
-    wanted = paths.asked(path, path_b64)
-    if not wanted:
-        raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+    wanted = asked.required()
     return Fleet.of(database, index, places, caller, _numbers(repository_id)).history(wanted, limit, cursor)
 
 

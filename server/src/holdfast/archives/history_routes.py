@@ -17,7 +17,7 @@ from holdfast.archives.history.answers import NO_FACTS, BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import EngineFolder
 from holdfast.archives.losses_schemas import Losses, LossesRequest
-from holdfast.archives.route_values import ExactPath, Looking, PathQuery, TheIndex, TheLiveAnswers
+from holdfast.archives.route_values import Asked, ExactPath, Looking, TheIndex, TheLiveAnswers
 from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
 from holdfast.archives.series_view import neighbours
 from holdfast.errors import NotFound, Unprocessable
@@ -85,16 +85,9 @@ def read_changes(
 
 
 @routes.get("/history", summary="Every archive that touched a path", responses=documented(404))
-def read_history(
-    look: Looking,
-    repository_id: RowId,
-    path: PathQuery = None,
-    path_b64: ExactPath = None,
-) -> PathHistoryAnswer:
+def read_history(look: Looking, repository_id: RowId, asked: Asked) -> PathHistoryAnswer:
     repository, sealed = look.into(repository_id)
-    wanted = paths.asked(path, path_b64)
-    if not wanted:
-        raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+    wanted = asked.required()
     sealed.require([wanted])
     archives = archive_records.all_of(look.session, repository_id)
     return look.index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
@@ -104,15 +97,14 @@ def read_history(
 def read_lanes(
     look: Looking,
     repository_id: RowId,
-    path: PathQuery = None,
-    path_b64: ExactPath = None,
+    asked: Asked,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 200,
     cursor: Cursor = None,
 ) -> Lanes:
     """Every name that was ever in the folder, with the archives that hold each of its versions."""
     repository, sealed = look.into(repository_id)
-    directory = paths.asked(path, path_b64)
+    directory = asked.exact()
     sealed.require([directory])
     known = archive_records.all_of(look.session, repository_id)
     archives = [archive for archive in known if series is None or archive.series == series]
@@ -190,8 +182,7 @@ async def browse(
     live: TheLiveAnswers,
     places: ThePlaces,
     engine_requests: TheEngineRequests,
-    path: PathQuery = None,
-    path_b64: ExactPath = None,
+    asked: Asked,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
     cursor: Cursor = None,
     sort: Annotated[
@@ -212,7 +203,7 @@ async def browse(
             archive = archive_records.of_repository(session, repository_id, archive_id)
             before, _ = neighbours(session, archive)
             sealed = places.sealed(session, caller, repository)
-        wanted = browse_view.Wanted(paths.asked(path, path_b64), limit, cursor, sort, q, sizes)
+        wanted = browse_view.Wanted(asked.exact(), limit, cursor, sort, q, sizes)
         sealed.require([wanted.directory])
         page = index.ask(
             repository,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
@@ -75,7 +74,7 @@ class _Tally:
     indexed: int = 0
     failed: int = 0
     removed: int = 0
-    routes: Counter[str] = field(default_factory=Counter)
+    routes: dict[str, int] = field(default_factory=dict)
     route_reason: str = ""
     gave_way_to: int | None = None
     failures: list[dict[str, Any]] = field(default_factory=list)
@@ -86,15 +85,7 @@ class _Tally:
             self.failures.append({"archive_id": archive.id, "error_key": key, "message": found["failure"]})
 
     def result(self) -> dict[str, Any]:
-        return {
-            "indexed": self.indexed,
-            "failed": self.failed,
-            "failures": self.failures,
-            "removed": self.removed,
-            "routes": dict(self.routes),
-            "route_reason": self.route_reason,
-            "gave_way_to": self.gave_way_to,
-        }
+        return asdict(self)
 
 
 class _Run:
@@ -202,7 +193,8 @@ class _Run:
             self._context.log(f"{archive.name}: failed: {found['failure']} [{found.get('key', UNREADABLE)}]")
             return
         self._tally.indexed += 1
-        self._tally.routes[found["route"]] += 1
+        routes = self._tally.routes
+        routes[found["route"]] = routes.get(found["route"], 0) + 1
         self._context.log(f"{archive.name}: {found['entries']} files, read by {found['route']}.")
 
     def _read(self, reading: Reader, archive: Archive) -> Mapping[str, Any]:

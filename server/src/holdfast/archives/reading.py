@@ -16,8 +16,10 @@ from backup_engine.interface import Engine
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_jobs.host import SUCCEEDED, Cancelled
+from holdfast.archives.called_chunks import CalledChunks, ChunkCalls, tried
 from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.history.chunks.far import FarEngine
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser, major_of
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed, ProgramChanged
 from holdfast.archives.history.excludes import Excludes
@@ -26,8 +28,6 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import RepositoryWork
 
 if TYPE_CHECKING:
-    from holdfast.archives.called_chunks import CalledChunks
-    from holdfast.archives.history.chunks.client import EngineChunks
     from holdfast.archives.history.index import HistoryIndex
     from holdfast.archives.history.ingest import IngestResult
 
@@ -135,8 +135,6 @@ def _opened(
     decision = chooser.choose(Path(program.path), program.version)
     if decision.route is not Route.CHUNKS:
         return None, decision.reason
-    from holdfast.archives.history.chunks.client import EngineChunks
-
     _make_sure(work)
     command = work.engine.list_archives(work.location, ListArchivesRequest())
     environment, descriptors = stack.enter_context(inherited_secrets(command))
@@ -150,8 +148,6 @@ def _called(
     """The same by calls of the agent that opens the repository."""
     if not getattr(work.engine, "reads_chunks", False):
         return None, "the agent is too old to read chunks"
-    from holdfast.archives.called_chunks import CalledChunks, ChunkCalls, tried
-
     program, calls = work.engine.program, cast("ChunkCalls", work.engine)
     major = major_of(program.version)
     test = tried(work, calls, major, spent)
@@ -167,8 +163,6 @@ def _opened_there(
     """The same on the ssh machine that runs the engine."""
     if machine.python is None:
         return None, "the engine's machine has no Python 3.9 or newer"
-    from holdfast.archives.history.chunks.client import EngineChunks
-
     program = work.engine.program
     far = FarEngine(machine.ssh, machine.python, program.path)
     command = work.engine.list_archives(work.location, ListArchivesRequest())

@@ -9,8 +9,10 @@ from holdfast.access.caller import Caller, SignedIn
 from holdfast.access.plans import NeedsArchiveHistory
 from holdfast.access.roles import Role
 from holdfast.api.dependencies import Reading
+from holdfast.archives import paths
 from holdfast.archives.archive_index import ARCHIVE_INDEX, ArchiveIndex
 from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
+from holdfast.errors import Unprocessable
 from holdfast.kit.fields import PlainText
 from holdfast.kit.frozen import frozen
 from holdfast.repositories import store
@@ -22,6 +24,29 @@ PathQuery = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query(descript
 ExactPath = Annotated[Annotated[str, PlainText(0, 90000)] | None, Query(description="Base64 of the path's bytes.")]
 
 
+@frozen
+class AskedPath:
+    """A path in a request, readable or exact."""
+
+    path: str | None
+    path_b64: str | None
+
+    def exact(self) -> bytes:
+        """Its bytes; none for the top. Raise Unprocessable for a path that cannot be one."""
+        return paths.asked(self.path, self.path_b64)
+
+    def required(self) -> bytes:
+        """The same of something below the top. Raise Unprocessable if it is missing."""
+        if not (wanted := self.exact()):
+            raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+        return wanted
+
+
+async def asked_path(path: PathQuery = None, path_b64: ExactPath = None) -> AskedPath:
+    return AskedPath(path, path_b64)
+
+
+Asked = Annotated[AskedPath, Depends(asked_path)]
 TheCadence = Annotated[Cadence, Depends(CADENCE)]
 TheIndex = Annotated[ArchiveIndex, Depends(ARCHIVE_INDEX)]
 TheLiveAnswers = Annotated[LiveAnswers, Depends(LIVE_ANSWERS)]

@@ -8,6 +8,7 @@ import typer
 from holdfast.entry.client.command_line import CommandLine
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.output import AsJson, done
+from holdfast.kit.standard_output import write_completely
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings
@@ -81,4 +82,5 @@ def read_settings(**given: Any) -> "Settings":
 
 
 def main() -> None:
+    write_completely()
     cli()

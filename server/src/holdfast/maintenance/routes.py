@@ -1,31 +1,28 @@
 """HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Path, Query, Request
-from sqlalchemy.orm import Session
+from fastapi import Body, Depends, Path, Query
 
-from holdfast.access.caller import Caller, LoginOnly, SignedIn
-from holdfast.access.idempotency import Once, OnceRunner
+from holdfast.access.caller import LoginOnly, SignedIn
+from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
-from holdfast.kit.frozen import frozen
 from holdfast.maintenance import schemas
 from holdfast.maintenance import start as starting
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
 from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
 from holdfast.maintenance.present import jobs
-from holdfast.operations.kinds import REGISTRY, Kind
-from holdfast.operations.models import Operation
+from holdfast.operations.kinds import Kind
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import protection, store
-from holdfast.repositories.job_routes import JobRoutes, starts
+from holdfast.repositories.job_routes import JobRoutes, ToStart, starts, the_kinds
 from holdfast.repositories.location import OPENER, Opener
 from holdfast.runner.engine_requests import asks_engine
 
@@ -33,34 +30,8 @@ repository_routes = router("/api/repositories", "maintenance")
 archive_routes = router("/api/archives", "maintenance")
 
 
-async def the_kinds(request: Request) -> Mapping[str, Kind]:
-    return REGISTRY.of(request.app).kinds
-
-
-TheKinds = Annotated[Mapping[str, Kind], Depends(the_kinds)]
 TheOpener = Annotated[Opener, Depends(OPENER)]
-
-
-@frozen
-class JobStart:
-    """What the start of a maintenance job needs."""
-
-    caller: Caller
-    session: Session
-    kinds: Mapping[str, Kind]
-    opener: Opener
-    once: OnceRunner
-
-    def answer(self, what: str, start: Callable[[], Operation]) -> Any:
-        """Start it, but only once for each Idempotency-Key."""
-        return self.once(self.session, lambda: repository_jobs.started(start(), what))
-
-
-def job_start(caller: LoginOnly, session: Writing, kinds: TheKinds, opener: TheOpener, once: Once) -> JobStart:
-    return JobStart(caller, session, kinds, opener, once)
-
-
-ToStart = Annotated[JobStart, Depends(job_start)]
+TheKinds = Annotated[Mapping[str, Kind], Depends(the_kinds)]
 TheDeletedAnswers = Annotated[DeletedAnswers, Depends(DELETED_ANSWERS)]
 TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
 

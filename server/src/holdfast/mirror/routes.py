@@ -6,8 +6,7 @@ from fastapi import Body, Depends, Response
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
-from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
-from holdfast.access.idempotency import Once
+from holdfast.access.caller import AdminOnly, Caller, SignedIn
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
@@ -21,10 +20,9 @@ from holdfast.mirror.present import mirror_answer, provider_answer, remote_answe
 from holdfast.mirror.probe import Probe
 from holdfast.mirror.remotes import REMOTES, Remotes
 from holdfast.operations import queue
-from holdfast.operations.schemas import StartAnswer
-from holdfast.repositories import jobs
+from holdfast.operations.models import Operation
 from holdfast.repositories import store as repositories
-from holdfast.repositories.job_routes import starts
+from holdfast.repositories.job_routes import ToStart, starts
 from holdfast.runner.engine_requests import asks_engine
 
 remote_routes = router("/api/rclone", "mirror")
@@ -157,45 +155,34 @@ def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirr
 
 @starts(mirror_routes, "/{repository_id}/mirror/sync", "Make the mirror equal to the repository")
 def start_sync(
-    caller: LoginOnly,
+    to_start: ToStart,
     repository_id: RowId,
-    session: Writing,
     mirrors: TheMirrors,
-    once: Once,
     wanted: Annotated[schemas.SyncBody | None, Body()] = None,
 ) -> Any:
     """A repository that does not look sound is not mirrored, unless `override_sanity` is given (administrators
     only).
     """
-
-    def start() -> StartAnswer:
-        override = (wanted or schemas.SyncBody()).override_sanity
-        return jobs.started(mirrors.start_sync(session, caller, repository_id, override_sanity=override), "sync")
-
-    return once(session, start)
+    session, caller = to_start.session, to_start.caller
+    override = (wanted or schemas.SyncBody()).override_sanity
+    return to_start.answer("sync", lambda: mirrors.start_sync(session, caller, repository_id, override_sanity=override))
 
 
 @starts(mirror_routes, "/{repository_id}/mirror/hydrate", "Make a repository from its mirror, in a new place")
-def start_hydrate(
-    caller: LoginOnly,
-    repository_id: RowId,
-    session: Writing,
-    mirrors: TheMirrors,
-    once: Once,
-    wanted: schemas.HydrateBody,
-) -> Any:
+def start_hydrate(to_start: ToStart, repository_id: RowId, mirrors: TheMirrors, wanted: schemas.HydrateBody) -> Any:
     """The copy is compared with the mirror and checked by the engine; import it afterwards to use it."""
+    session, caller = to_start.session, to_start.caller
 
-    def start() -> StartAnswer:
+    def start() -> Operation:
         repository = repositories.require(session, caller, repository_id, Role.ADMIN)
         if not wanted.confirm:
             raise Unprocessable(
                 "mirror.not_confirmed",
                 "A hydrate fills a folder with the mirror's content; send confirm: true to start it.",
             )
-        return jobs.started(mirrors.start_hydrate(session, caller, repository.id, wanted.destination), "hydrate")
+        return mirrors.start_hydrate(session, caller, repository.id, wanted.destination)
 
-    return once(session, start)
+    return to_start.answer("hydrate", start)
 
 
 def _audit(session: Session, caller: Caller, action: str, remote: RcloneRemote, **details: Any) -> None:

@@ -1,7 +1,6 @@
 """The query parameters by which every list of operations can be narrowed further."""
 
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends, Query
@@ -11,17 +10,8 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.kit.fields import Moment, PlainText, RowId
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
-
-
-@frozen
-class Narrowing:
-    since: datetime | None
-    until: datetime | None
-    machine_id: int | None
-    triggered_by: str | None
-    text: str | None
+from holdfast.operations.newest import Narrowing
 
 
 async def _narrowing(
@@ -55,7 +45,7 @@ def visible_part(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
         repository_id=repository_id,
-        **asdict(narrowing),
+        **narrowing.narrowing(),
     )
 
 

@@ -10,6 +10,7 @@ and trigger always come together: where a filter names only one of them, all val
 """
 
 import json
+from dataclasses import fields
 from datetime import datetime
 from functools import cache, reduce
 from heapq import nlargest
@@ -60,16 +61,26 @@ TEXTS = (
 
 
 @frozen
-class Bounds:
-    """Conditions on rows beside the axes. None means: no condition."""
+class Narrowing:
+    """By what every list of operations can be narrowed. None means: by nothing."""
 
-    below: int = BEYOND_ALL_IDS
-    floor: int = 0
     since: datetime | None = None
     until: datetime | None = None
     machine_id: int | None = None
     triggered_by: str | None = None
     text: str | None = None
+
+    def narrowing(self) -> dict[str, Any]:
+        """These fields alone."""
+        return {one.name: getattr(self, one.name) for one in fields(Narrowing)}
+
+
+@frozen
+class Bounds(Narrowing):
+    """Conditions on rows beside the axes. None means: no condition."""
+
+    below: int = BEYOND_ALL_IDS
+    floor: int = 0
     of_repositories_only: bool | None = None
     parents_only: bool | None = None
 

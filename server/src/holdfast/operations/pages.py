@@ -40,7 +40,7 @@ def repository_exists(session: Session, repository_id: int) -> bool:
 
 
 @frozen
-class Filter:
+class Filter(newest.Narrowing):
     """Restrictions of a list of operations. None means: no restriction."""
 
     repositories: frozenset[int] | None = None
@@ -53,11 +53,6 @@ class Filter:
     statuses: tuple[str, ...] = ()
     triggers: tuple[str, ...] = ()
     run_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    machine_id: int | None = None
-    triggered_by: str | None = None
-    text: str | None = None
     parents_only: bool = False
 
     @property
@@ -102,11 +97,7 @@ def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Boun
     bounds = newest.Bounds(
         below=below,
         floor=floor,
-        since=narrowed.since,
-        until=narrowed.until,
-        machine_id=narrowed.machine_id,
-        triggered_by=narrowed.triggered_by,
-        text=narrowed.text,
+        **narrowed.narrowing(),
         of_repositories_only=narrowed.of_repositories_only
         and narrowed.repository_id is None
         and narrowed.repositories is None,
@@ -159,11 +150,7 @@ def _ceiling(session: Session, until: datetime | None) -> int:
 def _of_run(narrowed: Filter, below: int = newest.BEYOND_ALL_IDS) -> Select[Operation]:
     """The operations of a run that fit, newest first. A run has few members: each is checked separately."""
     bounds = newest.Bounds(
-        since=narrowed.since,
-        until=narrowed.until,
-        machine_id=narrowed.machine_id,
-        triggered_by=narrowed.triggered_by,
-        text=narrowed.text,
+        **narrowed.narrowing(),
         of_repositories_only=narrowed.of_repositories_only,
         parents_only=narrowed.parents_only,
     ).values()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from backup_engine.outcome import Outcome
 from holdfast.archives.content_tags import etag_of
+from holdfast.archives.history.chunks.file_chunks import Part
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.indexes import Indexes
 from holdfast.errors import Unavailable
@@ -25,7 +26,6 @@ from holdfast.restore.source import BrokenOff
 
 if TYPE_CHECKING:
     from holdfast.archives.history.chunk_table import Chunk
-    from holdfast.archives.history.chunks.client import Part
     from holdfast.archives.history.index import HistoryIndex, StoredFile
     from holdfast.archives.history.tree import Branch
 
@@ -142,8 +142,6 @@ def _fit(chunks: Sequence[Chunk] | None) -> bool:
 
 def parts_of(chunks: Sequence[Chunk], start: int, end: int) -> Iterator[list[Part]]:
     """The parts of chunks that make up the bytes from `start` to `end`, in groups that are asked for together."""
-    from holdfast.archives.history.chunks.client import Part  # brings numpy, and a start has no need of it
-
     group: list[Part] = []
     size = at = 0
     for chunk in chunks:

@@ -5,22 +5,18 @@ and it gives both back soon: when nobody has read for a moment, when it has had 
 other work of the service waits for the lane.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
 from holdfast.archives.history.errors import ChunkRouteFailed, GaveWay, HistoryError
 from holdfast.errors import Unavailable
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
 from holdfast.runner.inline import InlineCalls
-
-if TYPE_CHECKING:
-    from holdfast.archives.history.chunks.client import FileChunks, Part
 
 IDLE_SECONDS = 3.0
 """How long the lock is kept after the last read."""

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import select
@@ -24,6 +23,8 @@ from backup_engine.detect import EngineProgram
 from backup_engine.requests import ListArchivesRequest
 from holdfast.api.parts import Part
 from holdfast.archives.history.chunks.far import FarEngine
+from holdfast.archives.history.chunks.file_chunks import FileChunks
+from holdfast.archives.history.chunks.file_chunks import Part as ChunkPart
 from holdfast.archives.history.chunks.route import Route, RouteChooser, RouteDecision
 from holdfast.archives.history.errors import ContentMoved, GaveWay, HistoryError, ProgramChanged
 from holdfast.archives.reading import inherited_secrets
@@ -38,11 +39,7 @@ from holdfast.restore.source import NobodyWaits
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
-if TYPE_CHECKING:
-    from holdfast.archives.history.chunks.client import FileChunks
-    from holdfast.archives.history.chunks.client import Part as ChunkPart
-
-    AnyReader = FileChunks | HeldReader
+AnyReader = FileChunks | HeldReader
 
 log = structlog.get_logger("holdfast.reading")
 
@@ -79,7 +76,7 @@ class _Slot:
     link: Place = ()
     """The ssh connection as it was when the reader was started."""
     guard: threading.Lock = field(default_factory=threading.Lock)
-    reader: "AnyReader | None" = None
+    reader: AnyReader | None = None
     users: int = 0
     used_at: float = field(default_factory=time.monotonic)
 
@@ -115,7 +112,7 @@ class Readers:
         return has_reader and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
 
     def read(
-        self, repository: Repository, parts: Sequence["ChunkPart"], gone: threading.Event, *, has_begun: bool = False
+        self, repository: Repository, parts: Sequence[ChunkPart], gone: threading.Event, *, has_begun: bool = False
     ) -> bytes:
         """The bytes of these parts. Raise NotReadable, or NobodyWaits.
 
@@ -195,7 +192,7 @@ class Readers:
     # --- lending ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _lent(self, repository: Repository) -> Iterator["AnyReader"]:
+    def _lent(self, repository: Repository) -> Iterator[AnyReader]:
         slot = self._slot(repository)
         try:
             yield self._reader(slot, repository)
@@ -237,7 +234,7 @@ class Readers:
             raise NotReadable("all readers are busy")
         return min(idle)[1]
 
-    def _reader(self, slot: _Slot, repository: Repository) -> "AnyReader":
+    def _reader(self, slot: _Slot, repository: Repository) -> AnyReader:
         if not slot.guard.acquire(timeout=OPENING_SECONDS):
             raise NotReadable("the reader does not come up")
         try:
@@ -256,7 +253,7 @@ class Readers:
         finally:
             slot.guard.release()
 
-    def _opened(self, repository: Repository) -> "AnyReader":
+    def _opened(self, repository: Repository) -> AnyReader:
         if self._unreached.get(repository.uuid, 0.0) > time.monotonic():
             raise NotReadable("the machine's reader did not come up a moment ago")
         engine, location = self._opener.engine(repository), self._opener.location(repository)
@@ -282,17 +279,13 @@ class Readers:
             raise NotReadable("another repository is in its place")
         return reader
 
-    def _opened_here(self, program: EngineProgram, path: str, command: Command) -> "FileChunks":
-        from holdfast.archives.history.chunks.client import FileChunks  # brings numpy, and a start has no need of it
-
+    def _opened_here(self, program: EngineProgram, path: str, command: Command) -> FileChunks:
         place = self._tested_here(program)
         with inherited_secrets(command) as (environment, descriptors):
             opening = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
             return opening.__enter__()
 
     def _held(self, repository: Repository, program: EngineProgram, path: str, command: Command) -> HeldReader:
-        from holdfast.archives.history.chunks.client import FileChunks
-
         place, database = self._tested_here(program), self._database
         with inherited_secrets(command) as (environment, descriptors):
             files = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
@@ -309,9 +302,7 @@ class Readers:
         self._require_tested(program, decision, partial(self._chooser.choose, place, program.version), "")
         return place
 
-    def _opened_there(self, program: EngineProgram, path: str, command: Command, machine: Machine) -> "FileChunks":
-        from holdfast.archives.history.chunks.client import FileChunks
-
+    def _opened_there(self, program: EngineProgram, path: str, command: Command, machine: Machine) -> FileChunks:
         if machine.python is None:
             raise NotReadable("the engine's machine has no Python 3.9 or newer")
         far = FarEngine(machine.ssh, machine.python, program.path)

@@ -1,29 +1,34 @@
 """Routes that families of jobs share, each declared in a line: start, status, lists, log and cancel."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller, LoginOnly, signed_in
+from holdfast.access.idempotency import Once, OnceRunner
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.kit.fields import PageLimit, RowId
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
+from holdfast.operations.kinds import REGISTRY, Kind
 from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import store
+from holdfast.repositories.jobs import started
+from holdfast.repositories.location import OPENER, Opener
 from holdfast.storage.session import Database
 
 LOG_FILE: dict[int | str, dict[str, Any]] = {
@@ -59,6 +64,38 @@ def of_kind(kind: str) -> Callable[..., Awaitable[Find]]:
 def starts(routes: APIRouter, path: str, summary: str) -> Callable[[Route], Route]:
     """A route that starts a job: its answer is the job's id."""
     return routes.post(path, summary=summary, responses=documented(404, 409), response_model=StartAnswer)
+
+
+async def the_kinds(request: Request) -> Mapping[str, Kind]:
+    return REGISTRY.of(request.app).kinds
+
+
+@frozen
+class JobStart:
+    """What the start of a job needs. The caller has logged in."""
+
+    caller: Caller
+    session: Session
+    kinds: Mapping[str, Kind]
+    opener: Opener
+    once: OnceRunner
+
+    def answer(self, what: str, start: Callable[[], Operation]) -> Any:
+        """Start it, but only once for each Idempotency-Key."""
+        return self.once(self.session, lambda: started(start(), what))
+
+
+def job_start(
+    caller: LoginOnly,
+    session: Writing,
+    kinds: Annotated[Mapping[str, Kind], Depends(the_kinds)],
+    opener: Annotated[Opener, Depends(OPENER)],
+    once: Once,
+) -> JobStart:
+    return JobStart(caller, session, kinds, opener, once)
+
+
+ToStart = Annotated[JobStart, Depends(job_start)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The second half of a restore: move files from the private folder into place, and account for them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.extracted import SPECIAL
@@ -13,25 +14,25 @@ from backup_jobs.restore.survey import MOST_SHOWN
 from backup_jobs.restore.verify import Plan, remove_unfit
 
 
+@dataclass(frozen=True, slots=True)
 class Move:
-    def __init__(self, host: Host, overwrite: str, placement: Placement, private: PrivateTree) -> None:
-        self._host = host
-        self._overwrite = overwrite
-        self._placement = placement
-        self._private = private
+    host: Host
+    overwrite: str
+    placement: Placement
+    private: PrivateTree
 
     def run(self, plan: Plan) -> dict[str, Any]:
         """Move the files of the plan, and return the account, from which the ending is made."""
         if plan.given_up:
             return self._account(plan, Placed(), "given_up", moved=(0, 0))
-        if self._overwrite == "fail" and plan.conflict_count:
+        if self.overwrite == "fail" and plan.conflict_count:
             return self._account(plan, Placed(), "conflicts", moved=(0, 0))
-        with self._private.tree() as tree:
+        with self.private.tree() as tree:
             remove_unfit(tree, plan)
-        roots = self._placement.roots if self._placement.contents_only else ()
-        placed = self._private.place(roots, self._overwrite, self._host.is_cancelled, plan.folders, self._report)
+        roots = self.placement.roots if self.placement.contents_only else ()
+        placed = self.private.place(roots, self.overwrite, self.host.is_cancelled, plan.folders, self._report)
         if placed.cancelled:
-            files, size = self._private.count()
+            files, size = self.private.count()
             return self._account(plan, placed, "cancelled", moved=(plan.files - files, plan.size - size))
         left = (placed.skipped, placed.failed, placed.passed_over)
         files = plan.files - sum(tally.files for tally in left)
@@ -39,7 +40,7 @@ class Move:
         return self._account(plan, placed, "done", moved=(files, size))
 
     def _report(self, moved: int) -> None:
-        self._host.report(nfiles=moved, message="moving into place")
+        self.host.report(nfiles=moved, message="moving into place")
 
     def _account(self, plan: Plan, placed: Placed, how: str, *, moved: tuple[int, int]) -> dict[str, Any]:
         failed = [_item(path, reason) for path, reason, _ in plan.failed]

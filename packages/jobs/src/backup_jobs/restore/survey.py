@@ -39,37 +39,28 @@ class Survey:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "files": self.files,
-            "size": self.size,
-            "directories": self.directories,
-            "special": self.special,
-            "own_files": self.own_files,
+            **{name: getattr(self, name) for name in COUNTS},
             "above_all": None if self.above_all is None else to_json(self.above_all),
             "conflicts": [[to_json(path), reason] for path, reason in self.conflicts],
-            "conflict_count": self.conflict_count,
-            "occupied_files": self.occupied_files,
             **{name: [to_json(path) for path in getattr(self, name)] for name in PATH_LISTS},
         }
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> "Survey":
+        counts: dict[str, Any] = {name: value.get(name, 0) for name in COUNTS}
+        path_lists: dict[str, Any] = {name: [from_json(path) for path in value.get(name, ())] for name in PATH_LISTS}
         return Survey(
-            files=value["files"],
-            size=value["size"],
-            directories=value["directories"],
-            special=value["special"],
-            own_files=value.get("own_files", 0),
+            **counts,
             above_all=None if value["above_all"] is None else from_json(value["above_all"]),
             conflicts=[(from_json(path), reason) for path, reason in value["conflicts"]],
-            conflict_count=value["conflict_count"],
-            occupied_files=value.get("occupied_files", 0),
-            **{name: [from_json(path) for path in value.get(name, ())] for name in PATH_LISTS},
+            **path_lists,
         )
 
     def shown_conflicts(self) -> list[dict[str, str]]:
         return [{**shown(path), "reason": reason} for path, reason in self.conflicts]
 
 
+COUNTS = ("files", "size", "directories", "special", "own_files", "conflict_count", "occupied_files")
 PATH_LISTS = ("missing", "unsafe", "links_in_the_way", "collisions", "own", "own_roots")
 
 

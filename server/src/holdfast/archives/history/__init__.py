@@ -8,7 +8,7 @@ The surface, by module:
   `PostgresStore(pool, schema)`: where an index is kept.
 - `listing.listing_arguments`, `listing.ENVIRONMENT`, `listing.Listing(output, wait)`: the CLI route.
 - `chunks.route.RouteChooser(verdicts).choose(program, version)`: which route, and why.
-- `chunks.client.EngineChunks(program, repository, environment=…)`: the chunk route's source for `ingest_chunks`.
+- `chunks.metadata_chunks.EngineChunks(program, repository, environment=…)`: the chunk route's source for `ingest_chunks`.
 - `excludes.Excludes(patterns)`: what history leaves out, given to both ingests.
 - `entry.Entry`: a file of an archive; `presence.unchanged(before, after)`: whether two of them are the same file
   unchanged, as far as the routes that read them can tell.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from holdfast.archives.history import columns
 from holdfast.archives.history.bits import Ids
+from holdfast.archives.history.chunks.frames import ID_BYTES
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.schema import (
     CHUNK_KEY,
@@ -29,7 +30,6 @@ from holdfast.archives.history.store import Snapshot, Store, Transaction
 
 _PACKED = struct.Struct("<32sII")
 _ROW = np.dtype([("key", "<u8"), ("rest", "V24"), ("size", "<u4"), ("stored", "<u4")])
-_ID_BYTES = 32
 _BATCH = 20_000
 
 Numbers = npt.NDArray[np.uint32]
@@ -50,7 +50,7 @@ def packed(chunks: Any, size: int) -> bytes:
     try:
         for chunk in chunks:
             chunk_id, part = chunk[0], chunk[1]
-            if len(chunk_id) != _ID_BYTES or part < 1:
+            if len(chunk_id) != ID_BYTES or part < 1:
                 return b""
             # Engine 2 does not say how large a chunk is where it is stored.
             rows += _PACKED.pack(chunk_id, part, chunk[2] if len(chunk) > 2 else 0)
@@ -226,7 +226,7 @@ class _Blocks:
 
     def ids(self, numbers: Numbers) -> list[bytes]:
         joined = self.joined_ids(numbers)
-        return [joined[at : at + _ID_BYTES] for at in range(0, len(joined), _ID_BYTES)]
+        return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
 
     def joined_ids(self, numbers: Numbers) -> bytes:
         rows = np.zeros(len(numbers), [("key", "<u8"), ("rest", "V24")])

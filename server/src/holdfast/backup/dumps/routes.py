@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Response
 
 from holdfast.access.caller import LoginOnly, SignedIn
-from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.access.vault import VAULT, Vault
 from holdfast.api.answers import documented
@@ -14,10 +13,9 @@ from holdfast.api.router import router
 from holdfast.backup.dumps import databases, make_dumps
 from holdfast.backup.dumps.schemas import DatabaseAnswer, DatabaseBody, Databases
 from holdfast.kit.fields import RowId
-from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.schemas import StartAnswer
-from holdfast.repositories import jobs, store
-from holdfast.repositories.job_routes import starts
+from holdfast.operations.models import Operation
+from holdfast.repositories import store
+from holdfast.repositories.job_routes import ToStart, starts
 from holdfast.repositories.own_places import ThePlaces
 
 routes = router("/api/repositories", "dumps")
@@ -69,17 +67,12 @@ def remove_database(caller: LoginOnly, repository_id: RowId, database_id: RowId,
 
 
 @starts(routes, "/{repository_id}/dump", "Dump the databases into an archive")
-def start_dump(
-    caller: LoginOnly,
-    repository_id: RowId,
-    session: Writing,
-    kind: Annotated[Kind, Depends(kind_named("dump"))],
-    once: Once,
-) -> Any:
+def start_dump(to_start: ToStart, repository_id: RowId) -> Any:
     """One archive of the series `<repository>-databases` with the dumps of all databases of the repository."""
+    session, caller = to_start.session, to_start.caller
 
-    def start() -> StartAnswer:
+    def start() -> Operation:
         repository = store.require(session, caller, repository_id, Role.OPERATOR)
-        return jobs.started(make_dumps.start(session, caller, kind, repository), "dump")
+        return make_dumps.start(session, caller, to_start.kinds["dump"], repository)
 
-    return once(session, start)
+    return to_start.answer("dump", start)

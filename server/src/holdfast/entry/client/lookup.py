@@ -8,7 +8,7 @@ import typer
 
 from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
-from holdfast.entry.client.output import confirm, done, fail
+from holdfast.entry.client.output import confirm, done, fail, report
 from holdfast.entry.client.table import Column, Fields, print_list, print_object
 from holdfast.kit.frozen import frozen
 
@@ -63,6 +63,17 @@ class Collection:
         _, found = self.chosen(wanted)
         print_object(found, fields(found), as_json=as_json)
         return found
+
+    def add(self, body: Any, sentence: str, *, as_json: bool, hint: str = "") -> None:
+        """Add an object. Both texts have the fields of the answer in braces."""
+        answer = connection.api().post(self.url, body)
+        report(answer, sentence.format_map(answer), as_json=as_json, hint=hint.format_map(answer))
+
+    def change(self, wanted: str, body: Any, sentence: str, *, as_json: bool) -> None:
+        """Change the object that a word names. The text has the fields of the answer in braces."""
+        service, found = self.chosen(wanted)
+        answer = service.put(self.url_of(found), body)
+        report(answer, sentence.format_map(answer), as_json=as_json)
 
     def post(self, wanted: str, below: str, body: Any = None) -> Any:
         service, found = self.chosen(wanted)

@@ -100,11 +100,12 @@ def show_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
     else:
         say(f"{progress.label(answer)}: {_state(answer)}")
     print_fields(
+        answer,
         (
-            ("id", answer["id"]),
-            ("kind", answer["kind"]),
-            ("status", answer["status"]),
-            ("repository", answer["repository"]),
+            "id",
+            "kind",
+            "status",
+            "repository",
             ("archive", answer["archive_name"]),
             ("started by", answer["triggered_by"]),
             ("created", when(answer["created_at"])),
@@ -113,7 +114,7 @@ def show_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
             ("took", duration(answer["duration_seconds"]) if answer["duration_seconds"] is not None else None),
             ("attempt", answer["attempt"] if answer["attempt"] > 1 else None),
             ("error", answer["error_key"]),
-        )
+        ),
     )
     for line in endings.details(answer, SHOWN):
         say(line)

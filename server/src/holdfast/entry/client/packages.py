@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from holdfast.entry.client import connection
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import Collection
-from holdfast.entry.client.output import AsJson, report
+from holdfast.entry.client.output import AsJson
 from holdfast.entry.client.table import ID, Column
 from holdfast.entry.client.units import when
 
@@ -37,9 +36,8 @@ def add_package(
     as_json: AsJson = False,
 ) -> None:
     """Add a package; nothing is installed yet."""
-    answer = connection.api().post(PACKAGES.url, {"name": name, "install_command": command})
-    sentence = f"Package {answer['name']} has id {answer['id']}. Install it: holdfast packages install {answer['name']}"
-    report(answer, sentence, as_json=as_json)
+    sentence = "Package {name} has id {id}. Install it: holdfast packages install {name}"
+    PACKAGES.add({"name": name, "install_command": command}, sentence, as_json=as_json)
 
 
 @packages.command("install")

@@ -72,9 +72,8 @@ def add_remote(
 ) -> None:
     """Add a remote. Secret options are never given as arguments."""
     body = {"name": name, "provider": provider, "options": _options(option, secret)}
-    answer = connection.api().post(REMOTES.url, body)
-    hint = f"Next: holdfast remotes test {answer['name']}"
-    report(answer, f"Remote {answer['name']} was added (id {answer['id']}).", as_json=as_json, hint=hint)
+    hint = "Next: holdfast remotes test {name}"
+    REMOTES.add(body, "Remote {name} was added (id {id}).", as_json=as_json, hint=hint)
 
 
 @remotes.command("change")
@@ -89,7 +88,7 @@ def change_remote(
     as_json: AsJson = False,
 ) -> None:
     """Change a remote; fields that are not given stay."""
-    service, found = REMOTES.chosen(remote)
+    service, found = REMOTES.chosen(remote)  # before secrets are asked for
     options = {**_options(option, secret), **dict.fromkeys(unset or [])}
     answer = service.put(REMOTES.url_of(found), {**({"name": name} if name else {}), "options": options})
     report(answer, f"Remote {answer['name']} was changed.", as_json=as_json)

@@ -110,26 +110,27 @@ def show_repository(repository: Repository, as_json: AsJson = False) -> None:
 def print_repository(found: dict[str, Any]) -> None:
     kept = [f"{name.removeprefix('keep_')} {value}" for name, value in found["retention"].items() if value is not None]
     print_fields(
+        found,
         (
-            ("id", found["id"]),
-            ("name", found["name"]),
-            ("path", found["path"]),
+            "id",
+            "name",
+            "path",
             ("engine", found["engine_version"]),
             ("runs on", found["execution_target"]),
-            ("encryption", found["encryption"]),
-            ("compression", found["compression"]),
+            "encryption",
+            "compression",
             ("sources", found["source_paths"]),
             ("excludes", found["exclude_patterns"]),
             ("archive names", found["archive_name_template"]),
             ("keep", kept),
             ("index", found["index_mode"]),
-            ("mode", found["mode"]),
+            "mode",
             ("setup", found["setup_state"]),
             ("archives", found["archive_count"]),
             ("in archives", size(found["total_size"])),
             ("stored", size(found["unique_size"])),
             ("last backup", when(found["last_backup"]) if found["last_backup"] else "never"),
-        )
+        ),
     )
 
 

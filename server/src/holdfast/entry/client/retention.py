@@ -134,6 +134,6 @@ def _change(service: Api, repository: dict[str, Any], rules: dict[str, Any], *, 
 def _print(repository: dict[str, Any]) -> None:
     rules = [(name.replace("_", " "), value) for name, value in repository["retention"].items() if value is not None]
     if rules:
-        print_fields(rules)
+        print_fields(repository, rules)
     else:
         say(f"{repository['name']} has no retention rules: nothing is pruned. Set some: holdfast retention set")

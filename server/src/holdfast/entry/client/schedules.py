@@ -184,9 +184,10 @@ def _print(found: dict[str, Any], *, as_json: bool) -> None:
         print_json(found)
         return
     print_fields(
+        found,
         [
-            ("name", found["name"]),
-            ("description", found["description"]),
+            "name",
+            "description",
             ("state", schedule_words.state(found, paused=False)),
             ("when", found["explained"]),
             ("next run", schedule_words.soon(found["next_run"])),
@@ -195,11 +196,11 @@ def _print(found: dict[str, Any], *, as_json: bool) -> None:
             ("steps", schedule_words.steps(found)),
             ("windows", schedule_words.windows(found)),
             ("spread", f"{found['spread_minutes']} minutes" if found["spread_minutes"] else None),
-            ("retries", found["retries"]),
+            "retries",
             ("snoozed until", when(found["snoozed_until"]) if found["snoozed_until"] else None),
             (
                 "waiting",
                 [f"{row['repository']}: {schedule_words.outcome(row)}" for row in found["waiting"][:MOST_NAMES]],
             ),
-        ]
+        ],
     )

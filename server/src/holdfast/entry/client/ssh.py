@@ -70,9 +70,8 @@ def add_connection(
 ) -> None:
     """Add an ssh machine; the service's key must be deployed there."""
     body = {"name": name, "host": host, "username": user or "root", **given(port=port, engine_path=engine_path)}
-    answer = connection.api().post(SSH_MACHINES.url, body)
-    hint = f"Next: holdfast ssh deploy-key {answer['name']}, then holdfast ssh test {answer['name']}"
-    report(answer, f"{answer['name']} was added (id {answer['id']}).", as_json=as_json, hint=hint)
+    hint = "Next: holdfast ssh deploy-key {name}, then holdfast ssh test {name}"
+    SSH_MACHINES.add(body, "{name} was added (id {id}).", as_json=as_json, hint=hint)
 
 
 @ssh.command("change")
@@ -86,10 +85,8 @@ def change_connection(
     as_json: AsJson = False,
 ) -> None:
     """Change an ssh machine; fields that are not given stay. Its host key stays pinned."""
-    service, found = SSH_MACHINES.chosen(machine)
     body = given(name=name, host=host, username=user, port=port, engine_path=engine_path)
-    answer = service.put(SSH_MACHINES.url_of(found), body)
-    report(answer, f"{answer['name']} was changed.", as_json=as_json)
+    SSH_MACHINES.change(machine, body, "{name} was changed.", as_json=as_json)
 
 
 @ssh.command("test")

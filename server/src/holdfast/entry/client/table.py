@@ -71,12 +71,13 @@ def print_object(answer: Any, fields: Fields, *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:
-        print_fields((one, answer[one]) if isinstance(one, str) else one for one in fields)
+        print_fields(answer, fields)
 
 
-def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """Names and values of one object, a line each; empty ones are left out."""
-    shown = [(name, _cell(value)) for name, value in fields if value not in (None, "", [])]
+def print_fields(answer: Any, fields: Fields) -> None:
+    """Names and values of one object, a line each; empty ones are left out. A name alone stands for the field it names."""
+    named = [(one, answer[one]) if isinstance(one, str) else one for one in fields]
+    shown = [(name, _cell(value)) for name, value in named if value not in (None, "", [])]
     if not sys.stdout.isatty():
         for name, value in shown:
             typer.echo(f"{name}\t{value}")

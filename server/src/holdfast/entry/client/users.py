@@ -133,27 +133,29 @@ def change_user(
         {"all_repositories_role": None if all_repositories == "none" else all_repositories} if all_repositories else {}
     )
     body |= {"email": email} if email else {}
-    _change(user, body, "was changed", as_json=as_json)
+    USERS.change(user, body, "{username} was changed.", as_json=as_json)
 
 
 @users.command("disable")
 def disable_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Disable a user: their sessions end immediately."""
     confirm(f"Disable {user}?", yes=yes)
-    _change(user, {"disabled": True}, "is disabled", as_json=as_json)
+    USERS.change(user, {"disabled": True}, "{username} is disabled.", as_json=as_json)
 
 
 @users.command("enable")
 def enable_user(user: UserWord, as_json: AsJson = False) -> None:
     """Enable a disabled user."""
-    _change(user, {"disabled": False}, "is enabled", as_json=as_json)
+    USERS.change(user, {"disabled": False}, "{username} is enabled.", as_json=as_json)
 
 
 @users.command("reset-password")
 def reset_password(user: UserWord, password_stdin: PasswordStdin = False, as_json: AsJson = False) -> None:
     """Give a user another password, which they must change; their sessions end."""
     password = read_secret(f"New password of {user}", from_input=password_stdin, repeat=True)
-    _change(user, {"password": password, "must_change_password": True}, "has a new password", as_json=as_json)
+    USERS.change(
+        user, {"password": password, "must_change_password": True}, "{username} has a new password.", as_json=as_json
+    )
 
 
 @users.command("allow")
@@ -198,9 +200,3 @@ def access(
 def remove_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a user."""
     USERS.remove(user, "{username} was removed.", as_json=as_json, question="Remove {username}?", yes=yes)
-
-
-def _change(user: str, body: dict[str, Any], done: str, *, as_json: bool) -> None:
-    service, found = USERS.chosen(user)
-    answer = service.put(USERS.url_of(found), body)
-    report(answer, f"{answer['username']} {done}.", as_json=as_json)

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind, Registry
 from holdfast.operations.queue import Link, Subject
@@ -65,7 +66,7 @@ def _enqueue(
             _repeat(session, registry, row, schedule, repository, around.now)
             continue
         try:
-            prepared = _prepared(session, registry, row, schedule, repository, around)
+            prepared = _Preparing(session, registry, row, schedule, repository, around).prepared()
             planned = [step for step, _, _ in prepared]
             shared = _shared(planned, begun.get(row.run_id or "", ()))
             chain = _chain(row, schedule, repository, prepared, caller, shared)
@@ -102,72 +103,78 @@ Prepared = list[tuple[PlannedStep, Kind | None, dict[str, Any]]]
 """The steps of a run, each with the kind of its operation and its parameters."""
 
 
-def _prepared(
-    session: Session,
-    registry: Registry,
-    row: ScheduleRun,
-    schedule: Schedule,
-    repository: Repository,
-    around: Around,
-) -> Prepared:
-    """Most runs have the same steps, which are then prepared once."""
-    key = None
-    if not schedule.windows and not row.options and all(map(_is_the_same_each_time, schedule.steps)):
+@frozen
+class _Preparing:
+    """The steps of one run, as they are made from its schedule."""
+
+    session: Session
+    registry: Registry
+    row: ScheduleRun
+    schedule: Schedule
+    repository: Repository
+    around: Around
+
+    def prepared(self) -> Prepared:
+        """Most runs have the same steps, which are then prepared once."""
+        key = self._key()
+        found = self.around.prepared.get(key) if key is not None else None
+        if found is not None:
+            return cast("Prepared", found)
+        prepared: Prepared = []
+        for step in self._planned():
+            if step.operation is None:
+                prepared.append((step, None, {}))
+                continue
+            kind = self.registry.kinds[step.operation]
+            params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
+            prepared.append((step, kind, params))
+        if key is not None:
+            self.around.prepared[key] = prepared
+        return prepared
+
+    def _key(self) -> Any:
+        """Runs with an equal one have the same steps; None if this run may have steps of its own."""
+        schedule, repository = self.schedule, self.repository
+        if schedule.windows or self.row.options or not all(map(_is_the_same_each_time, schedule.steps)):
+            return None
         of_schedule = repr(schedule.steps), schedule.archive_name_template, repository.archive_name_template
-        key = (*of_schedule, repository.id in around.mirrored, _has_databases(repository, around))
-    found = around.prepared.get(key) if key is not None else None
-    if found is not None:
-        return cast("Prepared", found)
-    prepared: Prepared = []
-    for step in _planned(session, registry, row, schedule, repository, around):
-        if step.operation is None:
-            prepared.append((step, None, {}))
-            continue
-        kind = registry.kinds[step.operation]
-        params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
-        prepared.append((step, kind, params))
-    if key is not None:
-        around.prepared[key] = prepared
-    return prepared
+        return *of_schedule, self._has_mirror, self._has_databases
+
+    @property
+    def _has_mirror(self) -> bool:
+        return self.repository.id in self.around.mirrored
+
+    @property
+    def _has_databases(self) -> bool:
+        return self.repository.id in self.around.dumped
+
+    def _planned(self) -> list[PlannedStep]:
+        row, schedule, repository, now = self.row, self.schedule, self.repository, self.around.now
+        asked = (row.options or {}).get("steps")
+        wanted = [step for step in schedule.steps if asked is None or step["kind"] in asked]
+        surroundings = Surroundings(
+            due_at=row.due_at,
+            gap=gap_of(schedule),
+            evidence={kind: getattr(repository, name) for kind, name in EVIDENCE.items()},
+            template=schedule.archive_name_template,
+            repository_template=repository.archive_name_template,
+            upload_kib=upload_limit(schedule, now) if repository.engine_version == 1 else None,
+            has_mirror=self._has_mirror,
+            has_databases=self._has_databases,
+            bandwidth=timetable(schedule, now) if self._has_mirror else None,
+            completed=self._completed,
+        )
+        return plan(wanted, surroundings, all_due=asked is not None)
+
+    def _completed(self, kind: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        rules = self.registry.kinds[kind].step_rules
+        assert rules is not None
+        return rules.params(self.session, step)
 
 
 def _is_the_same_each_time(step: Mapping[str, Any]) -> bool:
     """Whether neither the due time nor what has happened before decides about it."""
     return step["kind"] != SCRIPT and not step.get("every_days")
-
-
-def _has_databases(repository: Repository, around: Around) -> bool:
-    return repository.id in around.dumped
-
-
-def _planned(
-    session: Session,
-    registry: Registry,
-    row: ScheduleRun,
-    schedule: Schedule,
-    repository: Repository,
-    around: Around,
-) -> list[PlannedStep]:
-    def completed(kind: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-        rules = registry.kinds[kind].step_rules
-        assert rules is not None
-        return rules.params(session, step)
-
-    asked = (row.options or {}).get("steps")
-    wanted = [step for step in schedule.steps if asked is None or step["kind"] in asked]
-    surroundings = Surroundings(
-        due_at=row.due_at,
-        gap=gap_of(schedule),
-        evidence={kind: getattr(repository, name) for kind, name in EVIDENCE.items()},
-        template=schedule.archive_name_template,
-        repository_template=repository.archive_name_template,
-        upload_kib=upload_limit(schedule, around.now) if repository.engine_version == 1 else None,
-        has_mirror=repository.id in around.mirrored,
-        has_databases=_has_databases(repository, around),
-        bandwidth=timetable(schedule, around.now) if repository.id in around.mirrored else None,
-        completed=completed,
-    )
-    return plan(wanted, surroundings, all_due=asked is not None)
 
 
 def _chain(

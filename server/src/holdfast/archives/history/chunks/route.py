@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,11 @@ class RouteChooser:
 
     def choose(self, program: Path, version: str) -> RouteDecision:
         """Return how to read archives with this program. The first call for a program takes some seconds."""
-        decision = self.known(program, version)
-        if decision is None:
+
+        def test() -> None:
             self._remember(_identity(program, version), self._try(program, major_of(version)))
-            decision = self.known(program, version)
-        assert decision is not None
-        return decision
+
+        return _known_after(test, partial(self.known, program, version))
 
     def known(self, program: Path, version: str) -> RouteDecision | None:
         """The same, if it is known without a test."""
@@ -64,13 +64,12 @@ class RouteChooser:
 
     def choose_there(self, far: FarEngine, version: str) -> RouteDecision:
         """The same for an engine on another machine, where the self-test is then made."""
-        decision = self.known_there(far, version)
-        if decision is None:
+
+        def test() -> None:
             failure, tested = self._try_there(far, major_of(version))
             self._remember(far.key, failure, tested=tested)
-            decision = self.known_there(far, version)
-        assert decision is not None
-        return decision
+
+        return _known_after(test, partial(self.known_there, far, version))
 
     def known_there(self, far: FarEngine, version: str) -> RouteDecision | None:
         """The same, if it is known without a test."""
@@ -154,6 +153,16 @@ class RouteChooser:
         except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}
+
+
+def _known_after(test: Callable[[], None], known: Callable[[], RouteDecision | None]) -> RouteDecision:
+    """What is known; the test is made only if nothing is."""
+    decision = known()
+    if decision is None:
+        test()
+        decision = known()
+    assert decision is not None
+    return decision
 
 
 def _not_written_for(version: str) -> RouteDecision:

@@ -14,16 +14,38 @@ from typing import Any
 from backup_engine.chunks import trial
 from backup_engine.chunks.commands import specification
 from backup_engine.environment import SEARCH_PATH
-from holdfast.archives.history.chunks.client import EngineChunks, FarTrial, FileChunks, Part
-from holdfast.archives.history.chunks.far import FarEngine
+from holdfast.archives.history.chunks.far import FarEngine, Texts, trial_texts
+from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
+from holdfast.archives.history.chunks.frames import TRIAL_BYTES_MOST
+from holdfast.archives.history.chunks.helper_process import HelperProcess
 from holdfast.archives.history.chunks.ingest import ChunkSource
+from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
 from holdfast.archives.history.entry import Entry, listed
-from holdfast.archives.history.errors import HistoryError, SelfTestFailed
+from holdfast.archives.history.errors import ChunkRouteFailed, HistoryError, SelfTestFailed
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.json_listing import listing_of
 from holdfast.archives.history.sqlite import SqliteStore
 
 _NONSENSE = (ValueError, TypeError, LookupError, AttributeError)  # what a machine may answer in place of a trial
+
+
+class FarTrial(HelperProcess):
+    """A small repository on another machine, made for the self-test; it is removed at the end."""
+
+    def __init__(self, far: FarEngine, specification: Mapping[str, Any], *, environment: Mapping[str, str]) -> None:
+        super().__init__(Path(far.program), "", environment=environment, far=far)
+        self._opening = dict(specification)
+        self.made: dict[str, Any] = {}
+
+    def _texts(self) -> Texts:
+        return trial_texts()
+
+    def _greet(self) -> None:
+        self._send(self._opening)
+        made = self._json(TRIAL_BYTES_MOST)
+        if not isinstance(made, dict):
+            raise ChunkRouteFailed("the machine answers something else than a trial")
+        self.made = made
 
 
 def self_test(program: Path, major: int = 1) -> None:

@@ -6,12 +6,12 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.archives.history.chunks.frames import ID_BYTES
 from holdfast.archives.history.errors import IndexDamaged
 from holdfast.kit.frozen import frozen
 
 _HEADER = struct.Struct("<4sII8s")
 _MAGIC = b"HFS1"
-ID_BYTES = 32
 
 Numbers = npt.NDArray[np.uint32]
 

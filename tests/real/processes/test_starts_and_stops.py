@@ -1,0 +1,104 @@
+"""How the service starts and stops: twice on one folder, in the middle of its start, on a full disk, in a container."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.real.processes.conftest import ENGINE
+from tests.real.processes.paced_backups import key_of
+from tests.support import networks
+from tests.support.installation import Installation
+from tests.support.paced_engine import PacedEngine
+from tests.support.processes import children_of, command_line
+from tests.support.service import PATIENCE, PROGRAM, ServiceProcess, wait_until
+
+
+def test_a_service_that_is_told_to_stop_while_it_starts_stops(embedded: Installation, service: ServiceProcess) -> None:
+    assert service.stop() == 0
+    said = len(service.own_log())
+    service.launch()
+    wait_until(lambda: "listening" in service.own_log()[said:], pause=0.001, what="the service listens")
+
+    assert service.stop() == 0
+
+
+def test_a_second_service_on_the_same_folder_says_so_and_ends(embedded: Installation, service: ServiceProcess) -> None:
+    second = subprocess.run(
+        [PROGRAM, "serve", "--port", "0", "--data-dir", embedded.data_dir],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert second.returncode == 75
+    assert len(second.stderr.splitlines()) == 1
+    assert str(embedded.data_dir) in second.stderr
+    assert second.stdout == ""
+
+
+def test_a_full_disk_under_the_service_does_not_make_it_lie(tmp_path: Path) -> None:
+    """Logs, spools and store on a disk that fills up while the engine runs; the repository is elsewhere."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    installation = Installation(tmp_path, PacedEngine(tmp_path / "engine", ENGINE))
+    installation.data_dir.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", installation.data_dir], check=True)
+    service = installation.service().start()
+    try:
+        installation.prepare(service)
+        operation_id = installation.start_backup(service, "around")
+        run = installation.wait_for_lines(operation_id)
+        fill = installation.data_dir / "fill"
+        with contextlib.suppress(OSError), fill.open("wb") as file:
+            while True:
+                file.write(b"\0" * 65536)
+        wait_until(lambda: not installation.processes_of(operation_id), what="shim and engine have ended")
+        fill.unlink()
+        with installation.client(service) as client:
+            ended = client.wait_for_end(operation_id)
+        made = installation.archives_with(key_of(installation, run))
+        assert (ended["status"] in ("completed", "completed_with_warnings")) == (made == 1), ended
+        assert made <= 1
+    finally:
+        service.stop()
+        installation.end_everything()
+        subprocess.run(["umount", "--lazy", installation.data_dir], check=True)
+
+
+def test_as_the_first_process_of_a_container_it_leaves_no_zombie_and_stops_when_told(tmp_path: Path) -> None:
+    of_a_container = ("--pid", "--fork", "--kill-child", "--mount-proc")
+    if reason := networks.why_not(*of_a_container):
+        pytest.skip(reason)  # as in a chroot, where no namespace of mounts can be made
+    installation = Installation(tmp_path, PacedEngine(tmp_path / "engine", ENGINE))
+    service = installation.service()
+    service.prefix = ("unshare", *of_a_container)
+    service.start()
+    try:
+        installation.prepare(service)
+        operation_id = installation.start_backup(service, "held")
+        installation.wait_for_lines(operation_id)
+        assert service.process is not None
+        (first,) = children_of(service.process.pid)
+        for shim in installation.processes_of(operation_id):
+            os.kill(shim, signal.SIGKILL)
+
+        def orphans() -> list[int]:
+            return [pid for pid in children_of(first) if str(installation.engine.program) in command_line(pid)]
+
+        wait_until(orphans, what="the engine outlives its shim")
+        left = set(orphans())
+        with installation.engine.let_go(), installation.client(service) as client:
+            ended = client.wait_for_end(operation_id)
+        assert ended["status"] == "completed", ended
+        wait_until(lambda: not left & set(children_of(first)), what="the orphan was taken leave of")
+
+        os.kill(first, signal.SIGTERM)
+        assert service.process.wait(PATIENCE) == 0
+    finally:
+        service.kill()
+        installation.end_everything()
