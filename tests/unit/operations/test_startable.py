@@ -1,14 +1,15 @@
 """The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
 
 import random
+from itertools import count
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select
 
-from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import waiting_reasons
 from holdfast.operations.limits import LimitsChange
@@ -19,6 +20,10 @@ from holdfast.storage.session import Database
 from tests.unit.operations.kernel import AGENT, add_agent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+COMMON = {
+    **{"kind": "backup", "category": "backup", "priority": 0, "run_id": "", "machine_id": AGENT},
+    "created_at": NOW,
+}
 AGENTS = st.sampled_from([("online", ("backup.create",)), ("online", ("backup.creates",)), ("offline", ())])
 
 
@@ -49,13 +54,11 @@ def rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def put_in_place(database: Database, operations: list[dict[str, Any]], limit: int, *, paused: bool) -> None:
-    common = {"kind": "backup", "category": "backup", "priority": 0, "run_id": "", "machine_id": AGENT}
-    now = clock.now()
     with database.writing() as session:
         for table in (Operation, KernelSetting):
             session.execute(delete(table))
         session.execute(
-            insert(Operation), [{**common, **row, "uuid": str(row["id"]), "created_at": now} for row in operations]
+            insert(Operation), [{**COMMON, **row, "uuid": str(row["id"])} for row in operations]
         )
         kernel_limits.put(session, "paused", paused)
         kernel_limits.change(session, LimitsChange(max_running_index=limit))
@@ -87,13 +90,69 @@ def test_some_of_many_waiting_operations_are_judged_as_all_of_them_would_be(data
         with database.writing() as session:
             kernel_limits.change(session, LimitsChange(max_running_total=total, max_running_backups=5))
         with database.reading() as session:
-            _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
+            everyone, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
             waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
-            assert len(waiting) > waiting_reasons.FEW
-            for first in range(0, len(waiting), 30):
-                some = waiting[first : first + 5]
+            for first in range(0, len(waiting), 15):
+                some = waiting[first : first + chance.choice([1, 5])]
                 found = waiting_reasons.verdicts_of(session, NOW, some)
                 assert {one.id: found[one.id] for one in some} == {one.id: by_rules[one.id] for one in some}
+            some = chance.sample(waiting, 9)
+            places = {waiter.id: number for number, waiter in enumerate(everyone, 1)}
+            assert waiting_reasons.positions(session, some) == {one.id: places[one.id] for one in some}
+
+
+def test_few_waiting_operations_are_judged_each_by_itself_as_all_of_them_would_be(database: Database) -> None:
+    @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
+    @given(rows(), AGENTS, st.integers(1, 3), st.booleans())
+    def hold_for(
+        operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], total: int, paused: bool
+    ) -> None:
+        add_agent(database, *agent)
+        put_in_place(database, operations, 1, paused=paused)
+        with database.writing() as session:
+            kernel_limits.change(session, LimitsChange(max_running_total=total))
+        with database.reading() as session:
+            _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
+            waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
+            found = {one.id: waiting_reasons.verdicts_of(session, NOW, [one])[one.id] for one in waiting}
+        assert found == by_rules
+
+    hold_for()
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param({"executor": "agent", "limit_group": None, "job_kind": "backup.create"}, id="for an agent"),
+        pytest.param({"limit_group": "backup"}, id="a limit lets some of them start"),
+        pytest.param({"limit_group": "index"}, id="the limit is reached"),
+        pytest.param({"limit_group": "index", "depends_on_id": 1}, id="each needs another one"),
+    ],
+)
+def test_what_it_takes_to_judge_those_that_are_shown_does_not_grow_with_the_queue(
+    database: Database, row: dict[str, Any]
+) -> None:
+    """By the instructions of SQLite, which are the same on every machine."""
+    add_agent(database, "online", ("backup.create",))
+    took = {}
+    for number in (50, 1000):
+        running = {"id": 1, "status": "running", "trigger": Trigger.MANUAL, "queue_rank": 0.0, "limit_group": "index"}
+        plain = {"status": "pending", "trigger": Trigger.SCHEDULE, "lock_mode": LockMode.EXCLUSIVE, **row}
+        waiters = [{**plain, "id": at, "queue_rank": float(at), "lock_key": f"lane {at}"} for at in range(2, number)]
+        put_in_place(database, [running], 1, paused=False)
+        with database.writing() as session:
+            session.execute(insert(Operation), [{**COMMON, **one, "uuid": str(one["id"])} for one in waiters])
+        with database.reading() as session:
+            shown = session.scalars(select(Operation).order_by(Operation.id.desc()).limit(10)).all()
+            waiting_reasons.verdicts_of(session, NOW, shown)
+            connection = session.connection().connection.driver_connection
+            steps = count()
+            connection.set_progress_handler(lambda steps=steps: next(steps) < 0, 10)
+            waiting_reasons.verdicts_of(session, NOW, shown)
+            connection.set_progress_handler(None, 0)
+            took[number] = next(steps)
+    assert took[1000] <= took[50] * 1.1 + 2
 
 
 def many(chance: random.Random) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
-from holdfast.operations.models import Operation
+from holdfast.operations.models import Operation, has_status
 from holdfast.operations.status import AGEING_SECONDS_PER_POINT, PRIORITY, TERMINAL, LockMode, Needs, Status, Trigger
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
 from holdfast.operations.waiting_reasons import excludes, verdicts
@@ -274,7 +274,7 @@ def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | No
     other = aliased(Operation)
     conflicting = exists().where(
         other.lock_key == waiter.lock_key,
-        other.status == Status.RUNNING,
+        has_status(other, Status.RUNNING),
         excludes(other.lock_mode, literal(waiter.lock_mode or "")),
     )
     try:
