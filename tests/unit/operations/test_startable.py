@@ -1,8 +1,8 @@
 """The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
 
 import random
-from itertools import count
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -21,7 +21,11 @@ from tests.unit.operations.kernel import AGENT, add_agent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COMMON = {
-    **{"kind": "backup", "category": "backup", "priority": 0, "run_id": "", "machine_id": AGENT},
+    "kind": "backup",
+    "category": "backup",
+    "priority": 0,
+    "run_id": "",
+    "machine_id": AGENT,
     "created_at": NOW,
 }
 AGENTS = st.sampled_from([("online", ("backup.create",)), ("online", ("backup.creates",)), ("offline", ())])
@@ -57,9 +61,7 @@ def put_in_place(database: Database, operations: list[dict[str, Any]], limit: in
     with database.writing() as session:
         for table in (Operation, KernelSetting):
             session.execute(delete(table))
-        session.execute(
-            insert(Operation), [{**COMMON, **row, "uuid": str(row["id"])} for row in operations]
-        )
+        session.execute(insert(Operation), [{**COMMON, **row, "uuid": str(row["id"])} for row in operations])
         kernel_limits.put(session, "paused", paused)
         kernel_limits.change(session, LimitsChange(max_running_index=limit))
 

@@ -5,7 +5,21 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Integer, Select, and_, bindparam, case, exists, func, null, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    null,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
@@ -15,6 +29,7 @@ from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, ful
 from holdfast.operations.models import Operation, has_status
 from holdfast.operations.presence import Presence
 from holdfast.operations.status import ACTIVE, HELD_BY_PAUSE, LockMode, Status
+from holdfast.storage.bulk import beside_objects
 from holdfast.storage.types import Identifier, UtcDateTime
 
 CANDIDATES = 1000
@@ -67,12 +82,13 @@ def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]
     if len(operations) > MANY:
         return verdicts(session, now, everyone=True)[1]
     limits, paused = kernel_limits.read(session)
-    running = [Holder(*row) for row in session.execute(_RUNNING).all()]
+    connection = beside_objects(session)
+    running = [Holder(*row) for row in connection.execute(_RUNNING).all()]
     by_group, total = limits.by_group(), limits.max_running_total
     full = full_groups(running, by_group, total)
 
     def judged(ids: set[int]) -> tuple[list[Waiter], dict[int, Verdict]]:
-        rows = session.execute(_these(presence.current()), {"ids": sorted(ids)})
+        rows = connection.execute(_these(presence.current()), {"ids": sorted(ids)})
         waiting = [_waiter(row) for row in rows.all()]
         return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
 
@@ -81,15 +97,16 @@ def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]
     held = {holder.lock_key for holder in running if holder.lock_mode == LockMode.EXCLUSIVE}
     undecided = {waiter.lock_key for waiter in waiting if reason_of_its_own(waiter, paused=paused) is None}
     lanes = sorted(lane for lane in undecided - held if lane is not None)
-    if lanes:
-        ids |= set(session.scalars(_IDS_IN_LANES, {"lanes": lanes}))
+    neighbours = set(connection.scalars(_IDS_IN_LANES, {"lanes": lanes})) if lanes else set()
+    if neighbours - ids:
+        ids |= neighbours
         waiting, found = judged(ids)
     if any(_depends_on_limits(waiter, found[waiter.id], full) for waiter in waiting):
-        for group in session.scalars(_WAITING_GROUPS):
+        for group in connection.scalars(_WAITING_GROUPS).all():
             if group is not None and group not in full:
                 most = min(by_group.get(group, total), total)
                 values = {"now": now, "paused": int(paused), "group": group, "most": most}
-                ids |= set(session.scalars(_front(presence.current()), values))
+                ids |= set(connection.scalars(_front(presence.current()), values))
         waiting, found = judged(ids)
     return found
 

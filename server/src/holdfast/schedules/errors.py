@@ -1,6 +1,5 @@
 """What can be wrong with a schedule."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from holdfast.errors import Conflict, NotFound, Unprocessable
@@ -16,18 +15,6 @@ def unknown_run(run_id: int) -> NotFound:
 
 def name_taken(name: str) -> Conflict:
     return Conflict("schedules.name_taken", "A schedule has this name already; choose another one.", name=name)
-
-
-def already_running(operation_ids: Sequence[int]) -> Conflict:
-    return Conflict(
-        "schedules.already_running",
-        "A run of this schedule has not ended yet; wait for it or cancel it first.",
-        operation_ids=list(operation_ids),
-    )
-
-
-def run_is_over(outcome: str) -> Conflict:
-    return Conflict("schedules.run_is_over", "The run has ended already; nothing was cancelled.", outcome=outcome)
 
 
 def unknown_timezone(name: str) -> Unprocessable:

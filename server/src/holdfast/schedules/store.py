@@ -7,6 +7,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
+from holdfast.agents.labels import together
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
 from holdfast.kit.frozen import frozen
@@ -162,7 +163,7 @@ def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
     read = beside_objects(session).execute(_TARGETS) if ids is None else _SOME_TARGETS.run(session, ids)
     found: Sequence[Any] = read.all()
     return [
-        Target(number, uuid, name, {**(by_agent or {}), **(labels or {})}, target)
+        Target(number, uuid, name, together(labels, by_agent), target)
         for number, uuid, name, labels, by_agent, target in found
     ]
 
@@ -417,6 +418,23 @@ def newest_of(
         ids = select(func.max(ScheduleRun.id)).where(*conditions).group_by(ScheduleRun.schedule_id)
         newest |= {row.schedule_id: row for row in session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))}
     return newest
+
+
+def results_of(session: Session, run_ids: Iterable[str], repositories: frozenset[int] | None) -> dict[str, set[str]]:
+    """How the repositories of each run have ended so far, those that the reader may see."""
+    found: dict[str, set[str]] = {}
+    wanted = sorted(set(run_ids))
+    for first in range(0, len(wanted), AT_ONCE):
+        statement = select(ScheduleRun.run_id, ScheduleRun.result).where(
+            ScheduleRun.run_id.in_(wanted[first : first + AT_ONCE]),
+            ScheduleRun.result.is_not(None),
+            ScheduleRun.voided_at.is_(None),
+        )
+        if repositories is not None:
+            statement = statement.where(ScheduleRun.repository_id.in_(sorted(repositories)))
+        for run_id, result in session.execute(statement.distinct()):
+            found.setdefault(run_id, set()).add(result)
+    return found
 
 
 def end_waiting(session: Session, schedule_id: int, reason: str, now: datetime) -> int:

@@ -9,10 +9,11 @@ import structlog
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.kit import zones
 from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
-from holdfast.schedules.calendar import availability, plan, spread, zones
+from holdfast.schedules.calendar import availability, plan, spread
 from holdfast.schedules.models import (
     NO_REPOSITORY,
     STATE_ROW,

@@ -104,6 +104,13 @@ def missed_since(session: Session, since: datetime) -> dict[int, int]:
     return {row.repository_id: int(row.number) for row in session.execute(counted)}
 
 
+def targets_of(session: Session, schedule_ids: Sequence[int]) -> frozenset[int]:
+    """The repositories that these schedules work on."""
+    known, found = store.all_targets(session), store.by_ids(session, schedule_ids).values()
+    existing = (schedule for schedule in found if schedule.deleted_at is None)
+    return frozenset(target.id for schedule in existing for target in store.matching(schedule, known))
+
+
 def next_due(session: Session) -> dict[int, datetime]:
     """When each repository is next due, by any schedule that knows."""
     known, found = store.all_targets(session), dict[int, datetime]()

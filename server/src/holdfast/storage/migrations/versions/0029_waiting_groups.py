@@ -9,5 +9,5 @@ down_revision = "0028"
 def upgrade() -> None:
     create_indexes(
         "operations",
-        "ix_operations_waiting_group: limit_group queue_rank id where status = 'pending' AND limit_group IS NOT NULL",
+        "ix_operations_waiting_group: status limit_group queue_rank id where status = 'pending' AND limit_group IS NOT NULL",
     )
