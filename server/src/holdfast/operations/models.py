@@ -88,7 +88,9 @@ class Operation(NumberedRow):
         partial_index("uq_operations_one_exclusive_per_lane", "lock_key", where=EXCLUSIVE_RUNNING, unique=True),
         partial_index("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         partial_index("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
-        partial_index("ix_operations_waiting_group", "status", "limit_group", "queue_rank", "id", where=WAITING_IN_A_GROUP),
+        partial_index(
+            "ix_operations_waiting_group", "status", "limit_group", "queue_rank", "id", where=WAITING_IN_A_GROUP
+        ),
         partial_index("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
         partial_index("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
         partial_index("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),

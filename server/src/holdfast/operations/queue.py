@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from holdfast.errors import TooManyRequests
 from holdfast.kit import clock
+from holdfast.kit.courtesy import give_way
 from holdfast.kit.frozen import frozen
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
@@ -131,6 +132,7 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
     ids = [[next(free) for _ in chain] for chain in chains]
     rows, news, now = [], [], clock.now()
     for numbers, chain in zip(ids, chains, strict=True):
+        give_way()
         for number, link in zip(numbers, chain, strict=True):
             origin = link.origin
             if link.after is not None:
