@@ -1,7 +1,9 @@
 """The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
 
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import waiting_reasons
@@ -57,26 +60,33 @@ def rows(draw: st.DrawFn) -> list[dict[str, Any]]:
     return made
 
 
-def put_in_place(database: Database, operations: list[dict[str, Any]], limit: int, *, paused: bool) -> None:
+def put_in_place(
+    database: Database, operations: list[dict[str, Any]], limit: int, *, paused: bool, total: int = 8
+) -> None:
     with database.writing() as session:
         for table in (Operation, KernelSetting):
             session.execute(delete(table))
         session.execute(insert(Operation), [{**COMMON, **row, "uuid": str(row["id"])} for row in operations])
         kernel_limits.put(session, "paused", paused)
-        kernel_limits.change(session, LimitsChange(max_running_index=limit))
+        kernel_limits.change(session, LimitsChange(max_running_index=limit, max_running_total=total))
 
 
-def test_what_sql_lets_start_is_what_the_rules_let_start(database: Database) -> None:
+def test_what_sql_lets_start_is_what_the_rules_let_start_and_each_is_judged_by_itself_as_among_all(
+    database: Database,
+) -> None:
     @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
     @given(rows(), AGENTS, st.integers(1, 2), st.booleans())
     def hold_for(
         operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], limit: int, paused: bool
     ) -> None:
         add_agent(database, *agent)
-        put_in_place(database, operations, limit, paused=paused)
+        put_in_place(database, operations, limit, paused=paused, total=1 + 2 * limit)
         with database.reading() as session:
             _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
             _, by_sql = waiting_reasons.verdicts(session, NOW)
+            waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
+            alone = {one.id: waiting_reasons.verdicts_of(session, NOW, [one])[one.id] for one in waiting}
+        assert alone == by_rules
         starting = {number for number, verdict in by_rules.items() if verdict.may_start}
         assert {number for number, verdict in by_sql.items() if verdict.may_start} == starting
 
@@ -103,23 +113,26 @@ def test_some_of_many_waiting_operations_are_judged_as_all_of_them_would_be(data
             assert waiting_reasons.positions(session, some) == {one.id: places[one.id] for one in some}
 
 
-def test_few_waiting_operations_are_judged_each_by_itself_as_all_of_them_would_be(database: Database) -> None:
-    @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
-    @given(rows(), AGENTS, st.integers(1, 3), st.booleans())
-    def hold_for(
-        operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], total: int, paused: bool
-    ) -> None:
-        add_agent(database, *agent)
-        put_in_place(database, operations, 1, paused=paused)
-        with database.writing() as session:
-            kernel_limits.change(session, LimitsChange(max_running_total=total))
-        with database.reading() as session:
-            _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
-            waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
-            found = {one.id: waiting_reasons.verdicts_of(session, NOW, [one])[one.id] for one in waiting}
-        assert found == by_rules
+def waiting_in_lanes_of_their_own(database: Database, number: int, row: dict[str, Any]) -> None:
+    """One runs, and all others wait."""
+    running = {"id": 1, "status": "running", "trigger": Trigger.MANUAL, "queue_rank": 0.0, "limit_group": "index"}
+    plain = {"status": "pending", "trigger": Trigger.SCHEDULE, "lock_mode": LockMode.EXCLUSIVE, **row}
+    waiters = [{**plain, "id": at, "queue_rank": float(at), "lock_key": f"lane {at}"} for at in range(2, number)]
+    put_in_place(database, [running], 1, paused=False)
+    with database.writing() as session:
+        session.execute(insert(Operation), [{**COMMON, **one, "uuid": str(one["id"])} for one in waiters])
 
-    hold_for()
+
+def instructions(session: Session, act: Callable[[], object]) -> int:
+    """What SQLite does for it, the second time: the same number on every machine."""
+    act()
+    connection = session.connection().connection.driver_connection
+    assert connection is not None
+    counted = count()
+    connection.set_progress_handler(lambda: next(counted) < 0, 10)
+    act()
+    connection.set_progress_handler(None, 0)
+    return next(counted)
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -132,29 +145,30 @@ def test_few_waiting_operations_are_judged_each_by_itself_as_all_of_them_would_b
         pytest.param({"limit_group": "index", "depends_on_id": 1}, id="each needs another one"),
     ],
 )
-def test_what_it_takes_to_judge_those_that_are_shown_does_not_grow_with_the_queue(
+def test_judging_those_that_are_shown_takes_what_it_takes_with_a_short_queue(
     database: Database, row: dict[str, Any]
 ) -> None:
-    """By the instructions of SQLite, which are the same on every machine."""
     add_agent(database, "online", ("backup.create",))
     took = {}
     for number in (50, 1000):
-        running = {"id": 1, "status": "running", "trigger": Trigger.MANUAL, "queue_rank": 0.0, "limit_group": "index"}
-        plain = {"status": "pending", "trigger": Trigger.SCHEDULE, "lock_mode": LockMode.EXCLUSIVE, **row}
-        waiters = [{**plain, "id": at, "queue_rank": float(at), "lock_key": f"lane {at}"} for at in range(2, number)]
-        put_in_place(database, [running], 1, paused=False)
-        with database.writing() as session:
-            session.execute(insert(Operation), [{**COMMON, **one, "uuid": str(one["id"])} for one in waiters])
+        waiting_in_lanes_of_their_own(database, number, row)
         with database.reading() as session:
             shown = session.scalars(select(Operation).order_by(Operation.id.desc()).limit(10)).all()
-            waiting_reasons.verdicts_of(session, NOW, shown)
-            connection = session.connection().connection.driver_connection
-            steps = count()
-            connection.set_progress_handler(lambda steps=steps: next(steps) < 0, 10)
-            waiting_reasons.verdicts_of(session, NOW, shown)
-            connection.set_progress_handler(None, 0)
-            took[number] = next(steps)
+            took[number] = instructions(session, partial(waiting_reasons.verdicts_of, session, NOW, shown))
     assert took[1000] <= took[50] * 1.1 + 2
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_what_a_claim_looks_at_grows_no_faster_than_the_queue(database: Database) -> None:
+    took = {}
+    for number in (50, 500):
+        waiting_in_lanes_of_their_own(database, number, {"limit_group": "backup"})
+        with database.reading() as session:
+            took[number] = instructions(session, partial(waiting_reasons.verdicts, session, NOW))
+    assert took[500] <= took[50] * 12
+    waiting_in_lanes_of_their_own(database, 500, {"executor": "agent", "limit_group": None})
+    with database.reading() as session:
+        assert instructions(session, partial(waiting_reasons.anything_waiting, session)) <= 2
 
 
 def many(chance: random.Random) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
 AGENT_CLAUSE = text("executor = 'agent'")
 DEPENDENT_CLAUSE = text("depends_on_id IS NOT NULL")
 DAMAGED_CLAUSE = text("error_key = 'engine.damaged'")
+WAITING_HERE = text("status = 'pending' AND executor = 'runner'")
 WAITING_IN_A_GROUP = text("status = 'pending' AND limit_group IS NOT NULL")
 
 
@@ -91,6 +92,7 @@ class Operation(NumberedRow):
         partial_index(
             "ix_operations_waiting_group", "status", "limit_group", "queue_rank", "id", where=WAITING_IN_A_GROUP
         ),
+        partial_index("ix_operations_waiting_here", "status", "queue_rank", "id", where=WAITING_HERE),
         partial_index("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
         partial_index("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
         partial_index("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
@@ -106,6 +108,11 @@ class Operation(NumberedRow):
         Index("ix_operations_parent", "parent_id"),
         NEVER_REUSED,
     )
+
+
+def waits_here(operation: Any) -> ColumnElement[bool]:
+    """Whether an operation waits for a runner, in the words of the index of those that do."""
+    return and_(has_status(operation, Status.PENDING), operation.executor == literal_column("'runner'"))
 
 
 def has_status(operation: Any, status: Status) -> ColumnElement[bool]:

@@ -26,7 +26,7 @@ from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import presence
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge, reason_of_its_own
-from holdfast.operations.models import Operation, has_status
+from holdfast.operations.models import Operation, has_status, waits_here
 from holdfast.operations.presence import Presence
 from holdfast.operations.status import ACTIVE, HELD_BY_PAUSE, LockMode, Status
 from holdfast.storage.bulk import beside_objects
@@ -247,9 +247,9 @@ def _startable(agents: Presence) -> Select[Any]:
     must not hide one behind them.
     """
     return (
-        _waiting(agents)
+        _rows(agents)
         .where(
-            Operation.executor == "runner",
+            waits_here(Operation),
             or_(Operation.limit_group.is_(None), Operation.limit_group.not_in(bindparam("full", expanding=True))),
             *_lane_is_free(agents),
         )
@@ -313,6 +313,4 @@ _WAITING_BETWEEN = select(func.count()).where(
 )
 
 
-_ANYTHING_WAITING = (
-    select(Operation.id).where(has_status(Operation, Status.PENDING), Operation.executor == "runner").limit(1)
-)
+_ANYTHING_WAITING = select(Operation.id).where(waits_here(Operation)).limit(1)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.courtesy import give_way
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories.cadence import MissedRuns, Threshold
@@ -125,6 +126,7 @@ def _shortest(schedules: Iterable[Schedule], known: store.Known) -> dict[int, di
     """Of several schedules the one counts that allows the least time."""
     found: dict[int, dict[str, Threshold]] = defaultdict(dict)
     for schedule in schedules:
+        give_way()
         limits = {str(step["kind"]): overdue_after(schedule, step) for step in schedule.steps}
         for target in store.matching(schedule, known):
             cells = found[target.id]
