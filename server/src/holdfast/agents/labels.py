@@ -24,7 +24,7 @@ def of_all(session: Session) -> dict[int, dict[str, str]]:
     return _read(session, _LABELS)
 
 
-def _read(session: Session, statement: Select[Any]) -> dict[int, dict[str, str]]:
+def _read(session: Session, statement: Select[*tuple[Any, ...]]) -> dict[int, dict[str, str]]:
     return {number: together(own, of_agent) for number, own, of_agent in session.execute(statement)}
 
 

@@ -120,7 +120,7 @@ def has_status(operation: Any, status: Status) -> ColumnElement[bool]:
 
     SQLite takes such an index only if a query repeats its condition: it does not see that `pending` fulfils it.
     """
-    words = [literal_column(f"'{word}'") for word in (Status.PENDING, Status.RUNNING)]
+    words: list[ColumnElement[str]] = [literal_column(f"'{word}'") for word in (Status.PENDING, Status.RUNNING)]
     return and_(operation.status == literal_column(f"'{status}'"), operation.status.in_(words))
 
 

@@ -113,7 +113,8 @@ def newest_of_each(session: Session, axes: Axes, most: int) -> list[int]:
 
 def count(session: Session, axes: Axes, bounds: Bounds, most: int) -> int:
     """How many rows are on all axes and within the bounds; `most` if there are more."""
-    return min(most, sum(_of_each_stream(session, axes, bounds, most, counted=True)))
+    numbers: list[int] = _of_each_stream(session, axes, bounds, most, counted=True)
+    return min(most, sum(numbers))
 
 
 def _streams(session: Session, axes: Axes, bounds: Bounds, most: int) -> list[int]:

@@ -459,7 +459,7 @@ def results_of(session: Session, run_ids: Iterable[str], repositories: frozenset
         if repositories is not None:
             statement = statement.where(ScheduleRun.repository_id.in_(sorted(repositories)))
         for run_id, result in session.execute(statement.distinct()):
-            found.setdefault(run_id, set()).add(result)
+            found.setdefault(run_id or "", set()).add(result or "")
     return found
 
 
