@@ -79,7 +79,7 @@ class Bounds:
         given["text"] = _pattern(self.text) if self.text is not None else None
         given["below"] = self.below if self.below != BEYOND_ALL_IDS else None
         given["floor"] = self.floor or None
-        return {name: value for name, value in given.items() if value not in (None, False)}
+        return {name: value for name, value in given.items() if value is not None and value is not False}
 
 
 def _pattern(text: str) -> str:
