@@ -5,6 +5,7 @@ the tick.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,21 +42,23 @@ def run(options: Options, number: int) -> list[Measurement]:
         with _opened(settings) as database:
             _fill(database, number)
             idle, beside, after = _measured(admin, database, number)
-    ratio = percentile(beside.reads, 99) / percentile(idle.reads, 99)
+    ratio = percentile(beside.all_reads, 99) / percentile(idle.all_reads, 99)
     return [
         Measurement(
             f"schedules: 99th percentile of reads beside a tick with {number} due, against none due",
             ratio,
             "times",
             TIMES_IDLE,
-            f"{_shown(beside.reads)} beside, {_shown(idle.reads)} idle; {len(beside.reads)} and {len(idle.reads)} reads",
+            f"{_shown(beside.all_reads)} beside, {_shown(idle.all_reads)} idle;"
+            f" {len(beside.all_reads)} and {len(idle.all_reads)} reads",
         ),
         Measurement(
             "schedules: the same, against the service in which all of them wait",
-            percentile(beside.reads, 99) / percentile(after.reads, 99),
+            percentile(beside.all_reads, 99) / percentile(after.all_reads, 99),
             "times",
-            note=f"{_shown(after.reads)} after the tick",
+            note=f"{_shown(after.all_reads)} after the tick",
         ),
+        *(_one_read(path, idle.reads[path], beside.reads[path], after.reads[path]) for path in READS),
         Measurement(
             "schedules: the same for writes",
             percentile(beside.writes, 99) / percentile(idle.writes, 99),
@@ -64,6 +67,20 @@ def run(options: Options, number: int) -> list[Measurement]:
         ),
         Measurement("schedules: a service releases them all", beside.seconds, "s"),
     ]
+
+
+def _one_read(path: str, idle: list[float], beside: list[float], after: list[float]) -> Measurement:
+    phases = zip(("idle", "beside", "after"), (idle, beside, after), strict=True)
+    medians = ", ".join(
+        f"{phase} {milliseconds(percentile(times, 50)):.1f} and {milliseconds(percentile(times, 99)):.1f} ms"
+        for phase, times in phases
+    )
+    return Measurement(
+        f"schedules: GET {path}",
+        percentile(beside, 99) / percentile(idle, 99),
+        "times",
+        note=f"median, 99th: {medians}",
+    )
 
 
 def _shown(times: list[float]) -> str:
@@ -94,9 +111,13 @@ def _fill(database: Database, number: int) -> None:
 
 @dataclass
 class _Times:
-    reads: list[float] = field(default_factory=list)
+    reads: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     writes: list[float] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def all_reads(self) -> list[float]:
+        return [each for times in self.reads.values() for each in times]
 
 
 def _measured(admin: Client, database: Database, number: int) -> tuple[_Times, _Times, _Times]:
@@ -127,7 +148,7 @@ def _for_a_while(admin: Client) -> _Times:
 
 def _ask(admin: Client, times: _Times) -> None:
     for path in READS:
-        _timed(times.reads, partial(admin.get, path))
+        _timed(times.reads[path], partial(admin.get, path))
     labels = {"number": str(len(times.writes))}
     _timed(times.writes, partial(admin.put, "/api/repositories/1", json={"labels": labels}))
 

@@ -15,7 +15,6 @@ from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.models import Schedule
 from holdfast.schedules.overview import Span, read_calendar
 from holdfast.schedules.sight import Sight
-from holdfast.schedules.store import all_targets
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
 from tests.unit.schedules.running.world import World
@@ -65,7 +64,7 @@ def _read(database: Database) -> tuple[float, int]:
     """Seconds of the processor for the answer as it is sent, and how many entries it has."""
     began = time.process_time()
     with database.reading() as session:
-        sight = Sight(None, all_targets(session))
+        sight = Sight(session, None, is_for_one=False)
         answer = read_calendar(session, sight, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
     took = time.process_time() - began
     return took, len(json.loads(answer)["entries"])

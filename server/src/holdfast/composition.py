@@ -36,7 +36,7 @@ from holdfast.repositories import feature as repositories
 from holdfast.restore import feature as restore
 from holdfast.runner import feature as runner
 from holdfast.schedules import feature as schedules
-from holdfast.schedules.running.thresholds import missed_since, next_due
+from holdfast.schedules.running.thresholds import missed_since, next_due, targets_of
 from holdfast.scripts import feature as scripts
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -99,7 +99,7 @@ SHARED: tuple[Maker, ...] = (
     SUPERVISOR.made_by(lambda _parts: Supervisor()),
     ENGINES.made_by(lambda parts: Engines(parts[SETTINGS])),
     REGISTRY.made_by(_registry),
-    SOURCES.given(Sources(missed_since, next_due, open_messages)),
+    SOURCES.given(Sources(missed_since, next_due, open_messages, targets_of)),
 )
 
 

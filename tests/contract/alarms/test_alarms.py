@@ -11,6 +11,7 @@ from holdfast.access.models import AuditEntry
 from holdfast.alarms.evaluate import ROUNDS
 from holdfast.alarms.models import Alarm
 from holdfast.kit import clock
+from holdfast.operations.models import OutboxEntry
 from tests.support.evidence import add_agent_machine, add_repository
 from tests.support.in_process import InProcess, started
 from tests.support.running import PASSWORD
@@ -153,6 +154,10 @@ def test_an_operator_acknowledges_and_a_viewer_does_not(world: World) -> None:
     assert [one["kind"] for one in shown["alarms"]] == ["backup_overdue"]
     with world.service.service.database.reading() as session:
         assert session.scalars(select(AuditEntry.action).where(AuditEntry.action == "alarm.acknowledged")).first()
+        told = session.scalars(select(OutboxEntry).where(OutboxEntry.topic == "alarm.changed")).all()
+    assert [(row.payload["id"], row.payload["reason"], row.repository_id) for row in told] == [
+        (alarm, "acknowledged", item["repository_id"])
+    ]
 
 
 def test_alarms_of_agents_are_acknowledged_by_admins_alone(world: World) -> None:

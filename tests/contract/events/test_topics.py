@@ -79,6 +79,24 @@ def test_the_queue_is_reported_by_repository_and_its_settings_to_everyone(runnin
     assert [event.data for event in nothing.events] == [{"repository_id": None, "change": "settings"}]
 
 
+def test_changed_schedules_are_reported_to_everyone_without_a_name_and_changed_notifications_to_admins(
+    running: Running, admin: Client
+) -> None:
+    topics = {"topics": "schedule.updated,notification.updated"}
+    with EventStream(admin, params=topics) as all_of_it, EventStream(running.stranger, params=topics) as theirs:
+        rule = admin.post("/api/notifications/rules", json={"name": running.new_name("rule"), "enabled": False}).json()
+        wanted = {"name": running.new_name("nightly"), "cron_expression": "0 2 * * *", "enabled": False}
+        body = {**wanted, "targets": {"repository_ids": [running.scratch["id"]]}}
+        schedule = admin.post("/api/schedules/", json=body).json()
+        for stream in (all_of_it, theirs):
+            stream.wait_for(lambda event: event.topic == "schedule.updated")
+    admin.delete(f"/api/schedules/{schedule['id']}")
+    admin.delete(f"/api/notifications/rules/{rule['id']}")
+
+    assert [event.data for event in all_of_it.of("notification.updated")] == [{"what": "rule", "id": rule["id"]}]
+    assert [(event.topic, event.data) for event in theirs.events] == [("schedule.updated", {})]
+
+
 @both_stores
 @pytest.mark.parametrize(
     "query", [{"topics": "schedule.run,repository.updated"}, {"topics": ["repository.updated", "schedule.run"]}]

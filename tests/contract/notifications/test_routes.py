@@ -69,6 +69,7 @@ def test_a_destination_is_added_read_changed_and_deleted_and_its_secret_is_shown
         ("smtp", {"host": "mail.example", "from": "a@b.example\r\nBcc: x@y", "to": ["c@d.example"]}),
         ("apprise", {"url": "file:///etc/passwd"}),
         ("ping", {"url": "https://hc.example/x"}),
+        ("ping", {"url": "https://hc.example/x", "schedule_id": 7_654_321}),
     ],
 )
 def test_options_that_cannot_work_are_refused(
@@ -110,7 +111,8 @@ def test_rules_are_added_replaced_and_deleted(running: Running, admin: Client, h
     assert added.status_code == 201, added.text
     assert added.json() | body == added.json()
     place = f"{RULES}/{added.json()['id']}"
-    assert admin.put(place, json={"name": name, "send": "every", "enabled": False}).json()["quiet"] is None
+    replaced = admin.put(place, json={"name": name, "send": "every", "enabled": False, "scope": {"all": True}}).json()
+    assert (replaced["quiet"], replaced["scope"]) == (None, {})
     assert error_of(admin.post(RULES, json=body)) == (409, "notifications.name_taken")
     for wrong, key in (
         ({"template": {"text": "{nonsense}"}}, "notifications.unknown_field"),
@@ -118,6 +120,8 @@ def test_rules_are_added_replaced_and_deleted(running: Running, admin: Client, h
         ({"quiet": {**quiet, "timezone": "Mars/Base"}}, "notifications.unknown_timezone"),
     ):
         assert error_of(admin.post(RULES, json={"name": running.new_name("rule"), **wrong})) == (422, key)
+    for scope in ({"repository_ids": [1], "labels": {"a": "b"}}, {"repository_ids": []}, {"all": False}):
+        assert admin.post(RULES, json={"name": running.new_name("rule"), "scope": scope}).status_code == 422
     assert admin.delete(place).status_code == 204
     assert error_of(admin.delete(place)) == (404, "notifications.no_such_rule")
 

@@ -2,10 +2,14 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 
+from holdfast.kit import clock
+from tests.support.evidence import add_agent_machine, add_repository
 from tests.support.receivers import WebReceiver
 from tests.unit.notifications.world import World
 
@@ -227,6 +231,30 @@ def test_alarms_are_told_when_raised_when_worse_and_when_cleared(told: World, re
     assert states(receiver) == ["opened", "changed", "recovered"]
 
 
+def test_an_acknowledged_alarm_is_not_brought_up_again_until_it_gets_worse_or_its_time_is_over(
+    told: World, receiver: WebReceiver
+) -> None:
+    alarm = {"kind": "storage_full", "subject": {"type": "repository", "id": 7, "name": "photos"}}
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+
+        def happens(topic: str, severity: str, **more: str) -> list[str]:
+            told.tell(topic, 7, **alarm, severity=severity, **more)
+            told.flow()
+            for _ in range(3):
+                traveller.shift(timedelta(days=1))
+                told.notifications.tick()
+                told.flow()
+            return states(receiver)
+
+        assert happens("alarm.raised", "warning") == ["opened", *["reminder"] * 3]
+        assert happens("alarm.changed", "warning", reason="acknowledged") == ["opened", *["reminder"] * 3]
+        receiver.received.clear()
+        assert happens("alarm.changed", "warning", reason="acknowledgement_ended") == ["reminder"] * 3
+        receiver.received.clear()
+        assert happens("alarm.changed", "warning", reason="acknowledged") == []
+        assert happens("alarm.changed", "critical", reason="worse") == ["changed", *["reminder"] * 3]
+
+
 def test_a_rule_for_every_event_tells_every_event(world: World, receiver: WebReceiver) -> None:
     world.webhook(receiver.url)
     world.rule(send="every", least_severity="info", events=["backup.*"])
@@ -248,14 +276,21 @@ def test_a_rule_for_every_event_tells_every_event(world: World, receiver: WebRec
         ({"repository_ids": [7]}, 1),
         ({"repository_ids": [9]}, 0),
         ({"schedule_ids": [3]}, 1),
-        ({"labels": {"site": "north"}}, 0),
+        ({"all": True}, 2),
+        ({"labels": {"site": "north"}}, 1),
+        ({"labels": {"site": "south"}}, 0),
+        ({"labels": {"room": "attic", "site": "north"}}, 1),
     ],
 )
 def test_a_rule_speaks_only_of_its_scope(
     world: World, receiver: WebReceiver, scope: dict[str, Any], expected: int
 ) -> None:
+    """A repository has its own labels and those of its agent; its own go before."""
     world.webhook(receiver.url)
     world.rule(scope=scope)
+    with world.database.writing() as session:
+        agent = add_agent_machine(session, labels={"room": "attic", "site": "south"})
+        add_repository(session, id=7, agent_machine_id=agent.id, labels={"site": "north"})
     world.ends("failed")
     world.ends("failed", repository=8, name="music", schedule_id=3)
     world.flow()

@@ -8,43 +8,22 @@ import time_machine
 
 from holdfast.kit import clock
 from holdfast.notifications import edit
+from holdfast.notifications.reports.gather import Sources
 from holdfast.notifications.reports.times import next_time
 from holdfast.notifications.schemas import ReportBody
-from holdfast.repositories.models import Repository
+from tests.support import evidence
 from tests.support.receivers import WebReceiver
 from tests.unit.notifications.world import ADMIN, World, at
 
 
 def add_report(world: World, **more: Any) -> None:
     with world.database.writing() as session:
-        edit.REPORTS.add(session, ADMIN, ReportBody(name="daily", **more))
+        edit.REPORTS.add(session, ADMIN, ReportBody(**{"name": "daily", **more}))
 
 
 def add_repository(world: World, name: str, **more: Any) -> None:
-    values = {
-        "uuid": name,
-        "name": name,
-        "path": f"/srv/{name}",
-        "identity": name,
-        "engine_version": 1,
-        "repository_type": "local",
-        "execution_target": "local",
-        "encryption": "none",
-        "compression": "lz4",
-        "source_paths": [],
-        "exclude_patterns": [],
-        "archive_name_template": "x",
-        "custom_flags": [],
-        "mode": "full",
-        "passphrase_location": "none",
-        "index_mode": "full",
-        "history_index_excludes": [],
-        "retention": {},
-        "created_at": clock.now(),
-        "updated_at": clock.now(),
-    }
     with world.database.writing() as session:
-        session.add(Repository(**{**values, **more}))
+        evidence.add_repository(session, name=name, **more)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +35,10 @@ def add_repository(world: World, name: str, **more: Any) -> None:
         ("07:00", "UTC", 7, "2026-11-16T07:00:00+00:00", "2026-11-22T07:00:00+00:00"),
         ("07:00", "UTC", 1, "2026-11-16T07:00:00+00:00", "2026-11-23T07:00:00+00:00"),
         ("02:30", "Europe/Berlin", None, "2026-03-29T00:00:00+00:00", "2026-03-29T01:00:00+00:00"),
+        ("02:30", "Europe/Berlin", None, "2026-10-24T12:00:00+00:00", "2026-10-25T00:30:00+00:00"),
+        ("02:30", "Europe/Berlin", None, "2026-10-25T00:30:00+00:00", "2026-10-26T01:30:00+00:00"),
+        ("02:15", "Australia/Lord_Howe", None, "2026-10-03T12:00:00+00:00", "2026-10-03T15:30:00+00:00"),
+        ("07:00", "Gone/Zone", 7, "2026-11-16T07:00:00+00:00", "2026-11-22T07:00:00+00:00"),
     ],
 )
 def test_a_report_is_due(at_time: str, zone: str, weekday: int | None, after: str, expected: str) -> None:
@@ -90,6 +73,26 @@ def test_days_without_the_service_are_one_report(world: World, receiver: WebRece
             world.send()
 
     assert len(receiver.received) == 1
+
+
+def test_a_report_of_labels_or_of_schedules_names_their_repositories(world: World, receiver: WebReceiver) -> None:
+    world.notifications = world.started_with(
+        Sources(targets=lambda _session, ids: frozenset({2} if ids == [5] else ()))
+    )
+    with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
+        world.webhook(receiver.url)
+        with world.database.writing() as session:
+            evidence.add_agent_machine(session, id=1, labels={"site": "north"})
+        add_repository(world, "photos", id=1, agent_machine_id=1)
+        add_repository(world, "music", id=2)
+        for name, scope in (("labels", {"labels": {"site": "north"}}), ("schedules", {"schedule_ids": [5]})):
+            add_report(world, name=name, scope=scope)
+        traveller.shift(timedelta(days=1))
+        world.notifications.tick()
+        world.send()
+
+    shown = [each.json["data"]["repositories"] for each in receiver.received]
+    assert [[one["name"] for one in lines] for lines in shown] == [["photos"], ["music"]]
 
 
 def test_a_report_names_what_needs_attention_first_and_escapes_names(world: World) -> None:

@@ -23,6 +23,7 @@ from holdfast.notifications.state import Notifications
 from holdfast.operations import outbox
 from holdfast.operations.models import Operation
 from holdfast.operations.readers import Horizon, Readers
+from holdfast.schedules.models import Schedule
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -37,8 +38,11 @@ class World:
         self.vault = Vault(Settings(data_dir=folder))
         self.readers = Readers(database, self.supervisor, Horizon(database))
         self.readers.register(reader.reader())
-        self.notifications = Notifications(database, self.vault, self.supervisor, Sources())
+        self.notifications = self.started_with(Sources())
         self.readers.know()
+
+    def started_with(self, sources: Sources) -> Notifications:
+        return Notifications(self.database, self.vault, self.supervisor, sources)
 
     # --- what is set up ---
 
@@ -48,6 +52,8 @@ class World:
     def destination(self, name: str, kind: str, **options: Any) -> int:
         wanted = NewDestination(name=name, kind=kind, options=DestinationOptions(**options))  # type: ignore[arg-type]
         with self.database.writing() as session:
+            if "schedule_id" in options:
+                session.add(a_schedule(options["schedule_id"]))
             made, _ = edit.add_destination(session, ADMIN, self.notifications.destinations, wanted)
             return made.id
 
@@ -127,6 +133,12 @@ class World:
     def rules(self) -> list[Rule]:
         with self.database.reading() as session:
             return list(session.scalars(select(Rule)))
+
+
+def a_schedule(number: int) -> Schedule:
+    now = clock.now()
+    wanted = {"schedule_mode": "cron", "cron_expression": "0 2 * * *", "targets": {"all": True}, "steps": []}
+    return Schedule(id=number, uuid=uuid.uuid4().hex, name=f"{number}", created_at=now, updated_at=now, **wanted)
 
 
 def at(text: str) -> datetime:

@@ -1,14 +1,18 @@
 """The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
 
-from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import waiting_reasons
 from holdfast.operations.limits import LimitsChange
@@ -19,6 +23,14 @@ from holdfast.storage.session import Database
 from tests.unit.operations.kernel import AGENT, add_agent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+COMMON = {
+    "kind": "backup",
+    "category": "backup",
+    "priority": 0,
+    "run_id": "",
+    "machine_id": AGENT,
+    "created_at": NOW,
+}
 AGENTS = st.sampled_from([("online", ("backup.create",)), ("online", ("backup.creates",)), ("offline", ())])
 
 
@@ -48,30 +60,33 @@ def rows(draw: st.DrawFn) -> list[dict[str, Any]]:
     return made
 
 
-def put_in_place(database: Database, operations: list[dict[str, Any]], limit: int, *, paused: bool) -> None:
-    common = {"kind": "backup", "category": "backup", "priority": 0, "run_id": "", "machine_id": AGENT}
-    now = clock.now()
+def put_in_place(
+    database: Database, operations: list[dict[str, Any]], limit: int, *, paused: bool, total: int = 8
+) -> None:
     with database.writing() as session:
         for table in (Operation, KernelSetting):
             session.execute(delete(table))
-        session.execute(
-            insert(Operation), [{**common, **row, "uuid": str(row["id"]), "created_at": now} for row in operations]
-        )
+        session.execute(insert(Operation), [{**COMMON, **row, "uuid": str(row["id"])} for row in operations])
         kernel_limits.put(session, "paused", paused)
-        kernel_limits.change(session, LimitsChange(max_running_index=limit))
+        kernel_limits.change(session, LimitsChange(max_running_index=limit, max_running_total=total))
 
 
-def test_what_sql_lets_start_is_what_the_rules_let_start(database: Database) -> None:
+def test_what_sql_lets_start_is_what_the_rules_let_start_and_each_is_judged_by_itself_as_among_all(
+    database: Database,
+) -> None:
     @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
     @given(rows(), AGENTS, st.integers(1, 2), st.booleans())
     def hold_for(
         operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], limit: int, paused: bool
     ) -> None:
         add_agent(database, *agent)
-        put_in_place(database, operations, limit, paused=paused)
+        put_in_place(database, operations, limit, paused=paused, total=1 + 2 * limit)
         with database.reading() as session:
             _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
             _, by_sql = waiting_reasons.verdicts(session, NOW)
+            waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
+            alone = {one.id: waiting_reasons.verdicts_of(session, NOW, [one])[one.id] for one in waiting}
+        assert alone == by_rules
         starting = {number for number, verdict in by_rules.items() if verdict.may_start}
         assert {number for number, verdict in by_sql.items() if verdict.may_start} == starting
 
@@ -87,13 +102,73 @@ def test_some_of_many_waiting_operations_are_judged_as_all_of_them_would_be(data
         with database.writing() as session:
             kernel_limits.change(session, LimitsChange(max_running_total=total, max_running_backups=5))
         with database.reading() as session:
-            _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
+            everyone, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
             waiting = session.scalars(select(Operation).where(Operation.status == "pending")).all()
-            assert len(waiting) > waiting_reasons.FEW
-            for first in range(0, len(waiting), 30):
-                some = waiting[first : first + 5]
+            for first in range(0, len(waiting), 15):
+                some = waiting[first : first + chance.choice([1, 5])]
                 found = waiting_reasons.verdicts_of(session, NOW, some)
                 assert {one.id: found[one.id] for one in some} == {one.id: by_rules[one.id] for one in some}
+            some = chance.sample(waiting, 9)
+            places = {waiter.id: number for number, waiter in enumerate(everyone, 1)}
+            assert waiting_reasons.positions(session, some) == {one.id: places[one.id] for one in some}
+
+
+def waiting_in_lanes_of_their_own(database: Database, number: int, row: dict[str, Any]) -> None:
+    """One runs, and all others wait."""
+    running = {"id": 1, "status": "running", "trigger": Trigger.MANUAL, "queue_rank": 0.0, "limit_group": "index"}
+    plain = {"status": "pending", "trigger": Trigger.SCHEDULE, "lock_mode": LockMode.EXCLUSIVE, **row}
+    waiters = [{**plain, "id": at, "queue_rank": float(at), "lock_key": f"lane {at}"} for at in range(2, number)]
+    put_in_place(database, [running], 1, paused=False)
+    with database.writing() as session:
+        session.execute(insert(Operation), [{**COMMON, **one, "uuid": str(one["id"])} for one in waiters])
+
+
+def instructions(session: Session, act: Callable[[], object]) -> int:
+    """What SQLite does for it, the second time: the same number on every machine."""
+    act()
+    connection = session.connection().connection.driver_connection
+    assert connection is not None
+    counted = count()
+    connection.set_progress_handler(lambda: next(counted) < 0, 10)
+    act()
+    connection.set_progress_handler(None, 0)
+    return next(counted)
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param({"executor": "agent", "limit_group": None, "job_kind": "backup.create"}, id="for an agent"),
+        pytest.param({"limit_group": "backup"}, id="a limit lets some of them start"),
+        pytest.param({"limit_group": "index"}, id="the limit is reached"),
+        pytest.param({"limit_group": "index", "depends_on_id": 1}, id="each needs another one"),
+    ],
+)
+def test_judging_those_that_are_shown_takes_what_it_takes_with_a_short_queue(
+    database: Database, row: dict[str, Any]
+) -> None:
+    add_agent(database, "online", ("backup.create",))
+    took = {}
+    for number in (50, 1000):
+        waiting_in_lanes_of_their_own(database, number, row)
+        with database.reading() as session:
+            shown = session.scalars(select(Operation).order_by(Operation.id.desc()).limit(10)).all()
+            took[number] = instructions(session, partial(waiting_reasons.verdicts_of, session, NOW, shown))
+    assert took[1000] <= took[50] * 1.1 + 2
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_what_a_claim_looks_at_grows_no_faster_than_the_queue(database: Database) -> None:
+    took = {}
+    for number in (50, 500):
+        waiting_in_lanes_of_their_own(database, number, {"limit_group": "backup"})
+        with database.reading() as session:
+            took[number] = instructions(session, partial(waiting_reasons.verdicts, session, NOW))
+    assert took[500] <= took[50] * 12
+    waiting_in_lanes_of_their_own(database, 500, {"executor": "agent", "limit_group": None})
+    with database.reading() as session:
+        assert instructions(session, partial(waiting_reasons.anything_waiting, session)) <= 2
 
 
 def many(chance: random.Random) -> list[dict[str, Any]]:

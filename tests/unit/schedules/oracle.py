@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from holdfast.schedules.calendar import zones
+from holdfast.kit import zones
 from holdfast.schedules.calendar.windows import Window
 
 MINUTE = timedelta(minutes=1)

@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 
-from holdfast.schedules.calendar import availability, blackouts, cron, preview, spread, windows, zones
+from holdfast.kit import zones
+from holdfast.schedules.calendar import availability, blackouts, cron, preview, spread, windows
 from holdfast.schedules.calendar.blackouts import Blackout
 from holdfast.schedules.calendar.plan import Calendar, count_between, due_between, longest_gap, next_due, reason_of
 from holdfast.schedules.calendar.windows import Window

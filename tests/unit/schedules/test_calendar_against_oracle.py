@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
+from holdfast.kit.zones import is_repeated, to_local
 from holdfast.schedules.calendar import windows
 from holdfast.schedules.calendar.plan import Calendar, count_between, due_between, longest_gap, next_due, reason_of
 from holdfast.schedules.calendar.windows import Window
-from holdfast.schedules.calendar.zones import is_repeated, to_local
 from tests.unit.schedules import oracle
 
 SPAN = timedelta(days=2)

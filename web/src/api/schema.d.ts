@@ -9813,6 +9813,7 @@ export interface components {
             "notification.delivery": components["schemas"]["NotificationDeliveryEvent"];
             "notification.failed": components["schemas"]["NotificationFailedEvent"];
             "notification.recovered": components["schemas"]["NotificationRecoveredEvent"];
+            "notification.updated": components["schemas"]["NotificationUpdatedEvent"];
             "operation.progress": components["schemas"]["OperationProgressEvent"];
             "operation.updated": components["schemas"]["OperationUpdatedEvent"];
             "operations.progress": components["schemas"]["OperationsProgressEvent"];
@@ -9822,6 +9823,7 @@ export interface components {
             reset: components["schemas"]["ResetEvent"];
             "schedule.clock_jumped": components["schemas"]["ScheduleClockJumpedEvent"];
             "schedule.run": components["schemas"]["ScheduleRunEvent"];
+            "schedule.updated": components["schemas"]["ScheduleUpdatedEvent"];
             "session.ended": components["schemas"]["SessionEndedEvent"];
         };
         LiveList: {
@@ -10296,6 +10298,11 @@ export interface components {
             destination_id: number;
             name: string;
             reason: string | null;
+        };
+        NotificationUpdatedEvent: {
+            id: number;
+            /** @enum {string} */
+            what: "destination" | "rule" | "report";
         };
         OlderAnswer: {
             archives: number;
@@ -11454,11 +11461,13 @@ export interface components {
             id: number;
             name: string;
         };
+        ScheduleUpdatedEvent: Record<string, never>;
         Schedules: {
             paused: boolean;
             schedules: components["schemas"]["ScheduleAnswer"][];
         };
         Scope: {
+            all?: true | null;
             labels?: {
                 [key: string]: string;
             } | null;

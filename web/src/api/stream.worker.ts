@@ -17,12 +17,14 @@ const TOPICS: (keyof Schemas['LiveEvents'])[] = [
   'agent.updated',
   'schedule.run',
   'schedule.clock_jumped',
+  'schedule.updated',
   'alarm.raised',
   'alarm.changed',
   'alarm.cleared',
   'notification.delivery',
   'notification.failed',
   'notification.recovered',
+  'notification.updated',
 ]
 const LONGEST_WAIT_FOR_TOKEN = 4000
 

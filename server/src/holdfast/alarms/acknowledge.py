@@ -7,11 +7,14 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit, rights
 from holdfast.access.caller import Caller, forbidden
 from holdfast.access.roles import Role
-from holdfast.alarms import errors, store, thresholds
+from holdfast.alarms import errors, present, store, thresholds
+from holdfast.alarms.kind import Subject
 from holdfast.alarms.kinds import BY_NAME
 from holdfast.alarms.models import Alarm, State
+from holdfast.alarms.plan import News
 from holdfast.alarms.schemas import AlarmAcknowledgement, AlarmSettings, AlarmSettingsChange, RepositoryOverride
 from holdfast.errors import Conflict, Unprocessable
+from holdfast.operations import outbox
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 
@@ -42,9 +45,19 @@ def acknowledge(session: Session, caller: Caller, alarm_id: int, wanted: AlarmAc
     alarm.acknowledged_at = now
     alarm.acknowledged_until = wanted.until
     alarm.comment = wanted.comment
+    _tell(session, alarm)
     details = {"kind": alarm.kind, "subject": alarm.subject}
     audit.note(session, caller, "alarm.acknowledged", "alarm", alarm.id, details)
     return alarm
+
+
+def _tell(session: Session, alarm: Alarm) -> None:
+    subject = Subject.parse(alarm.subject)
+    name = store.names(session, [subject]).get(subject)
+    since, reason = alarm.since, "acknowledged"
+    news = News("alarm.changed", alarm.kind, subject, alarm.severity, alarm.evidence, since, reason, alarm.id)
+    payload = present.news_payload(BY_NAME.get(alarm.kind), news, name, alarm.id)
+    outbox.tell(session, "alarm.changed", payload, repository_id=alarm.repository_id)
 
 
 def settings(session: Session) -> AlarmSettings:

@@ -14,7 +14,7 @@ from holdfast.alarms.models import State
 from holdfast.alarms.plan import News, Plan, plan
 from holdfast.alarms.present import news_payload
 from holdfast.api.parts import Part
-from holdfast.kit import clock
+from holdfast.kit import clock, courtesy
 from holdfast.operations import limits as kernel_settings
 from holdfast.operations import outbox
 from holdfast.repositories.overdue import OverdueRules
@@ -27,6 +27,8 @@ LAST_ROUND = "last_alarm_round"
 ROUND_SECONDS = 60
 CLOCK_WENT_BACK = 5
 """Minutes. A last round further in the future than this was made by a clock that was wrong."""
+COURTESY_SECONDS = 2.0
+"""For how long a round gives way to requests while it looks at the evidence."""
 ROUND_LOCK = 0x616C6172
 
 
@@ -56,7 +58,7 @@ class Rounds:
 
     def run(self, now: datetime, minute: int | None = None) -> None:
         """Evaluate all kinds. Evidence is read without the write lock; it is held only for the changes."""
-        with self._database.reading() as session:
+        with self._database.reading() as session, courtesy.shown(COURTESY_SECONDS):
             planned = self._plan(session, now)
         if planned.is_empty and not planned.still_there:
             return
@@ -74,6 +76,7 @@ class Rounds:
         current = store.not_cleared(session)
         whole = RoundPlan()
         for kind in self._kinds:
+            courtesy.give_way()
             known = current.get(kind.name, {})
             subjects = frozenset(Subject.parse(one).id for one in known)
             look = Look(session, now, in_force, overdue, subjects, least)

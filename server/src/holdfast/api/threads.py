@@ -11,6 +11,8 @@ from typing import Literal, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from holdfast.kit import courtesy
+
 Work = Literal["reading", "writing", "other"]
 Result = TypeVar("Result")
 
@@ -21,7 +23,10 @@ _limiters: dict[Work, RunVar[CapacityLimiter]] = {work: RunVar(f"threads for {wo
 
 
 async def in_thread(work: Work, call: Callable[[], Result]) -> Result:
-    return await to_thread.run_sync(call, limiter=_limiter(work))
+    if work != "reading":
+        return await to_thread.run_sync(call, limiter=_limiter(work))
+    with courtesy.answering():
+        return await to_thread.run_sync(call, limiter=_limiter(work))
 
 
 def _limiter(work: Work) -> CapacityLimiter:

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from sqlalchemy import func, select
+from sqlalchemy import column, func, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, NotFound, Unprocessable
-from holdfast.kit import clock
+from holdfast.kit import clock, zones
 from holdfast.kit.frozen import frozen
 from holdfast.notifications import errors
 from holdfast.notifications.deliver import queue
@@ -19,7 +18,8 @@ from holdfast.notifications.events.quiet import DAYS
 from holdfast.notifications.events.text import FIELDS, unknown_fields
 from holdfast.notifications.models import Delivery, DeliveryState, Destination, Report, Rule, Severity
 from holdfast.notifications.reports.times import next_time
-from holdfast.notifications.schemas import DestinationChange, NewDestination, ReportBody, RuleBody
+from holdfast.notifications.schemas import DestinationChange, DestinationOptions, NewDestination, ReportBody, RuleBody
+from holdfast.operations import outbox
 from holdfast.storage.rows import require_row
 
 MOST_DESTINATIONS, MOST_RULES, MOST_REPORTS = 50, 100, 50
@@ -33,6 +33,7 @@ def add_destination(
 ) -> tuple[Destination, str | None]:
     _room(session, Destination, MOST_DESTINATIONS, "destinations")
     _name_free(session, Destination, wanted.name)
+    _schedule_exists(session, wanted.options)
     destination, created = destinations.new(wanted)
     session.add(destination)
     session.flush()
@@ -49,6 +50,7 @@ def change_destination(
         _name_free(session, Destination, wanted.name, destination_id)
         destination.name = wanted.name
     if wanted.options is not None:
+        _schedule_exists(session, wanted.options)
         created = destinations.change(destination, wanted.options)
     if wanted.enabled is not None:
         destination.enabled = wanted.enabled
@@ -125,7 +127,7 @@ def _rule_values(session: Session, wanted: RuleBody) -> dict[str, Any]:
     return {
         **wanted.model_dump(include={"name", "enabled", "events", "send", "remind_hours", "group_seconds"}),
         "least_severity": int(Severity.of(wanted.least_severity)),
-        "scope": wanted.scope.model_dump(exclude_none=True),
+        "scope": wanted.scope.stored(),
         "quiet": wanted.quiet.model_dump(by_alias=True) if wanted.quiet else None,
         "destination_ids": wanted.destination_ids,
         "template": template,
@@ -139,7 +141,7 @@ def _report_values(session: Session, wanted: ReportBody) -> dict[str, Any]:
     return {
         **wanted.model_dump(include={"name", "enabled", "period", "at", "timezone", "destination_ids"}),
         "weekday": weekday,
-        "scope": wanted.scope.model_dump(exclude_none=True),
+        "scope": wanted.scope.stored(),
         "next_at": next_time(wanted.at, wanted.timezone, weekday, clock.now()),
     }
 
@@ -196,15 +198,25 @@ def _destinations_exist(session: Session, wanted: list[int] | None) -> None:
         )
 
 
+def _schedule_exists(session: Session, options: DestinationOptions) -> None:
+    if options.schedule_id is None:
+        return
+    known = select(_schedules.c.id).where(_schedules.c.id == options.schedule_id, _schedules.c.deleted_at.is_(None))
+    if session.scalar(known) is None:
+        raise errors.bad_option("schedule_id", "There is no such schedule.")
+
+
+_schedules = table("schedules", column("id"), column("deleted_at"))
+"""Known only by name."""
+
+
 def _timezone_exists(name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    if name not in zones.known():
         raise Unprocessable(
             "notifications.unknown_timezone",
             "This time zone is not known. Use a name such as Europe/Berlin.",
             timezone=name,
-        ) from error
+        )
 
 
 def _name_free(session: Session, table: Any, name: str, own_id: int | None = None) -> None:
@@ -221,7 +233,9 @@ def _room(session: Session, table: Any, most: int, what: str) -> None:
 
 
 def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:
-    audit.note(session, caller, action, action.split(".")[0], row.id, {"name": row.name, **details})
+    what = action.split(".")[0]
+    audit.note(session, caller, action, what, row.id, {"name": row.name, **details})
+    outbox.tell_news(session, "notification.updated", [{"what": what.removeprefix("notification_"), "id": row.id}])
 
 
 def _no_rule(rule_id: int) -> NotFound:

@@ -1,8 +1,8 @@
 """Requests and answers about notifications."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, StrictBool, StrictInt
+from pydantic import Field, SecretStr, StrictBool, StrictInt, model_validator
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
 from holdfast.kit.schema import Closed, Schema
@@ -94,9 +94,21 @@ class Verdict(Schema):
 class Scope(Closed):
     """At most one of these; all repositories when none is given."""
 
-    repository_ids: Ids | None = None
-    schedule_ids: Ids | None = None
-    labels: Annotated[dict[Label, Label], Field(max_length=20)] | None = None
+    all: Literal[True] | None = Field(None, description="Every repository, as without a scope.")
+    repository_ids: Annotated[Ids, Field(min_length=1)] | None = None
+    schedule_ids: Annotated[Ids, Field(min_length=1)] | None = None
+    labels: Annotated[dict[Label, Label], Field(min_length=1, max_length=20)] | None = Field(
+        None, description="Repositories that have all of these labels, own or their agent's."
+    )
+
+    @model_validator(mode="after")
+    def _names_one_way(self) -> Self:
+        if len(self.model_dump(exclude_none=True)) > 1:
+            raise ValueError("give only one of all, repository_ids, schedule_ids and labels")
+        return self
+
+    def stored(self) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True, exclude={"all"})
 
 
 class Quiet(Closed):

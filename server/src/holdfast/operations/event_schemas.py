@@ -137,6 +137,10 @@ class ScheduleClockJumpedEvent(Schema):
     seconds: float
 
 
+class ScheduleUpdatedEvent(Schema):
+    """A schedule, a blackout or the pause of all schedules was changed. It does not name what, because everyone gets it."""
+
+
 class AlarmSubject(Schema):
     type: str
     id: int
@@ -159,7 +163,7 @@ class AlarmRaisedEvent(AlarmEvent):
 
 
 class AlarmChangedEvent(AlarmEvent):
-    """An open alarm has changed, such as its severity."""
+    """An open alarm has changed, such as its severity, or was acknowledged."""
 
 
 class AlarmClearedEvent(AlarmEvent):
@@ -187,6 +191,13 @@ class NotificationRecoveredEvent(DestinationEvent):
     """A destination of messages works again. For admins."""
 
 
+class NotificationUpdatedEvent(Schema):
+    """A destination, a rule or a report of notifications was added, changed or deleted. For admins."""
+
+    what: Literal["destination", "rule", "report"]
+    id: int
+
+
 class LiveEvents(Schema):
     """The events of the stream: the name of each, and the schema of its `data`."""
 
@@ -204,12 +215,14 @@ class LiveEvents(Schema):
     agent_updated: AgentUpdatedEvent = Field(alias="agent.updated")
     schedule_run: ScheduleRunEvent = Field(alias="schedule.run")
     schedule_clock_jumped: ScheduleClockJumpedEvent = Field(alias="schedule.clock_jumped")
+    schedule_updated: ScheduleUpdatedEvent = Field(alias="schedule.updated")
     alarm_raised: AlarmRaisedEvent = Field(alias="alarm.raised")
     alarm_changed: AlarmChangedEvent = Field(alias="alarm.changed")
     alarm_cleared: AlarmClearedEvent = Field(alias="alarm.cleared")
     notification_delivery: NotificationDeliveryEvent = Field(alias="notification.delivery")
     notification_failed: NotificationFailedEvent = Field(alias="notification.failed")
     notification_recovered: NotificationRecoveredEvent = Field(alias="notification.recovered")
+    notification_updated: NotificationUpdatedEvent = Field(alias="notification.updated")
 
 
 EVENTS: dict[str, type[Schema]] = {

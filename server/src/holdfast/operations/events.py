@@ -43,6 +43,8 @@ CHECK_SECONDS = 2.0
 Unstored = Literal["hello", "reset", "session.ended", "operation.progress", "operations.progress", "overview.updated"]
 """Events that are not in the outbox; the first three are about the stream itself, and sent whatever its topics."""
 
+FOR_EVERYONE = frozenset({"queue.updated", "schedule.updated"})
+"""They name nothing that not every user may see."""
 NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery"})
 
 
@@ -245,7 +247,7 @@ class EventHub:
                     continue
                 data = {**data, "operation": items[row.operation_id].model_dump(mode="json")}
             topic = cast("Topic", row.topic)
-            events.append(LiveEvent(row.id, topic, row.repository_id, data, for_everyone=topic == "queue.updated"))
+            events.append(LiveEvent(row.id, topic, row.repository_id, data, for_everyone=topic in FOR_EVERYONE))
         return [*events, *_queue_events(events)]
 
     def _progress_events(self, session: Session) -> list[LiveEvent]:

@@ -12,12 +12,11 @@ from sqlalchemy.orm import Session
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.kit import clock
 from holdfast.operations import pages, waiting_reasons
 from holdfast.operations.lanes import Verdict
 from holdfast.operations.log_answers import summary
 from holdfast.operations.models import Operation
-from holdfast.operations.present import percent
+from holdfast.operations.present import percent, waiting_verdicts
 from holdfast.operations.status import Status
 
 COPIED = (
@@ -47,11 +46,9 @@ def job_values(
     session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool
 ) -> list[dict[str, Any]]:
     """The shared fields of each operation; a schema takes those that it has."""
-    verdicts: Mapping[int, Verdict] = {}
-    positions: dict[int, int] = {}
-    if any(operation.status == Status.PENDING for operation in operations):
-        waiting, verdicts = waiting_reasons.verdicts(session, clock.now(), everyone=True)
-        positions = {waiter.id: number for number, waiter in enumerate(waiting, 1)}
+    pending = [operation for operation in operations if operation.status == Status.PENDING]
+    verdicts = waiting_verdicts(session, pending)
+    positions = waiting_reasons.positions(session, pending)
     return [
         {
             **_values(operation, verdicts.get(operation.id)),

@@ -140,13 +140,19 @@ def judge(
     return verdicts
 
 
-def _judge_one(waiter: Waiter, lanes: dict[str, _Lane], counter: _Counter, *, paused: bool, now: datetime) -> Verdict:
+def reason_of_its_own(waiter: Waiter, *, paused: bool) -> Verdict | None:
+    """The verdict of a waiter that waits whatever its lane and the limits are; None if these decide."""
     if paused and waiter.trigger in HELD_BY_PAUSE:
         return Verdict(QueuedReason.PAUSED)
     if waiter.depends_on_id is not None:
         return Verdict(QueuedReason.DEPENDENCY, waiter.depends_on_id)
-    if waiter.agent_reason is not None:
-        return Verdict(waiter.agent_reason)
+    return Verdict(waiter.agent_reason) if waiter.agent_reason is not None else None
+
+
+def _judge_one(waiter: Waiter, lanes: dict[str, _Lane], counter: _Counter, *, paused: bool, now: datetime) -> Verdict:
+    own = reason_of_its_own(waiter, paused=paused)
+    if own is not None:
+        return own
     lane = lanes.setdefault(waiter.lock_key, _Lane()) if waiter.lock_key is not None else None
     blocker = lane.blocker(waiter.lock_mode) if lane else None
     backing_off = waiter.available_at is not None and waiter.available_at > now

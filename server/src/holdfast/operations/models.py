@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Float, Index, Integer, String, text
+from sqlalchemy import CheckConstraint, ColumnElement, Float, Index, Integer, String, and_, literal_column, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.operations.status import Needs, Status
@@ -15,6 +15,8 @@ EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
 AGENT_CLAUSE = text("executor = 'agent'")
 DEPENDENT_CLAUSE = text("depends_on_id IS NOT NULL")
 DAMAGED_CLAUSE = text("error_key = 'engine.damaged'")
+WAITING_HERE = text("status = 'pending' AND executor = 'runner'")
+WAITING_IN_A_GROUP = text("status = 'pending' AND limit_group IS NOT NULL")
 
 
 class Operation(NumberedRow):
@@ -87,6 +89,10 @@ class Operation(NumberedRow):
         partial_index("uq_operations_one_exclusive_per_lane", "lock_key", where=EXCLUSIVE_RUNNING, unique=True),
         partial_index("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         partial_index("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
+        partial_index(
+            "ix_operations_waiting_group", "status", "limit_group", "queue_rank", "id", where=WAITING_IN_A_GROUP
+        ),
+        partial_index("ix_operations_waiting_here", "status", "queue_rank", "id", where=WAITING_HERE),
         partial_index("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
         partial_index("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
         partial_index("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
@@ -102,6 +108,20 @@ class Operation(NumberedRow):
         Index("ix_operations_parent", "parent_id"),
         NEVER_REUSED,
     )
+
+
+def waits_here(operation: Any) -> ColumnElement[bool]:
+    """Whether an operation waits for a runner, in the words of the index of those that do."""
+    return and_(has_status(operation, Status.PENDING), operation.executor == literal_column("'runner'"))
+
+
+def has_status(operation: Any, status: Status) -> ColumnElement[bool]:
+    """Whether an operation waits or runs, in the words of the indexes of those that do.
+
+    SQLite takes such an index only if a query repeats its condition: it does not see that `pending` fulfils it.
+    """
+    words: list[ColumnElement[str]] = [literal_column(f"'{word}'") for word in (Status.PENDING, Status.RUNNING)]
+    return and_(operation.status == literal_column(f"'{status}'"), operation.status.in_(words))
 
 
 class Runner(Base):

@@ -88,7 +88,9 @@ class Bounds(Narrowing):
         """What the conditions compare with, by their names in `CONDITIONS`."""
         given = {name: getattr(self, name) for name in CONDITIONS}
         given["text"] = _pattern(self.text) if self.text is not None else None
-        return {name: value for name, value in given.items() if value not in (None, False)}
+        given["below"] = self.below if self.below != BEYOND_ALL_IDS else None
+        given["floor"] = self.floor or None
+        return {name: value for name, value in given.items() if value is not None and value is not False}
 
 
 def _pattern(text: str) -> str:
@@ -97,6 +99,8 @@ def _pattern(text: str) -> str:
 
 
 CONDITIONS: dict[str, ColumnElement[bool]] = {
+    "below": Operation.id < bindparam("below"),
+    "floor": Operation.id >= bindparam("floor"),
     "since": Operation.created_at >= bindparam("since"),
     "until": Operation.created_at <= bindparam("until"),
     "machine_id": Operation.machine_id == bindparam("machine_id"),
@@ -120,41 +124,53 @@ def newest_of_each(session: Session, axes: Axes, most: int) -> list[int]:
 
 def count(session: Session, axes: Axes, bounds: Bounds, most: int) -> int:
     """How many rows are on all axes and within the bounds; `most` if there are more."""
-    return min(most, len(_streams(session, axes, bounds, most)))
+    numbers: list[int] = _of_each_stream(session, axes, bounds, most, counted=True)
+    return min(most, sum(numbers))
 
 
 def _streams(session: Session, axes: Axes, bounds: Bounds, most: int) -> list[int]:
     """The ids of the newest rows of each stream, at most `most` of each."""
-    conditions = bounds.values()
-    values: dict[str, Any] = {"below": bounds.below, "floor": bounds.floor, "most": most, **conditions}
-    on_sqlite = session.get_bind().dialect.name == "sqlite"
-    for name, wanted in axes.items():
-        values[f"wanted_{name}"] = json.dumps(wanted) if on_sqlite else list(wanted)
-    names = tuple(name for name in AXES if name in axes)
-    found = session.connection().execute(_statement(names, tuple(conditions), on_sqlite=on_sqlite), values).scalars()
+    found = _of_each_stream(session, axes, bounds, most)
     if not axes:
-        return list(found)
+        return found
+    on_sqlite = session.get_bind().dialect.name == "sqlite"
     streams = (json.loads(stream) for stream in found) if on_sqlite else (stream for stream in found if stream)
     return [number for stream in streams for number in stream]
 
 
+def _of_each_stream(session: Session, axes: Axes, bounds: Bounds, most: int, *, counted: bool = False) -> list[Any]:
+    """What the statement of this filter answers."""
+    conditions = bounds.values()
+    values: dict[str, Any] = {"most": most, **conditions}
+    on_sqlite = session.get_bind().dialect.name == "sqlite"
+    for name, wanted in axes.items():
+        values[f"wanted_{name}"] = json.dumps(wanted) if on_sqlite else list(wanted)
+    names = tuple(name for name in AXES if name in axes)
+    statement = _statement(names, tuple(conditions), on_sqlite=on_sqlite, counted=counted)
+    return list(session.connection().execute(statement, values).scalars())
+
+
 @cache
-def _statement(axes: tuple[str, ...], conditions: tuple[str, ...], *, on_sqlite: bool) -> Select[Any]:
-    """One row for each combination of the axes' values: the newest ids of that stream, as a list."""
+def _statement(axes: tuple[str, ...], conditions: tuple[str, ...], *, on_sqlite: bool, counted: bool) -> Select[Any]:
+    """One row for each combination of the axes' values: the newest ids of that stream, as a list, or how many they are.
+
+    A condition that restricts nothing is left out: what has none is counted in the smallest index.
+    """
     tables = {name: _table(name, on_sqlite=on_sqlite) for name in axes}
-    newest = (
+    rows = (
         select(Operation.id)
-        .where(Operation.id < bindparam("below"), Operation.id >= bindparam("floor"))
         .where(*(AXES[name][0] == table.c.value for name, table in tables.items()))
         .where(*(CONDITIONS[name] for name in conditions))
-        .order_by(Operation.id.desc())
         .limit(bindparam("most"))
     )
+    if not counted:
+        rows = rows.order_by(Operation.id.desc())
     if not axes:
-        return newest
-    stream = newest.correlate(*tables.values()).subquery()
+        return select(func.count()).select_from(rows.subquery()) if counted else rows
+    stream = rows.correlate(*tables.values()).subquery()
     collect = func.json_group_array if on_sqlite else func.array_agg
-    return select(select(collect(stream.c.id)).scalar_subquery()).select_from(_all_combinations(list(tables.values())))
+    answer = func.count(stream.c.id) if counted else collect(stream.c.id)
+    return select(select(answer).scalar_subquery()).select_from(_all_combinations(list(tables.values())))
 
 
 def _table(name: str, *, on_sqlite: bool) -> NamedFromClause:

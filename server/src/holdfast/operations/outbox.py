@@ -21,12 +21,14 @@ Topic = Literal[
     "agent.updated",
     "schedule.run",
     "schedule.clock_jumped",
+    "schedule.updated",
     "alarm.raised",
     "alarm.changed",
     "alarm.cleared",
     "notification.delivery",
     "notification.failed",
     "notification.recovered",
+    "notification.updated",
 ]
 """What rows can be about. Each is also an event of the stream, with its schema in `event_schemas`."""
 

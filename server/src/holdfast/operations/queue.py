@@ -12,12 +12,13 @@ from sqlalchemy.orm import Session, aliased
 
 from holdfast.errors import TooManyRequests
 from holdfast.kit import clock
+from holdfast.kit.courtesy import give_way
 from holdfast.kit.frozen import frozen
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
-from holdfast.operations.models import Operation
+from holdfast.operations.models import Operation, has_status
 from holdfast.operations.status import AGEING_SECONDS_PER_POINT, PRIORITY, TERMINAL, LockMode, Needs, Status, Trigger
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
 from holdfast.operations.waiting_reasons import excludes, verdicts
@@ -131,6 +132,7 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
     ids = [[next(free) for _ in chain] for chain in chains]
     rows, news, now = [], [], clock.now()
     for numbers, chain in zip(ids, chains, strict=True):
+        give_way()
         for number, link in zip(numbers, chain, strict=True):
             origin = link.origin
             if link.after is not None:
@@ -274,7 +276,7 @@ def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | No
     other = aliased(Operation)
     conflicting = exists().where(
         other.lock_key == waiter.lock_key,
-        other.status == Status.RUNNING,
+        has_status(other, Status.RUNNING),
         excludes(other.lock_mode, literal(waiter.lock_mode or "")),
     )
     try:

@@ -41,7 +41,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
-from holdfast.kit import clock
+from holdfast.kit import clock, courtesy
 from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
@@ -54,6 +54,8 @@ SOON_SECONDS = 0.05
 """Rows are handled in batches: after a round the next one begins no sooner, so that readers never crowd out writers."""
 BATCH_SECONDS = 0.04
 """What a batch should take of the processor. On SQLite nobody else writes meanwhile."""
+BESIDE_REQUESTS_SECONDS = 0.01
+"""The same while requests come, to which readers give way before each batch for as long."""
 FEWEST_ROWS = 10
 MOST_UNRECORDED = 500
 """Rows that do not concern a reader are skipped in memory; its position is stored at least this often."""
@@ -218,6 +220,8 @@ class Readers:
 
     def _handle_batch(self, reader: Reader, complete: int, most: int) -> tuple[int, bool]:
         """Handle one batch. Return how many rows it had, and whether there is more."""
+        with courtesy.shown(BESIDE_REQUESTS_SECONDS):
+            courtesy.give_way()
         with self._database.writing() as session:
             row = session.scalar(_OWN, {"name": reader.name})
             if row is None:
@@ -230,7 +234,8 @@ class Readers:
             if rows:
                 began = time.thread_time()
                 reader.handle(session, rows)
-                self._sizes[reader.name] = next_size(len(rows), time.thread_time() - began, reader.most_rows)
+                wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else BATCH_SECONDS
+                self._sizes[reader.name] = next_size(len(rows), time.thread_time() - began, reader.most_rows, wanted)
             has_more = len(rows) == size
             row.position = rows[-1].id if has_more else complete
             row.seen_at = clock.now()
@@ -240,9 +245,9 @@ class Readers:
 READERS = Part[Readers]("readers")
 
 
-def next_size(rows: int, seconds: float, most: int) -> int:
+def next_size(rows: int, seconds: float, most: int, seconds_wanted: float = BATCH_SECONDS) -> int:
     """Given how many rows a batch had and what it took, return how many the next may have."""
-    return max(min(FEWEST_ROWS, most), min(most, int(rows * BATCH_SECONDS / max(seconds, 1e-6))))
+    return max(min(FEWEST_ROWS, most), min(most, int(rows * seconds_wanted / max(seconds, 1e-6))))
 
 
 def newest_id(session: Session) -> int:

@@ -5,24 +5,38 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, case, exists, null, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    null,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import presence
-from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge
-from holdfast.operations.models import Operation
+from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge, reason_of_its_own
+from holdfast.operations.models import Operation, has_status, waits_here
 from holdfast.operations.presence import Presence
 from holdfast.operations.status import ACTIVE, HELD_BY_PAUSE, LockMode, Status
-from holdfast.storage.types import UtcDateTime
+from holdfast.storage.bulk import beside_objects
+from holdfast.storage.types import Identifier, UtcDateTime
 
 CANDIDATES = 1000
 """More than can start at once: the next change brings a claim that finds the others."""
 
-
-FEW = 200
-"""As many are judged in less time than it takes to find out which of them matter."""
+MANY = 1000
+"""For as many, judging everything that waits takes less than finding out what matters."""
 HELD_UP = frozenset({QueuedReason.PAUSED, QueuedReason.AGENT_OFFLINE, QueuedReason.AGENT_UNSUPPORTED})
 
 
@@ -41,15 +55,16 @@ def verdicts(
     limits, paused = kernel_limits.read(session)
     running = [Holder(*row) for row in session.execute(_RUNNING).all()]
     by_group, total = limits.by_group(), limits.max_running_total
-    if everyone:
-        statement = _waiting(presence.current())
-        values: dict[str, Any] = {}
+    if only_lanes is not None:
+        assert everyone, "what may start is looked for in all lanes"
+        statement = _of_lanes(presence.current())
+        values: dict[str, Any] = {"lanes": list(only_lanes)}
+    elif everyone:
+        statement, values = _waiting(presence.current()), {}
     else:
         statement = _startable(presence.current())
         full = full_groups(running, by_group, total)
         values = {"now": now, "paused": int(paused), "full": sorted(full), "most": CANDIDATES}
-    if only_lanes is not None:
-        statement = statement.where(Operation.lock_key.in_(only_lanes))
     waiting = [_waiter(row) for row in session.execute(statement, values).all()]
     if agent_is_here:
         waiting = [_as_of_a_present_agent(waiter) for waiter in waiting]
@@ -57,29 +72,61 @@ def verdicts(
 
 
 def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]) -> dict[int, Verdict]:
-    """The verdicts of some waiting operations, as `verdicts` finds them for everyone.
+    """The verdicts of some waiting operations, as `verdicts` finds them for everyone, at a cost that does not grow with
+    the queue. A property test holds both ways equal.
 
-    Where many wait, only those are judged on which these depend: the others in their lanes, and the first of each group
-    that could start, because limits count them. A property test holds both ways equal.
+    Only those are judged on which these depend. One with a reason of its own depends on no other, and one whose lane is
+    held exclusively waits behind the holder; the others depend on what waits in their lanes. Where a limit decides, the
+    first of each group that could start are judged as well, because it counts them.
     """
-    if len(session.scalars(_SOME_WAITING).all()) <= FEW:
+    if len(operations) > MANY:
         return verdicts(session, now, everyone=True)[1]
     limits, paused = kernel_limits.read(session)
-    running = [Holder(*row) for row in session.execute(_RUNNING).all()]
+    connection = beside_objects(session)
+    running = [Holder(*row) for row in connection.execute(_RUNNING).all()]
     by_group, total = limits.by_group(), limits.max_running_total
     full = full_groups(running, by_group, total)
-    front: list[int] = []
-    for group in session.scalars(_WAITING_GROUPS):
-        if group is not None and group not in full:
-            most = min(by_group.get(group, total), total)
-            values = {"now": now, "paused": int(paused), "group": group, "most": most}
-            front += session.scalars(_front(presence.current()), values)
-    lanes = {operation.lock_key for operation in operations if operation.lock_key is not None}
-    wanted = or_(
-        Operation.lock_key.in_(sorted(lanes)), Operation.id.in_({*front, *(operation.id for operation in operations)})
-    )
-    waiting = map(_waiter, session.execute(_waiting(presence.current()).where(wanted)).all())
-    return judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
+
+    def judged(ids: set[int]) -> tuple[list[Waiter], dict[int, Verdict]]:
+        rows = connection.execute(_these(presence.current()), {"ids": sorted(ids)})
+        waiting = [_waiter(row) for row in rows.all()]
+        return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
+
+    ids = {operation.id for operation in operations}
+    waiting, found = judged(ids)
+    held = {holder.lock_key for holder in running if holder.lock_mode == LockMode.EXCLUSIVE}
+    undecided = {waiter.lock_key for waiter in waiting if reason_of_its_own(waiter, paused=paused) is None}
+    lanes = sorted(lane for lane in undecided - held if lane is not None)
+    neighbours = set(connection.scalars(_IDS_IN_LANES, {"lanes": lanes})) if lanes else set()
+    if neighbours - ids:
+        ids |= neighbours
+        waiting, found = judged(ids)
+    if any(_depends_on_limits(waiter, found[waiter.id], full) for waiter in waiting):
+        for group in connection.scalars(_WAITING_GROUPS).all():
+            if group is not None and group not in full:
+                most = min(by_group.get(group, total), total)
+                values = {"now": now, "paused": int(paused), "group": group, "most": most}
+                ids |= set(connection.scalars(_front(presence.current()), values))
+        waiting, found = judged(ids)
+    return found
+
+
+def _depends_on_limits(waiter: Waiter, verdict: Verdict, full: frozenset[str]) -> bool:
+    """Whether others that could start decide about one that nothing but a limit may keep from starting."""
+    is_counted = waiter.limit_group is not None and waiter.limit_group not in full
+    return is_counted and verdict.reason in (None, QueuedReason.LIMIT_REACHED)
+
+
+def positions(session: Session, operations: Sequence[Operation]) -> dict[int, int]:
+    """The positions of some waiting operations in the whole queue, from 1."""
+    found: dict[int, int] = {}
+    place, after = 0, (float("-inf"), 0)
+    for operation in sorted(operations, key=lambda operation: (operation.queue_rank, operation.id)):
+        upto = operation.queue_rank, operation.id
+        bounds = {"after_rank": after[0], "after_id": after[1], "upto_rank": upto[0], "upto_id": upto[1]}
+        place += session.scalar(_WAITING_BETWEEN, bounds) or 0
+        found[operation.id], after = place, upto
+    return found
 
 
 def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
@@ -90,7 +137,7 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
     waiting, judged = verdicts(session, clock.now(), only_lanes=lanes, everyone=True)
     silent = select(Operation.id).where(
         Operation.lock_key.in_(lanes),
-        Operation.status == Status.RUNNING,
+        has_status(Operation, Status.RUNNING),
         Operation.executor == "agent",
         ~presence.current().is_online(Operation.machine_id),
     )
@@ -116,7 +163,7 @@ def anything_waiting(session: Session) -> bool:
 
 
 _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operation.limit_group).where(
-    Operation.status == Status.RUNNING
+    has_status(Operation, Status.RUNNING)
 )
 
 
@@ -125,9 +172,8 @@ def excludes(one: Any, other: Any) -> ColumnElement[bool]:
     return or_(one == LockMode.EXCLUSIVE, other == LockMode.EXCLUSIVE)
 
 
-@cache
-def _waiting(agents: Presence) -> Select[Any]:
-    """All that wait, in queue order, as `lanes.Waiter` wants them."""
+def _rows(agents: Presence) -> Select[Any]:
+    """Operations in queue order, as `lanes.Waiter` wants them."""
     dependency = aliased(Operation)
     agent_reason = case(
         (Operation.job_kind.is_(None), null()),
@@ -148,9 +194,35 @@ def _waiting(agents: Presence) -> Select[Any]:
             agent_reason,
         )
         .outerjoin(dependency, dependency.id == Operation.depends_on_id)
-        .where(Operation.status == Status.PENDING)
         .order_by(Operation.queue_rank, Operation.id)
     )
+
+
+@cache
+def _waiting(agents: Presence) -> Select[Any]:
+    """All that wait."""
+    return _rows(agents).where(has_status(Operation, Status.PENDING))
+
+
+@cache
+def _these(agents: Presence) -> Select[Any]:
+    """Those of some operations that wait."""
+    return _rows(agents).where(Operation.id.in_(bindparam("ids", expanding=True)), _WAITS_AS_READ)
+
+
+@cache
+def _of_lanes(agents: Presence) -> Select[Any]:
+    """All that wait in some lanes."""
+    return _rows(agents).where(Operation.id.in_(_IDS_IN_LANES), _WAITS_AS_READ)
+
+
+_WAITS_AS_READ = Operation.status.concat("") == Status.PENDING
+"""As an expression that no index has: the ids are to be looked up. SQLite would rather walk along the whole queue."""
+
+_in_lane = aliased(Operation)
+_IDS_IN_LANES = select(_in_lane.id).where(
+    has_status(_in_lane, Status.PENDING), _in_lane.lock_key.in_(bindparam("lanes", expanding=True))
+)
 
 
 def _has_no_reason_of_its_own(waiter: Any, agents: Presence) -> ColumnElement[bool]:
@@ -175,9 +247,9 @@ def _startable(agents: Presence) -> Select[Any]:
     must not hide one behind them.
     """
     return (
-        _waiting(agents)
+        _rows(agents)
         .where(
-            Operation.executor == "runner",
+            waits_here(Operation),
             or_(Operation.limit_group.is_(None), Operation.limit_group.not_in(bindparam("full", expanding=True))),
             *_lane_is_free(agents),
         )
@@ -191,7 +263,7 @@ def _front(agents: Presence) -> Select[int]:
     return (
         select(Operation.id)
         .where(
-            Operation.status == Status.PENDING,
+            has_status(Operation, Status.PENDING),
             Operation.limit_group == bindparam("group"),
             *_lane_is_free(agents),
         )
@@ -207,12 +279,12 @@ def _lane_is_free(agents: Presence) -> tuple[ColumnElement[bool], ...]:
         _has_no_reason_of_its_own(Operation, agents),
         ~exists().where(
             holder.lock_key == Operation.lock_key,
-            holder.status == Status.RUNNING,
+            has_status(holder, Status.RUNNING),
             excludes(holder.lock_mode, Operation.lock_mode),
         ),
         ~exists().where(
             earlier.lock_key == Operation.lock_key,
-            earlier.status == Status.PENDING,
+            has_status(earlier, Status.PENDING),
             tuple_(earlier.queue_rank, earlier.id) < tuple_(Operation.queue_rank, Operation.id),
             excludes(earlier.lock_mode, Operation.lock_mode),
             _has_no_reason_of_its_own(earlier, agents),
@@ -220,10 +292,25 @@ def _lane_is_free(agents: Presence) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-_SOME_WAITING = select(Operation.id).where(Operation.status == Status.PENDING).limit(FEW + 1)
-_WAITING_GROUPS = select(Operation.limit_group).where(Operation.status == Status.PENDING).distinct()
-
-
-_ANYTHING_WAITING = (
-    select(Operation.id).where(Operation.status == Status.PENDING, Operation.executor == "runner").limit(1)
+_leaps = (
+    select(func.min(Operation.limit_group).label("name"))
+    .where(has_status(Operation, Status.PENDING), Operation.limit_group.is_not(None))
+    .cte("leaps", recursive=True)
 )
+_next_group = (
+    select(func.min(Operation.limit_group))
+    .where(has_status(Operation, Status.PENDING), Operation.limit_group > _leaps.c.name)
+    .scalar_subquery()
+)
+_WAITING_GROUPS = select(_leaps.union_all(select(_next_group).where(_leaps.c.name.is_not(None))).c.name)
+"""Found by leaping through the index, group by group."""
+
+_place = tuple_(Operation.queue_rank, Operation.id)
+_WAITING_BETWEEN = select(func.count()).where(
+    has_status(Operation, Status.PENDING),
+    _place > tuple_(bindparam("after_rank", type_=Float), bindparam("after_id", type_=Identifier)),
+    _place <= tuple_(bindparam("upto_rank", type_=Float), bindparam("upto_id", type_=Identifier)),
+)
+
+
+_ANYTHING_WAITING = select(Operation.id).where(waits_here(Operation)).limit(1)

@@ -155,7 +155,9 @@ class ScheduleAnswer(Schema):
     longest_gap_seconds: int | None
     next_run: Timestamp | None = Field(description="The next due time that will start work.")
     last_run: Timestamp | None
-    last_result: str | None
+    last_result: str | None = Field(
+        description="Of the last due time or start by hand: the worst result of its repositories so far."
+    )
     waiting: list[RunSummary] = Field(description="Runs that are due but not released: the oldest 20.")
     waiting_count: int = Field(description="How many runs wait in all.")
     revision: int

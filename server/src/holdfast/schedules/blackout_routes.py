@@ -9,15 +9,13 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
 from holdfast.errors import NotFound
-from holdfast.kit import clock
+from holdfast.kit import clock, zones
 from holdfast.kit.fields import RowId
-from holdfast.schedules import errors, store
+from holdfast.schedules import edit, errors, store
 from holdfast.schedules.answer_schemas import BlackoutAnswer, Blackouts, PausedAnswer
 from holdfast.schedules.body_schemas import NewBlackout
-from holdfast.schedules.calendar import zones
 from holdfast.schedules.models import Blackout
 from holdfast.schedules.present import blackout_answer
-from holdfast.storage.session import wake_after_commit
 
 routes = router("", "schedules")
 
@@ -70,7 +68,7 @@ def _set_paused(session: Session, caller: Caller, *, paused: bool) -> PausedAnsw
         )
         action = "schedules.paused" if paused else "schedules.resumed"
         audit.record(session, actor=caller, action=action, object_type="schedules")
-        wake_after_commit(session)
+        edit.tell_changed(session)
     return PausedAnswer(paused=paused)
 
 
@@ -78,3 +76,4 @@ def _audit(session: Session, caller: Caller, action: str, blackout: Blackout) ->
     days = {"first_day": blackout.first_day.isoformat(), "last_day": blackout.last_day.isoformat()}
     details = {"name": blackout.name, **days, "yearly": blackout.yearly}
     audit.note(session, caller, action, "blackout", blackout.id, details)
+    edit.tell_changed(session)

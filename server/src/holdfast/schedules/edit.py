@@ -12,20 +12,20 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import ChangedMeanwhile, Conflict, Unprocessable
-from holdfast.kit import clock
+from holdfast.kit import clock, zones
+from holdfast.operations import outbox
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, shorthands, sight, store
 from holdfast.schedules.body_schemas import CalendarFields, NewSchedule, ScheduleChange
-from holdfast.schedules.calendar import cron, plan, preview, zones
+from holdfast.schedules.calendar import cron, plan, preview
 from holdfast.schedules.models import Mode, Outcome, Reason, Schedule
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.judge import End
 from holdfast.schedules.running.plans import calendar_of, windows_of
 from holdfast.schedules.running.steps import AFTER, SCRIPT, STEPS, order, place_of
 from holdfast.schedules.step_schemas import Step, Targets, WindowShape
-from holdfast.storage.session import wake_after_commit
 
 LEAST_MINUTES = 5
 DEFAULT_SPREAD = 30
@@ -127,7 +127,7 @@ class Editor:
         except IntegrityError as error:  # somebody else took the name at the same time
             raise errors.name_taken(schedule.name) from error
         _audit(session, caller, action, schedule, **details)
-        wake_after_commit(session)
+        tell_changed(session)
         return schedule
 
     def change(self, session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange) -> Schedule:
@@ -180,10 +180,6 @@ class Editor:
             why = "A script after the backup needs a backup step. Add one, or run the script before."
             raise errors.step_unsupported(SCRIPT, why)
         found = [repository for number in chosen if (repository := repositories.get(session, number)) is not None]
-        elsewhere = [repository.id for repository in found if repository.execution_target != "local"]
-        if "dump" in kinds and elsewhere and "repository_ids" in (schedule.targets or {}):
-            why = "Dumps are made on the service's own machine only. Choose repositories whose engine runs there."
-            raise errors.step_unsupported("dump", why, repository_ids=elsewhere)
         prune = next((step for step in schedule.steps if step["kind"] == "prune"), None)
         if prune is not None and not _keeps(prune):
             lacking = [each.id for each in found if not _keeps(each.retention or {})]
@@ -404,8 +400,13 @@ def _changed(session: Session, caller: Caller, schedule: Schedule, action: str, 
     except IntegrityError as error:
         raise errors.name_taken(schedule.name) from error
     _audit(session, caller, action, schedule, **details)
-    wake_after_commit(session)
+    tell_changed(session)
     return schedule
+
+
+def tell_changed(session: Session) -> None:
+    """Let the tick and open pages look again. Which schedule it was is not named: not everyone may see it."""
+    outbox.tell(session, "schedule.updated", {}, repository_id=None)
 
 
 def audit_run(session: Session, caller: Caller, schedule: Schedule, repository_ids: Sequence[int]) -> None:

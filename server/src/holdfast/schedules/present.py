@@ -1,21 +1,23 @@
 """Schedules and their runs as clients see them: a caller who sees some targets sees those alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit import zones
 from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
 from holdfast.schedules.answer_schemas import BlackoutAnswer, Fire, RunSummary, ScheduleAnswer, ScheduleTarget
-from holdfast.schedules.calendar import preview, zones
+from holdfast.schedules.calendar import preview
 from holdfast.schedules.calendar.blackouts import Blackout as BlackoutDays
 from holdfast.schedules.calendar.plan import INSTANT
 from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
 from holdfast.schedules.running.plans import calendar_of, windows_of
+from holdfast.schedules.running.settle import worst
 from holdfast.schedules.sight import Sight
 from holdfast.schedules.step_schemas import Targets
 from holdfast.schedules.store import Target
@@ -54,11 +56,15 @@ class Presented:
         ids = [schedule.id for schedule in schedules]
         newest = store.newest_of(self.session, ids, self.sight.visible)
         blackouts = days_of(store.blackouts(self.session))
+        ended = store.results_of(
+            self.session, (row.run_id for row in newest.values() if row.run_id), self.sight.visible
+        )
         waiting, counts = self._waiting(ids), store.count_waiting(self.session, ids, self.sight.visible)
         return [
             self._one(
                 schedule,
                 newest.get(schedule.id),
+                ended,
                 waiting.get(schedule.id, []),
                 counts.get(schedule.id, 0),
                 blackouts,
@@ -73,6 +79,7 @@ class Presented:
         self,
         schedule: Schedule,
         newest: ScheduleRun | None,
+        ended: Mapping[str, Collection[str]],
         waiting: list[RunSummary],
         waiting_count: int,
         blackouts: Sequence[BlackoutDays],
@@ -87,7 +94,7 @@ class Presented:
             repositories=[ScheduleTarget(id=target.id, name=target.name) for target in targets],
             next_run=next_start(schedule, targets, blackouts, self.now),
             last_run=newest.released_at if newest else None,
-            last_result=newest.result if newest else None,
+            last_result=worst(ended.get(newest.run_id or "", ())) if newest else None,
             waiting=waiting,
             waiting_count=waiting_count,
         )

@@ -22,7 +22,7 @@ class Sight:
     """The repositories that the caller may see; None: all."""
     is_for_one: bool
     """A single schedule is looked at: of the repositories, those that it names are read."""
-    _every: list[Target] | None = None
+    _every: store.Known | None = None
 
     @classmethod
     def of(cls, session: Session, caller: Caller) -> "Sight":
@@ -40,7 +40,7 @@ class Sight:
         if self.is_for_one:
             return store.targets_of(self.session, schedule)
         if self._every is None:
-            self._every = store.all_targets(self.session)
+            self._every = store.every_target(self.session)
         return store.matching(schedule, self._every)
 
     def includes(self, repository_id: int) -> bool:

@@ -1,18 +1,19 @@
 """All statements on schedules, their runs, blackouts and the state that every process shares."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
+from holdfast.agents.labels import together
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
 from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
-from holdfast.storage.bulk import ByIds, beside_objects, plain
+from holdfast.storage.bulk import ByIds, beside_objects, objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
 from holdfast.storage.rows import change_rows
 
@@ -57,6 +58,24 @@ def enabled(session: Session) -> list[Schedule]:
     """The schedules that have due times."""
     statement = select(Schedule).where(Schedule.deleted_at.is_(None), Schedule.enabled.is_(True))
     return list(session.scalars(statement.order_by(Schedule.id)))
+
+
+def enabled_as_values(session: Session) -> Sequence[Schedule]:
+    """The same, in no order, to be read alone: their targets, steps and next due times."""
+    return cast("Sequence[Schedule]", objects(beside_objects(session).execute(_ENABLED)))
+
+
+_ENABLED = select(
+    *plain(
+        Schedule.id,
+        Schedule.targets,
+        Schedule.exclude_repository_ids,
+        Schedule.steps,
+        Schedule.spread_minutes,
+        Schedule.longest_gap_seconds,
+        Schedule.next_due_at,
+    )
+).where(Schedule.deleted_at.is_(None), Schedule.enabled.is_(True))
 
 
 def script_steps(session: Session) -> list[tuple[Schedule, dict[str, Any]]]:
@@ -162,7 +181,7 @@ def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
     read = beside_objects(session).execute(_TARGETS) if ids is None else _SOME_TARGETS.run(session, ids)
     found: Sequence[Any] = read.all()
     return [
-        Target(number, uuid, name, {**(by_agent or {}), **(labels or {})}, target)
+        Target(number, uuid, name, together(labels, by_agent), target)
         for number, uuid, name, labels, by_agent, target in found
     ]
 
@@ -181,24 +200,32 @@ _TARGETS = (
 _SOME_TARGETS = ByIds(_TARGETS, Repository.id)
 
 
-def matching(schedule: Schedule, known: Sequence[Target]) -> list[Target]:
-    """Those of the known repositories that the schedule works on."""
+Known = Mapping[int, Target]
+"""Repositories by id, in the order of their ids."""
+
+
+def every_target(session: Session, ids: Iterable[int] | None = None) -> Known:
+    return {target.id: target for target in all_targets(session, ids)}
+
+
+def matching(schedule: Schedule, known: Known) -> list[Target]:
+    """Those of the known repositories that the schedule works on. Of many, it looks only at those that it names."""
     left_out = set(schedule.exclude_repository_ids or ())
     targets = schedule.targets or {}
     if targets.get("all"):
-        chosen: Iterable[Target] = known
+        chosen: Iterable[Target] = known.values()
     elif (labels := targets.get("labels")) is not None:
         wanted = labels.items()
-        chosen = (target for target in known if wanted and wanted <= target.labels.items())
+        chosen = (target for target in known.values() if wanted and wanted <= target.labels.items())
     else:
-        ids = set(targets.get("repository_ids") or ())
-        chosen = (target for target in known if target.id in ids)
+        named = (known[number] for number in set(targets.get("repository_ids") or ()) if number in known)
+        chosen = sorted(named, key=lambda target: target.id)
     return [target for target in chosen if target.id not in left_out]
 
 
 def targets_of(session: Session, schedule: Schedule) -> list[Target]:
     """The present targets of a schedule. Of repositories that it names, no others are read."""
-    return matching(schedule, all_targets(session, (schedule.targets or {}).get("repository_ids")))
+    return matching(schedule, every_target(session, (schedule.targets or {}).get("repository_ids")))
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -417,6 +444,23 @@ def newest_of(
         ids = select(func.max(ScheduleRun.id)).where(*conditions).group_by(ScheduleRun.schedule_id)
         newest |= {row.schedule_id: row for row in session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))}
     return newest
+
+
+def results_of(session: Session, run_ids: Iterable[str], repositories: frozenset[int] | None) -> dict[str, set[str]]:
+    """How the repositories of each run have ended so far, those that the reader may see."""
+    found: dict[str, set[str]] = {}
+    wanted = sorted(set(run_ids))
+    for first in range(0, len(wanted), AT_ONCE):
+        statement = select(ScheduleRun.run_id, ScheduleRun.result).where(
+            ScheduleRun.run_id.in_(wanted[first : first + AT_ONCE]),
+            ScheduleRun.result.is_not(None),
+            ScheduleRun.voided_at.is_(None),
+        )
+        if repositories is not None:
+            statement = statement.where(ScheduleRun.repository_id.in_(sorted(repositories)))
+        for run_id, result in session.execute(statement.distinct()):
+            found.setdefault(run_id or "", set()).add(result or "")
+    return found
 
 
 def end_waiting(session: Session, schedule_id: int, reason: str, now: datetime) -> int:

@@ -5,7 +5,9 @@ from uuid import uuid4
 
 from holdfast.backup.dumps.models import DumpedDatabase
 from holdfast.operations.status import Status
-from tests.unit.schedules.running.world import World, at
+from holdfast.schedules import store
+from holdfast.schedules.edit import Editor
+from tests.unit.schedules.running.world import REGISTRY, World, at
 
 STEPS = [{"kind": "backup"}, {"kind": "prune", "keep_daily": 7}, {"kind": "dump"}]
 
@@ -64,7 +66,9 @@ def test_a_repository_without_databases_passes_over_the_step(world: World) -> No
 def test_agents_and_ssh_machines_get_the_dumps_of_their_repositories(world: World) -> None:
     far = with_database(world, execution_target="agent", agent_machine_id=world.agent())
     by_ssh = with_database(world, execution_target="ssh")
-    world.schedule(far, by_ssh, steps=[{"kind": "backup"}, {"kind": "dump"}])
+    schedule = world.schedule(far, by_ssh, steps=[{"kind": "backup"}, {"kind": "dump"}])
+    with world.database.reading() as session:
+        Editor(REGISTRY).check(session, store.by_ids(session, [schedule])[schedule])  # routes accept it, too
     world.tick(at(2, 2))
 
     kinds = {

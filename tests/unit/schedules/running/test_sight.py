@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from holdfast.operations.status import Status
+from holdfast.schedules import store
+from holdfast.schedules.present import Presented
 from holdfast.schedules.sight import Sight
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
-from tests.unit.schedules.running.world import World
+from tests.unit.schedules.running.world import World, at
 
 
 @pytest.fixture
@@ -53,3 +56,23 @@ def test_of_many_repositories_only_those_are_read_that_the_schedule_names(databa
     assert len(found) == 1
     assert str(ids[0]) in str(found)
     assert str(ids[4]) not in str(found)
+
+
+def test_the_last_result_is_the_worst_of_the_repositories_that_the_reader_may_see(database: Database) -> None:
+    world = World(database)
+    broken, well = world.repository(), world.repository()
+    schedule = world.schedule(broken, well)
+    world.tick(at(2, 2))
+    first, second = world.operations()
+    world.end(first.id, Status.FAILED, "engine.failed")
+    world.end(second.id)
+    world.settle()
+
+    with world.database.reading() as session:
+
+        def last_result(visible: frozenset[int] | None) -> str | None:
+            seen = Sight(session, visible, is_for_one=True)
+            return Presented(session, seen, world.now).one(store.by_ids(session, [schedule])[schedule]).last_result
+
+        assert last_result(None) == "failed"
+        assert last_result(frozenset({well})) == "completed"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select, update
 
 from holdfast.agents.models import AgentMachine
+from holdfast.kit import zones
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind, Registry, failed_when_interrupted
@@ -20,7 +21,7 @@ from holdfast.operations.status import Status, Trigger
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
-from holdfast.schedules.calendar import plan, zones
+from holdfast.schedules.calendar import plan
 from holdfast.schedules.models import Schedule, ScheduleRun
 from holdfast.schedules.running import settle
 from holdfast.schedules.running.plans import calendar_of

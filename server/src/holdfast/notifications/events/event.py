@@ -15,7 +15,7 @@ EVENTS = (
     "report",
 )
 
-State = Literal["bad", "good", "news"]
+State = Literal["bad", "good", "news", "acknowledged"]
 
 
 @frozen
@@ -23,7 +23,7 @@ class Event:
     type: str
     severity: Severity
     state: State
-    """`bad` opens or continues an incident, `good` closes it, `news` does neither."""
+    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders, `news` does nothing."""
     key: str | None
     """Of the incident."""
     at: datetime

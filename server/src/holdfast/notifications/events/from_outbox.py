@@ -185,13 +185,13 @@ def _of_agent(row: OutboxEntry) -> Iterable[Event]:
 def _of_alarm(row: OutboxEntry) -> Event:
     alarm = row.payload
     subject = alarm.get("subject") or {}
-    cleared = row.topic == "alarm.cleared"
+    cleared, acknowledged = row.topic == "alarm.cleared", alarm.get("reason") == "acknowledged"
     name = subject.get("name")
     word = "cleared" if cleared else "raised"
     return Event(
         type=f"alarm.{word}",
         severity=Severity.of(alarm.get("severity")),
-        state="good" if cleared else "bad",
+        state="good" if cleared else "acknowledged" if acknowledged else "bad",
         key=f"alarm:{alarm.get('kind')}:{subject.get('type')}:{subject.get('id')}",
         at=row.created_at,
         title=f"Alarm {alarm.get('kind')}{f' for {name}' if name else ''} {word}",

@@ -28,6 +28,10 @@ def note(session: Session, event: Event) -> list[Change]:
     incident = session.scalar(
         select(Incident).where(Incident.key == event.key, Incident.closed_at.is_(None)).with_for_update()
     )
+    if event.state == "acknowledged":
+        if incident is not None:
+            incident.remind_at = None  # what happens next plans the next one: it gets worse, or the silence ends
+        return []
     if event.state == "good":
         return [Change("none")] if incident is None else [_close(incident, event)]
     if incident is None:

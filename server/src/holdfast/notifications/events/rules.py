@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from holdfast.agents import labels
 from holdfast.kit.frozen import frozen
 from holdfast.notifications.models import Destination, DestinationKind, Rule
-from holdfast.repositories.models import Repository
 
 
 @frozen
@@ -41,9 +41,7 @@ def read(session: Session) -> Book:
 
 
 def labels_of(session: Session, repository_id: int | None) -> Mapping[str, str]:
-    if repository_id is None:
-        return {}
-    return session.scalar(select(Repository.labels).where(Repository.id == repository_id)) or {}
+    return labels.of_repository(session, repository_id) if repository_id is not None else {}
 
 
 def matches(rule: Rule, facts: Facts) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.agents import labels
 from holdfast.api.parts import Part
 from holdfast.kit.frozen import frozen
 from holdfast.notifications.events.rules import in_scope
@@ -25,6 +26,8 @@ class Sources:
     missed: Callable[[Session, datetime], Mapping[int, int]] = lambda _session, _since: {}
     next_due: Callable[[Session], Mapping[int, datetime]] = lambda _session: {}
     alarms: Callable[[Session], Sequence[str]] = lambda _session: ()
+    targets: Callable[[Session, Sequence[int]], frozenset[int]] = lambda _session, _schedules: frozenset()
+    """Given schedules, the repositories that they work on."""
 
 
 SOURCES = Part[Sources]("report_sources")
@@ -72,6 +75,8 @@ class Findings:
 
 
 def gather(session: Session, scope: Mapping[str, Any], since: datetime, now: datetime, sources: Sources) -> Findings:
+    schedules = scope.get("schedule_ids")
+    chosen = sources.targets(session, schedules) if schedules else None
     ended = _ended(session, since)
     missed, due = sources.missed(session, since), sources.next_due(session)
     growth = _growth(session, since)
@@ -82,6 +87,7 @@ def gather(session: Session, scope: Mapping[str, Any], since: datetime, now: dat
         )
         if incident.repository_id is not None and incident.event.endswith(".failed")
     }
+    labelled = labels.of_all(session)
     lines = [
         Line(
             repository=repository.name,
@@ -95,7 +101,8 @@ def gather(session: Session, scope: Mapping[str, Any], since: datetime, now: dat
             failing_since=failing.get(repository.id),
         )
         for repository in session.scalars(select(Repository).order_by(Repository.name))
-        if in_scope(scope, repository.id, None, repository.labels or {})
+        if chosen is None or repository.id in chosen
+        if in_scope({**scope, "schedule_ids": None}, repository.id, None, labelled[repository.id])
     ]
     return Findings(since, now, lines, list(sources.alarms(session)), _incidents(session))
 

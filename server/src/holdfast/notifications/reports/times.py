@@ -1,19 +1,26 @@
 """When reports are due."""
 
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from datetime import datetime, time, timedelta
 
-from cronsim import CronSim
+from holdfast.kit import zones
 
-EVERY_DAY = "*"
+LONGEST_WAIT_DAYS = 9
+"""A weekly report comes within eight days; looking begins a day early."""
 
 
 def next_time(at: str, timezone: str, weekday: int | None, after: datetime) -> datetime:
     """Given a time of day in a zone, and a day of the week for weekly reports, return when it comes next.
 
-    A time in the gap of a change to summer time is due at the first minute after it; in a repeated hour it is due once.
+    The rule of schedules holds: a time in the gap of a change to summer time is due at the first instant after it; in a
+    repeated hour it is due once.
     """
-    hour, minute = at.split(":")
-    days = EVERY_DAY if weekday is None else str(weekday % 7)
-    calendar = CronSim(f"{int(minute)} {int(hour)} * * {days}", after.astimezone(ZoneInfo(timezone)))
-    return next(calendar).astimezone(UTC)
+    zone = timezone if timezone in zones.known() else "UTC"  # an earlier release took zones of its machine
+    day = zones.to_local(zone, after).date() - timedelta(
+        days=1
+    )  # yesterday's may come today: clocks go back at midnight
+    for _ in range(LONGEST_WAIT_DAYS + 1):
+        due = zones.first_instant(zone, datetime.combine(day, time.fromisoformat(at)))
+        if due > after and weekday in (None, day.isoweekday()):
+            return due
+        day += timedelta(days=1)
+    raise AssertionError("every day of the week comes within nine days")

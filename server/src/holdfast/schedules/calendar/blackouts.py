@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import date, datetime
 
+from holdfast.kit import zones
 from holdfast.kit.frozen import frozen
-from holdfast.schedules.calendar import zones
 
 
 @frozen

@@ -13,8 +13,8 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
+from holdfast.kit import zones
 from holdfast.kit.frozen import frozen
-from holdfast.schedules.calendar import zones
 
 FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
 DAY = timedelta(days=1)

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
 
+from holdfast.kit import zones
 from holdfast.kit.frozen import frozen
-from holdfast.schedules.calendar import blackouts, cron, spread, windows, zones
+from holdfast.schedules.calendar import blackouts, cron, spread, windows
 from holdfast.schedules.calendar.blackouts import Blackout
 from holdfast.schedules.calendar.plan import Calendar, next_due, reason_of, walk_between
 from holdfast.schedules.calendar.windows import Window

@@ -7,8 +7,8 @@ and one inside a repeated hour comes twice.
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 
+from holdfast.kit import zones
 from holdfast.kit.frozen import frozen
-from holdfast.schedules.calendar import zones
 
 DAY = timedelta(days=1)
 FARTHEST = timedelta(days=400)

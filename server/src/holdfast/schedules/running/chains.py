@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit.courtesy import give_way
 from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind, Registry
@@ -61,6 +62,7 @@ def _enqueue(
     chains: list[list[Link]] = []
     chained: list[tuple[ScheduleRun, Sequence[PlannedStep], list[int]]] = []
     for row in rows:
+        give_way()
         schedule, repository = around.schedules[row.schedule_id], around.repositories[row.repository_id]
         if row.outcome == Outcome.RAN:
             _repeat(session, registry, row, schedule, repository, around.now)

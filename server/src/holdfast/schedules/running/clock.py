@@ -8,9 +8,9 @@ import structlog
 from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
-from holdfast.kit import clock
+from holdfast.kit import clock, zones
 from holdfast.operations import outbox
-from holdfast.schedules.calendar import plan, zones
+from holdfast.schedules.calendar import plan
 from holdfast.schedules.models import STATE_ROW, Mode, Origin, Outcome, Schedule, ScheduleRun, ScheduleState
 from holdfast.schedules.running.plans import calendar_of
 

@@ -9,10 +9,12 @@ import structlog
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.kit import zones
+from holdfast.kit.courtesy import give_way
 from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
-from holdfast.schedules.calendar import availability, plan, spread, zones
+from holdfast.schedules.calendar import availability, plan, spread
 from holdfast.schedules.models import (
     NO_REPOSITORY,
     STATE_ROW,
@@ -81,11 +83,7 @@ class _Surroundings:
     next_times: dict[tuple[int, datetime], datetime | None] = field(default_factory=dict)
 
     def targets_of(self, schedule: Schedule) -> list[Target]:
-        chosen = (schedule.targets or {}).get("repository_ids")
-        if chosen is None:
-            return store.matching(schedule, list(self.known.values()))
-        left_out = set(schedule.exclude_repository_ids or ())
-        return [self.known[number] for number in sorted(set(chosen) - left_out) if number in self.known]
+        return store.matching(schedule, self.known)
 
     def calendar_of(self, schedule: Schedule) -> plan.Calendar:
         """Schedules with the same pattern share it."""
@@ -147,6 +145,7 @@ def write_due_rows(
     rows: list[dict[str, Any]] = []
     following: list[dict[str, Any]] = []
     for schedule in schedules:
+        give_way()
         room = ROWS_AT_ONCE - len(rows)
         if room <= 0:
             done.more = True
@@ -188,7 +187,7 @@ def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime
         chosen = (schedule.targets or {}).get("repository_ids") or ()
         ids.update(number for number in chosen if isinstance(number, int))
     by_label = any("repository_ids" not in (schedule.targets or {}) for schedule in schedules)
-    known = {target.id: target for target in store.all_targets(session, None if by_label else ids)}
+    known = store.every_target(session, None if by_label else ids)
     return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts_as_values(session)), known)
 
 

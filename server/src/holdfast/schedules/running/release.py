@@ -147,7 +147,7 @@ def verdict_of(row: ScheduleRun, schedule: Schedule, around: Around) -> Verdict:
 
 def _place(row: ScheduleRun, schedule: Schedule, around: Around) -> Place:
     repository, target = around.repositories.get(row.repository_id), around.targets.get(row.repository_id)
-    if repository is None or target is None or not store.matching(schedule, [target]):
+    if repository is None or target is None or not store.matching(schedule, {target.id: target}):
         return Place(is_target=False)
     earlier = around.earlier.get((row.schedule_id, row.repository_id))
     return Place(

@@ -126,7 +126,12 @@ def _result(found: Sequence[Operation], soft: Collection[int]) -> str:
     """
     failed, warned = Status.FAILED, Status.COMPLETED_WITH_WARNINGS
     statuses = {warned if each.status == failed and each.id in soft else Status(each.status) for each in found}
-    return str(next((status for status in WORST_FIRST if status in statuses), Status.CANCELLED))
+    return worst(statuses) or str(Status.CANCELLED)
+
+
+def worst(results: Collection[str]) -> str | None:
+    """The worst of several ends; None if there is none."""
+    return next((str(status) for status in WORST_FIRST if status in results), None)
 
 
 def _next_try(schedule: Schedule, row: ScheduleRun, failure: Operation | None, now: datetime) -> datetime | None:

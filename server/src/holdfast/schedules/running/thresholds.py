@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.courtesy import give_way
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories.cadence import MissedRuns, Threshold
@@ -18,7 +19,6 @@ from holdfast.schedules.models import Outcome, Reason, Schedule, ScheduleRun
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.plans import calendar_of, gap_of
 from holdfast.schedules.running.steps import needs_backup
-from holdfast.schedules.store import Target
 
 DAY = timedelta(days=1)
 SHORTEST_GRACE, LONGEST_GRACE = timedelta(hours=1), timedelta(hours=24)
@@ -39,12 +39,12 @@ class ScheduleCadence:
     """The seams of `repositories` filled in with schedules."""
 
     def thresholds(self, session: Session, repository: Repository) -> dict[str, Threshold]:
-        known = store.all_targets(session, [repository.id])
+        known = store.every_target(session, [repository.id])
         return _shortest(store.enabled(session), known).get(repository.id, {})
 
     def of_all(self, session: Session) -> dict[int, dict[str, Threshold]]:
         """The thresholds of every repository that a schedule works on."""
-        return _shortest(store.enabled(session), store.all_targets(session))
+        return _shortest(store.enabled_as_values(session), store.every_target(session))
 
     def missed_runs(
         self, session: Session, repository: Repository, zone: tzinfo, first: date, last: date
@@ -73,7 +73,7 @@ class ScheduleCadence:
     def backups_between(
         self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
     ) -> list[datetime] | None:
-        known = store.all_targets(session, [repository.id])
+        known = store.every_target(session, [repository.id])
         making = [
             schedule
             for schedule in store.enabled(session)
@@ -104,10 +104,17 @@ def missed_since(session: Session, since: datetime) -> dict[int, int]:
     return {row.repository_id: int(row.number) for row in session.execute(counted)}
 
 
+def targets_of(session: Session, schedule_ids: Sequence[int]) -> frozenset[int]:
+    """The repositories that these schedules work on."""
+    known, found = store.every_target(session), store.by_ids(session, schedule_ids).values()
+    existing = (schedule for schedule in found if schedule.deleted_at is None)
+    return frozenset(target.id for schedule in existing for target in store.matching(schedule, known))
+
+
 def next_due(session: Session) -> dict[int, datetime]:
     """When each repository is next due, by any schedule that knows."""
-    known, found = store.all_targets(session), dict[int, datetime]()
-    for schedule in store.enabled(session):
+    known, found = store.every_target(session), dict[int, datetime]()
+    for schedule in store.enabled_as_values(session):
         if schedule.next_due_at is None:
             continue
         for target in store.matching(schedule, known):
@@ -115,10 +122,11 @@ def next_due(session: Session) -> dict[int, datetime]:
     return found
 
 
-def _shortest(schedules: Iterable[Schedule], known: Sequence[Target]) -> dict[int, dict[str, Threshold]]:
+def _shortest(schedules: Iterable[Schedule], known: store.Known) -> dict[int, dict[str, Threshold]]:
     """Of several schedules the one counts that allows the least time."""
     found: dict[int, dict[str, Threshold]] = defaultdict(dict)
     for schedule in schedules:
+        give_way()
         limits = {str(step["kind"]): overdue_after(schedule, step) for step in schedule.steps}
         for target in store.matching(schedule, known):
             cells = found[target.id]

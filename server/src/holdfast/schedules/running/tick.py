@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
+from holdfast.kit import courtesy
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
@@ -32,6 +33,10 @@ MOST_ROUNDS = 1000
 FIRST_SIZE, LEAST_SIZE = 50, 25
 TRANSACTION_SECONDS = 0.04
 """What a transaction should take. On SQLite nobody else writes meanwhile, so a slow machine does less in each."""
+BESIDE_REQUESTS_SECONDS = 0.01
+"""The same while requests come: a read that meets a transaction shares the interpreter with it."""
+COURTESY = 1.0
+"""For how long it gives way to requests, in each transaction and after it: against what a transaction should take."""
 SHARE_OF_OWN_WORK = 0.6
 """On a busy machine a transaction takes longer than its work. Smaller ones would only add to that work."""
 
@@ -160,7 +165,10 @@ class Tick:
             done, took = self._timed(partial(_sized, step, size))
             if not done.more or self._supervisor.stopping.is_set():
                 break
-            size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most)
+            wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else TRANSACTION_SECONDS
+            size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most, wanted)
+            with courtesy.shown(wanted * COURTESY):
+                courtesy.give_way()
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
         return self._timed(step)[0]
@@ -169,7 +177,8 @@ class Tick:
         """One transaction, and what it took from when it may write: waiting for others says nothing about its size."""
         with self._database.writing() as session:
             began, used = time.monotonic(), time.thread_time()
-            answer = step(session)
+            with courtesy.shown(BESIDE_REQUESTS_SECONDS * COURTESY):
+                answer = step(session)
         took = _Took(time.monotonic() - began, time.thread_time() - used)
         self.longest_transaction_seconds = max(self.longest_transaction_seconds, took.clock)
         return answer, took
@@ -187,9 +196,9 @@ def _sized(step: Callable[[Session, int], Done], size: int, session: Session) ->
     return step(session, size)
 
 
-def next_size(size: int, seconds: float, most: int) -> int:
+def next_size(size: int, seconds: float, most: int, seconds_wanted: float = TRANSACTION_SECONDS) -> int:
     """Given the size of a transaction and what it took, return that of the next: at most twice as large."""
-    wanted = int(size * TRANSACTION_SECONDS / max(seconds, 1e-6))
+    wanted = int(size * seconds_wanted / max(seconds, 1e-6))
     return max(LEAST_SIZE, min(wanted, 2 * size, most))
 
 

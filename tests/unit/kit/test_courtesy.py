@@ -1,0 +1,52 @@
+"""Background work waits for requests, but never for longer than it has promised."""
+
+import threading
+import time
+
+import pytest
+
+from holdfast.kit import courtesy
+
+LONG = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait that does not end by itself is noticed."""
+    monkeypatch.setattr(courtesy, "LONGEST_PAUSE_SECONDS", LONG)
+
+
+def test_work_that_shows_no_courtesy_never_waits() -> None:
+    began = time.monotonic()
+    with courtesy.answering():
+        courtesy.give_way()
+
+    assert time.monotonic() - began < LONG / 2
+
+
+def test_work_goes_on_when_the_last_request_is_answered() -> None:
+    gone_on = threading.Event()
+
+    def work() -> None:
+        with courtesy.shown(LONG):
+            courtesy.give_way()
+        gone_on.set()
+
+    with courtesy.answering():
+        with courtesy.answering():
+            thread = threading.Thread(target=work)
+            thread.start()
+        assert not gone_on.wait(0.05)
+        assert courtesy.is_asked()
+    assert courtesy.is_asked()  # more are to be expected
+    assert gone_on.wait(LONG / 2)
+    thread.join()
+
+
+def test_work_waits_no_longer_than_it_has_promised_however_long_the_request_takes() -> None:
+    began = time.monotonic()
+    with courtesy.answering(), courtesy.shown(0.02):
+        for _ in range(10):
+            courtesy.give_way()
+
+    assert time.monotonic() - began < LONG / 2
