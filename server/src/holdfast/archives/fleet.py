@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.fleet_feed import Counted
+from holdfast.archives.fleet_feed import Counted, Visible
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,
@@ -31,7 +32,6 @@ from holdfast.archives.schemas import PathHistoryAnswer, SearchHit
 from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
 from holdfast.kit.frozen import frozen
-from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 """For one answer. What is left is found behind the cursor."""
 MOST_INCOMPLETE = 100
+MOST_AT_ONCE = 16
+"""Repositories whose archives are read together."""
+
+ARCHIVES = (
+    select(Archive)
+    .where(Archive.repository_id.in_(bindparam("ids", expanding=True)))
+    .order_by(Archive.start, Archive.id)
+)
 
 
 @frozen
@@ -65,21 +73,6 @@ class Wanted:
         return self.extension is None or hit.path.casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
 
 
-class Visible(NamedTuple):
-    """What is needed of every repository: reading whole rows of a thousand would take longer than the search."""
-
-    id: int
-    uuid: str
-    name: str
-    execution_target: str
-    agent_machine_id: int | None
-    ssh_connection_id: int | None
-    history_generation: str | None
-
-
-EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_by(Repository.id)
-
-
 @dataclass(slots=True)
 class Fleet:
     """The repositories that one caller may see, asked one after the other."""
@@ -99,10 +92,9 @@ class Fleet:
         database: Database, index: ArchiveIndex, places: ServicePlaces, caller: Caller, wanted: Sequence[int]
     ) -> Fleet:
         """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
+        every, counts = index.feed.known(database)
         with database.reading() as session:
             allowed = rights.visible_repositories(session, caller)
-            every = [Visible(*row) for row in session.execute(EVERY)]
-        counts = index.feed.counts(database)
         visible = [repository for repository in every if allowed is None or repository.id in allowed]
         if wanted:
             known = {repository.id for repository in visible}
@@ -115,8 +107,9 @@ class Fleet:
         deadline = self.clock() + self.seconds
         found: list[FleetHit] = []
         position: tuple[int, str] | None = None
-        for repository, inner in self._from(cursor, self.index.feed.names.holders_of_part(query)):
-            inner_cursor = self._search_one(repository, query, wanted, limit, inner, deadline, found)
+        asked = self._with_archives(self._from(cursor, self.index.feed.names.holders_of_part(query)))
+        for repository, inner, archives in asked:
+            inner_cursor = self._search_one(repository, archives, query, wanted, limit, inner, deadline, found)
             if inner_cursor is not None:
                 position = (repository.id, inner_cursor)
             elif len(found) >= limit or self.clock() >= deadline:
@@ -176,6 +169,7 @@ class Fleet:
     def _search_one(
         self,
         visible: Visible,
+        archives: list[Archive],
         query: str,
         wanted: Wanted,
         limit: int,
@@ -184,16 +178,13 @@ class Fleet:
         found: list[FleetHit],
     ) -> str | None:
         """Add the hits of one repository. Return where to go on in it, None at its end."""
-        repository, archives = self._whole(visible)
-        if repository is None:
-            return None
         by_id = {archive.id: archive for archive in archives}
         sealed: Sealed | None = None
         while True:
             room = limit - len(found)
             try:
                 answer = self.index.ask(
-                    repository,
+                    visible,
                     lambda opened, covered, after=inner, room=room: path_view.search(  # type: ignore[misc]
                         opened,
                         covered,
@@ -206,11 +197,13 @@ class Fleet:
                     ),
                 )
             except Unavailable:
-                self._unavailable.add(repository.id)
+                self._unavailable.add(visible.id)
                 return None
             hits = [hit for hit in answer.results if wanted.takes(hit)]
             if hits and sealed is None:
-                sealed = self._sealed(repository)
+                sealed = self._sealed(visible)
+                if sealed is None:
+                    return None
             shown = [hit for hit in hits if not (sealed or NOTHING_SEALED).hides(paths.exact(hit.path, hit.path_b64))]
             found += [_hit(visible, by_id, hit) for hit in shown]
             inner = answer.next_cursor
@@ -222,27 +215,45 @@ class Fleet:
         try:
             if not self.index.indexes.ask(visible.uuid, lambda opened: opened is not None and opened.has_path(path)):
                 return None
-            repository, archives = self._whole(visible)
-            if repository is None:
-                return None
+            archives = self._archives([visible])[visible.id]
             answer = self.index.ask(
-                repository, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
+                visible, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
             )
         except Unavailable:
             self._unavailable.add(visible.id)
             return None
-        if not answer.entries or self._sealed(repository).hides(path):
+        if not answer.entries:
+            return None
+        sealed = self._sealed(visible)
+        if sealed is None or sealed.hides(path):
             return None
         return _presence(visible, archives, answer)
 
-    def _whole(self, visible: Visible) -> tuple[Repository | None, list[Archive]]:
-        """None for a repository that has gone in the meantime."""
-        with self.database.reading() as session:
-            return session.get(Repository, visible.id), archive_records.all_of(session, visible.id)
+    def _with_archives(
+        self, asked: Iterator[tuple[Visible, str | None]]
+    ) -> Iterator[tuple[Visible, str | None, list[Archive]]]:
+        """Repositories with their archives, which are read for more and more of them at once: the first may be enough."""
+        count = 1
+        while some := list(islice(asked, count)):
+            archives = self._archives([visible for visible, _ in some])
+            yield from ((visible, inner, archives[visible.id]) for visible, inner in some)
+            count = min(2 * count, MOST_AT_ONCE)
 
-    def _sealed(self, repository: Repository) -> Sealed:
+    def _archives(self, some: Sequence[Visible]) -> dict[int, list[Archive]]:
+        """None of a repository that has gone in the meantime."""
+        found: dict[int, list[Archive]] = {visible.id: [] for visible in some}
         with self.database.reading() as session:
-            return self.places.sealed(session, self.caller, repository)
+            for archive in session.scalars(ARCHIVES, {"ids": list(found)}):
+                found[archive.repository_id].append(archive)
+        return found
+
+    def _sealed(self, visible: Visible) -> Sealed | None:
+        """None for a repository that has gone in the meantime."""
+        if not self.places.may_be_sealed(self.caller, visible.execution_target):
+            return NOTHING_SEALED
+        with self.database.reading() as session:
+            repository = session.get(Repository, visible.id)
+            return None if repository is None else self.places.sealed(session, self.caller, repository)
 
     def _coverage(self, looked_at: int) -> FleetCoverage:
         incomplete = [
