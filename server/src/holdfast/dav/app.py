@@ -130,7 +130,7 @@ class Dav:
 
         async def parts() -> AsyncIterator[str]:
             yield beginning
-            page = second
+            page: list[Resource] | None = second
             while page is not None:
                 yield "".join(map(shown_resource, page))
                 page = await in_thread("reading", lambda: next(pages, None))
