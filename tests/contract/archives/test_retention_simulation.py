@@ -72,7 +72,8 @@ def test_two_policies_are_compared_over_the_same_backups(world: World) -> None:
 def test_without_enough_to_learn_from_there_is_a_reason_instead_of_a_forecast(world: World) -> None:
     nothing = {"now": None, "basis": None, "points": []}
 
-    assert simulated(world, policy={"keep_last": 1})["simulated"]["forecast"] == {**nothing, "reason": "several_series"}
+    every = simulated(world, policy={"keep_last": 1})["simulated"]["forecast"]
+    assert every == {**nothing, "reason": "too_few_backups"}
     found = simulated(world, policy={"keep_last": 1}, compare_with={"keep_last": 2}, series="docs")
     assert found["simulated"]["forecast"] == {**nothing, "reason": "too_few_backups"}
     assert found["compared"]["forecast"] == {**nothing, "reason": "too_few_backups"}

@@ -1,6 +1,6 @@
 """The forecast of a repository: from its records, and from the chunks of its files."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +10,15 @@ from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import aged
 from holdfast.archives.retention import simulate
 from holdfast.archives.retention.schemas import Forecast
-from holdfast.archives.retention.sizes_ahead import Past, days_ahead, samples
+from holdfast.archives.retention.sizes_ahead import (
+    MOST_SERIES,
+    Made,
+    Past,
+    days_ahead,
+    made_lately,
+    samples,
+    series_to_come,
+)
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.storage.session import Database
@@ -19,30 +27,37 @@ from tests.unit.archives.records import a_repository, an_archive, day
 NOW = day(30)
 DAY = timedelta(days=1)
 DAILY = RetentionPolicy(keep_daily=10)
+DAYS_TO_COME = tuple(NOW + number * DAY for number in range(1, 201))
 
 
 def archives(count: int = 30, **values: Any) -> list[Archive]:
     """Daily archives that each added 10 MB to one of 1 GB, oldest first."""
     defaults = {"series": "series", "deduplicated_size": 10_000_000, "backup_operation_id": 1, "lost_at": None}
+    given = {**defaults, **values}
     return [
-        Archive(id=number, engine_id=str(number), name=str(number), start=day(number + 1), **{**defaults, **values})
+        Archive(id=number, engine_id=f"{given['series']} {number}", name=str(number), start=day(number + 1), **given)
         for number in range(count)
     ]
 
 
-def past(known: list[Archive], **values: Any) -> Past:
+def in_order(*some: list[Archive]) -> list[Archive]:
+    return sorted((one for each in some for one in each), key=lambda one: one.start)
+
+
+def past(known: list[Archive], coming: Sequence[datetime] = DAYS_TO_COME, **values: Any) -> Past:
     class Nobody:
         def scalars(self, _statement: object) -> list[object]:
             return []
 
-    made = samples(Nobody(), 1, known, NOW)  # type: ignore[arg-type]
-    return Past(known, made, values.get("unique_size", 1_000_000_000 + 10_000_000 * len(known)))
+    made = made_lately(Nobody(), 1, known, NOW)  # type: ignore[arg-type]
+    size = values.get("unique_size", 1_000_000_000 + 10_000_000 * len(known))
+    return Past(known, samples(made), size, series_to_come(made, coming))
 
 
 def forecast(of: Past, policy: RetentionPolicy, ahead: int, stored: Any = None) -> Forecast:
     until = (NOW + ahead * DAY).date()
     dated = [aged(archive.start) for archive in reversed(of.archives)]
-    coming = [NOW + number * DAY for number in range(1, ahead + 1)]
+    coming = [start for start in of.coming or DAYS_TO_COME if start <= NOW + ahead * DAY]
     left = simulate.ahead(dated, coming, policy, major=1, now=NOW, until=until, watched=days_ahead(NOW, until))
     sets = of.sets(left.kept_on.values())
     return of.forecast(left.kept_on, NOW, {one: stored(one) for one in sets} if stored else None)
@@ -97,7 +112,9 @@ def test_growth_of_the_files_counts_where_every_archive_of_today_goes() -> None:
         (archives(7), {}, "too_few_backups"),
         (archives(backup_operation_id=None), {}, "too_few_backups"),
         (archives(deduplicated_size=None), {}, "too_few_backups"),
-        ([*archives(), *archives(1, series="other")], {}, "several_series"),
+        (in_order(archives(), archives(series="other", deduplicated_size=None)), {}, "too_few_backups"),
+        (in_order(*(archives(10, series=str(n)) for n in range(MOST_SERIES + 1))), {}, "several_series"),
+        (in_order(archives(original_size=5), archives(series="other")), {}, "several_series"),
         (archives(), {"unique_size": None}, "no_sizes"),
     ],
 )
@@ -122,7 +139,95 @@ def test_archives_that_are_gone_are_learned_from_as_well(database: Database) -> 
         session.flush()
         there = archive_records.all_of(session, repository.id)
 
-        found = samples(session, repository.id, there, day(20))
+        found = samples(made_lately(session, repository.id, there, day(20)))
+        (series,) = found
 
     assert len(there) == 5
-    assert [(one.days, one.bytes) for one in found] == [(1.0, 100.0 + number) for number in range(1, 20)]
+    assert [(one.days, one.bytes) for one in found[series]] == [(1.0, 100.0 + number) for number in range(1, 20)]
+
+
+# --- several series ---------------------------------------------------------------------------------------------------
+
+
+def of_two_series(**values: Any) -> list[Archive]:
+    """Daily archives at two in the night, which add 10 MB each, and at noon, which add 2 MB; oldest first."""
+    defaults = {"backup_operation_id": 1, "lost_at": None}
+    kinds = (("night", 10, 10_000_000, 3_000_000), ("noon", 0, 2_000_000, 1_000_000))
+    return [
+        Archive(
+            id=2 * number + place,
+            engine_id=f"{series} {number}",
+            name=f"{series} {number}",
+            series=series,
+            start=day(number + 1) - timedelta(hours=earlier),
+            deduplicated_size=new,
+            original_size=size,
+            **{**defaults, **values},
+        )
+        for number in range(29)
+        for place, (series, earlier, new, size) in enumerate(kinds)
+    ]
+
+
+HALF_DAYS = tuple(of_two_series()[-1].start + number * DAY / 2 for number in range(1, 401))
+
+
+def by_chunks(wanted: Collection[str]) -> int:
+    """Bytes that both series have, bytes that a series has, and those of each archive."""
+    night, noon = (sum(name.startswith(series) for name in wanted) for series in ("night", "noon"))
+    own = (400_000_000 + 10_000_000 * night if night else 0) + (90_000_000 + 2_000_000 * noon if noon else 0)
+    return 500_000_000 + own
+
+
+def test_each_of_two_series_adds_what_its_own_backups_add() -> None:
+    found = forecast(past(of_two_series(), HALF_DAYS), RetentionPolicy(keep_last=40), 30, by_chunks)
+
+    assert (found.basis, found.reason, found.now) == ("chunks", None, by_chunks([one.name for one in of_two_series()]))
+    near, far = found.points
+    twenty = by_chunks([f"{series} {number}" for number in range(20) for series in ("night", "noon")])
+    assert near.bytes == pytest.approx(twenty, rel=0.01)
+    assert far.bytes == pytest.approx(near.bytes, rel=0.01)
+    assert far.low < (far.bytes or 0) < far.high
+
+
+def test_a_series_of_which_a_policy_keeps_nothing_needs_nothing() -> None:
+    """Of each day only the last archive stays: that is always one of noon."""
+    found = forecast(past(of_two_series(), HALF_DAYS), RetentionPolicy(keep_daily=10), 30, by_chunks)
+
+    assert found.points[1].bytes == pytest.approx(500_000_000 + 90_000_000 + 10 * 2_000_000, rel=0.02)
+
+
+def test_without_chunks_the_bytes_of_today_are_shared_out_by_the_sizes_of_the_newest_archives() -> None:
+    total = 4_000_000_000 + 29 * 12_000_000
+    found = forecast(past(of_two_series(), HALF_DAYS, unique_size=total), RetentionPolicy(keep_daily=10), 30)
+
+    assert (found.basis, found.now) == ("sizes", total)
+    assert found.points[1].bytes == pytest.approx(1_000_000_000 + 9 * 2_000_000, rel=0.02)
+
+
+def test_a_single_archive_of_another_series_stays_as_it_is() -> None:
+    other = archives(1, series="once", deduplicated_size=None)
+
+    def stored(wanted: Collection[str]) -> int:
+        return 7_000_000 * len(wanted) + (100_000_000 if "once 0" in wanted else 0)
+
+    kept = past([*other, *archives()])
+    found = forecast(kept, RetentionPolicy(keep_last=1000), 7, stored)
+
+    assert found.points[0].bytes == 100_000_000 + 31 * 7_000_000 + 7 * 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ("abab", "abab"),
+        ("aabaabaab", "aaba"),
+        ("baaba", "baab"),
+        ("aaaa", "aaaa"),
+        ("abc", "abca"),
+    ],
+)
+def test_series_take_turns_as_they_did_so_far(turns: str, expected: str) -> None:
+    made = [Made(day(number), series, None) for number, series in enumerate(turns)]
+
+    assert "".join(series_to_come(made, DAYS_TO_COME[:4]).values()) == expected

@@ -76,6 +76,12 @@ def test_equal_content_is_one_row_and_the_last_archive_takes_it_along(index: His
     check(index, {"three": archive_of(a_file(b"c", size=2500, content=9))})
 
 
+def test_files_of_few_and_of_many_chunks_have_them_in_order(index: HistoryIndex) -> None:
+    files = archive_of(*(a_file(b"%d" % count, size=1000 * count, content=count) for count in (1, 31, 32, 33, 80)))
+    add(index, "one", files)
+    check(index, {"one": files})
+
+
 def test_sizes_and_segments_are_kept_with_the_chunk(index: HistoryIndex) -> None:
     entry = a_file(b"a", size=2500, content=5)
     add(index, "one", archive_of(entry))

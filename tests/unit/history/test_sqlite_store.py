@@ -248,6 +248,7 @@ def test_readers_in_many_threads_see_whole_archives_while_one_is_replaced(tmp_pa
 
 def test_a_file_taken_away_is_noticed(tmp_path: Path) -> None:
     store = SqliteStore.create(tmp_path / "x.db")
+    store.retire()  # nothing of it is open any more
     (tmp_path / "x.db").unlink()
     with pytest.raises((IndexMissing, IndexUnavailable)):
         HistoryIndex(store)

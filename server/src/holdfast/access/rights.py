@@ -14,9 +14,13 @@ GIVEN_ROLE = select(RepositoryRight.role).where(
 GIVEN_REPOSITORIES = select(RepositoryRight.repository_id).where(RepositoryRight.user_id == bindparam("user_id"))
 
 
+def sees_all(caller: Caller) -> bool:
+    return caller.role is Role.ADMIN or caller.all_repositories_role is not None
+
+
 def visible_repositories(session: Session, caller: Caller) -> frozenset[int] | None:
     """The ids of the repositories that the caller may see; None means all of them."""
-    if caller.role is Role.ADMIN or caller.all_repositories_role is not None:
+    if sees_all(caller):
         return None
     return frozenset(session.connection().execute(GIVEN_REPOSITORIES, {"user_id": caller.user_id}).scalars())
 

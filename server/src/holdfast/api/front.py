@@ -3,6 +3,7 @@
 Everything else uses the framework's own path: its documents, and anything but HTTP.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.prepared import PreparedRoute
@@ -55,7 +56,10 @@ class Front:
             raise HTTPException(status_code=404)
         route = found.route
         if not isinstance(route, APIRoute):
-            return self._framework
+            if not isinstance(route, Route) or not _is_application(route.endpoint):
+                return self._framework
+            scope["path_params"] = found.path_params
+            return route.app
         if not found.takes_method:
             raise HTTPException(status_code=405, headers={"Allow": ", ".join(route.methods or ())})
         scope["route"], scope["endpoint"], scope["path_params"] = route, route.endpoint, found.path_params
@@ -89,3 +93,8 @@ class Front:
             self._routes = list(routes)  # kept, so that none of their ids is given to another
             self._table = RouteTable(routes)
         return self._table
+
+
+def _is_application(endpoint: Any) -> bool:
+    """Whether a route is an application of its own, which answers its errors itself."""
+    return not isinstance(endpoint, type) and not inspect.isroutine(endpoint) and callable(endpoint)

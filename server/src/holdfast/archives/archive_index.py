@@ -12,7 +12,7 @@ from holdfast.api.parts import Part
 from holdfast.archives import history_stage, stats, sync
 from holdfast.archives.coverage import Covered
 from holdfast.archives.derived import IndexState
-from holdfast.archives.fleet_feed import FleetFeed
+from holdfast.archives.fleet_feed import FleetFeed, Visible
 from holdfast.archives.history.chunks.route import RouteChooser
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
@@ -41,7 +41,7 @@ class ArchiveIndex:
     def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
         return ((Effect.ARCHIVES_CHANGED, self.stages.after_archives_changed),)
 
-    def ask(self, repository: Repository, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
+    def ask(self, repository: Repository | Visible, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
         """Ask a repository's index, if there is one that can be trusted, and which archives it covers."""
         kept = self.stages.builds_history(repository.index_mode)
         return self.indexes.ask(repository.uuid, lambda index: question(index, Covered.by(index, kept=kept)))

@@ -51,7 +51,10 @@ FEATURE = Feature(
     ),
     kinds=lambda parts: parts[ARCHIVE_INDEX].kinds,
     listeners=lambda parts: parts[ARCHIVE_INDEX].listeners,
-    tasks=lambda parts: (Task(When.CLOSE, parts[ARCHIVE_INDEX].indexes.close),),
+    tasks=lambda parts: (
+        Task(When.CLOSE, parts[ARCHIVE_INDEX].indexes.close),
+        Task(When.CLOSE, parts[ARCHIVE_INDEX].feed.close),
+    ),
     ticks=_ticks,
     connect=_connect,
 )

@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.fleet_feed import Counted
+from holdfast.archives.fleet_feed import Counted, Visible
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,
@@ -31,7 +33,6 @@ from holdfast.archives.schemas import PathHistoryAnswer, SearchHit
 from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
 from holdfast.kit.frozen import frozen
-from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
@@ -43,6 +44,14 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 """For one answer. What is left is found behind the cursor."""
 MOST_INCOMPLETE = 100
+MOST_AT_ONCE = 16
+"""Repositories whose archives are read together."""
+
+ARCHIVES = (
+    select(Archive)
+    .where(Archive.repository_id.in_(bindparam("ids", expanding=True)))
+    .order_by(Archive.start, Archive.id)
+)
 
 
 @frozen
@@ -65,21 +74,6 @@ class Wanted:
         return self.extension is None or hit.path.casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
 
 
-class Visible(NamedTuple):
-    """What is needed of every repository: reading whole rows of a thousand would take longer than the search."""
-
-    id: int
-    uuid: str
-    name: str
-    execution_target: str
-    agent_machine_id: int | None
-    ssh_connection_id: int | None
-    history_generation: str | None
-
-
-EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_by(Repository.id)
-
-
 @dataclass(slots=True)
 class Fleet:
     """The repositories that one caller may see, asked one after the other."""
@@ -99,10 +93,9 @@ class Fleet:
         database: Database, index: ArchiveIndex, places: ServicePlaces, caller: Caller, wanted: Sequence[int]
     ) -> Fleet:
         """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
+        every, counts = index.feed.known(database)
         with database.reading() as session:
             allowed = rights.visible_repositories(session, caller)
-            every = [Visible(*row) for row in session.execute(EVERY)]
-        counts = index.feed.counts(database)
         visible = [repository for repository in every if allowed is None or repository.id in allowed]
         if wanted:
             known = {repository.id for repository in visible}
@@ -113,41 +106,39 @@ class Fleet:
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
         found: list[FleetHit] = []
-
-        def ask(repository: Visible, inner: str | None, deadline: float) -> str | None:
-            return self._search_one(repository, query, wanted, limit, inner, deadline, found)
-
-        position = self._ask_in_turn(cursor, self.index.feed.names.holders_of_part(query), ask, found, limit)
+        holders = self.index.feed.names.holders_of_part(query)
+        questions = (
+            (repository, partial(self._search_one, repository, archives, query, wanted, limit, inner, found))
+            for repository, inner, archives in self._with_archives(self._from(cursor, holders))
+        )
+        position = self._ask_in_turn(questions, found, limit)
         return FleetSearchAnswer(query=query, results=found, **self._stopped_at(position))
 
     def history(self, path: bytes, limit: int, cursor: str | None) -> FleetHistory:
         found: list[FleetPresence] = []
 
-        def ask(repository: Visible, _inner: str | None, _deadline: float) -> None:
+        def ask(repository: Visible, _deadline: float) -> None:
             presence = self._history_of_one(repository, path)
             if presence is not None:
                 found.append(presence)
 
-        position = self._ask_in_turn(cursor, self.index.feed.names.holders_of_path(path), ask, found, limit)
+        holders = self.index.feed.names.holders_of_path(path)
+        questions = ((repository, partial(ask, repository)) for repository, _ in self._from(cursor, holders))
+        position = self._ask_in_turn(questions, found, limit)
         return FleetHistory(**paths.told(path), repositories=found, **self._stopped_at(position))
 
     def _ask_in_turn(
-        self,
-        cursor: str | None,
-        holders: Holders | None,
-        ask: Callable[[Visible, str | None, float], str | None],
-        found: Sized,
-        limit: int,
+        self, questions: Iterator[tuple[Visible, Callable[[float], str | None]]], found: Sized, limit: int
     ) -> tuple[int, str] | None:
         """Ask one repository after the other until enough is found or the time is over.
 
-        `ask` gets the position in the repository's own index and the deadline, and returns where it stopped in it. Return
-        where the next page begins, None at the end.
+        A question gets the deadline, and returns where it stopped in the repository's own index. Return where the next
+        page begins, None at the end.
         """
         deadline = self.clock() + self.seconds
-        for repository, inner in self._from(cursor, holders):
+        for repository, ask in questions:
             position: tuple[int, str] | None = None
-            if (stopped_at := ask(repository, inner, deadline)) is not None:
+            if (stopped_at := ask(deadline)) is not None:
                 position = (repository.id, stopped_at)
             elif len(found) >= limit or self.clock() >= deadline:
                 position = self._next(repository)
@@ -184,24 +175,22 @@ class Fleet:
     def _search_one(
         self,
         visible: Visible,
+        archives: list[Archive],
         query: str,
         wanted: Wanted,
         limit: int,
         inner: str | None,
-        deadline: float,
         found: list[FleetHit],
+        deadline: float,
     ) -> str | None:
         """Add the hits of one repository. Return where to go on in it, None at its end."""
-        repository, archives = self._whole(visible)
-        if repository is None:
-            return None
         by_id = {archive.id: archive for archive in archives}
         sealed: Sealed | None = None
         while True:
             room = limit - len(found)
             try:
                 answer = self.index.ask(
-                    repository,
+                    visible,
                     lambda opened, covered, after=inner, room=room: path_view.search(  # type: ignore[misc]
                         opened,
                         covered,
@@ -214,11 +203,13 @@ class Fleet:
                     ),
                 )
             except Unavailable:
-                self._unavailable.add(repository.id)
+                self._unavailable.add(visible.id)
                 return None
             hits = [hit for hit in answer.results if wanted.takes(hit)]
             if hits and sealed is None:
-                sealed = self._sealed(repository)
+                sealed = self._sealed(visible)
+                if sealed is None:
+                    return None
             shown = [hit for hit in hits if not (sealed or NOTHING_SEALED).hides(paths.exact(hit.path, hit.path_b64))]
             found += [_hit(visible, by_id, hit) for hit in shown]
             inner = answer.next_cursor
@@ -230,27 +221,45 @@ class Fleet:
         try:
             if not self.index.indexes.ask(visible.uuid, lambda opened: opened is not None and opened.has_path(path)):
                 return None
-            repository, archives = self._whole(visible)
-            if repository is None:
-                return None
+            archives = self._archives([visible])[visible.id]
             answer = self.index.ask(
-                repository, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
+                visible, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
             )
         except Unavailable:
             self._unavailable.add(visible.id)
             return None
-        if not answer.entries or self._sealed(repository).hides(path):
+        if not answer.entries:
+            return None
+        sealed = self._sealed(visible)
+        if sealed is None or sealed.hides(path):
             return None
         return _presence(visible, archives, answer)
 
-    def _whole(self, visible: Visible) -> tuple[Repository | None, list[Archive]]:
-        """None for a repository that has gone in the meantime."""
-        with self.database.reading() as session:
-            return session.get(Repository, visible.id), archive_records.all_of(session, visible.id)
+    def _with_archives(
+        self, asked: Iterator[tuple[Visible, str | None]]
+    ) -> Iterator[tuple[Visible, str | None, list[Archive]]]:
+        """Repositories with their archives, which are read for more and more of them at once: the first may be enough."""
+        count = 1
+        while some := list(islice(asked, count)):
+            archives = self._archives([visible for visible, _ in some])
+            yield from ((visible, inner, archives[visible.id]) for visible, inner in some)
+            count = min(2 * count, MOST_AT_ONCE)
 
-    def _sealed(self, repository: Repository) -> Sealed:
+    def _archives(self, some: Sequence[Visible]) -> dict[int, list[Archive]]:
+        """None of a repository that has gone in the meantime."""
+        found: dict[int, list[Archive]] = {visible.id: [] for visible in some}
         with self.database.reading() as session:
-            return self.places.sealed(session, self.caller, repository)
+            for archive in session.scalars(ARCHIVES, {"ids": list(found)}):
+                found[archive.repository_id].append(archive)
+        return found
+
+    def _sealed(self, visible: Visible) -> Sealed | None:
+        """None for a repository that has gone in the meantime."""
+        if not self.places.may_be_sealed(self.caller, visible.execution_target):
+            return NOTHING_SEALED
+        with self.database.reading() as session:
+            repository = session.get(Repository, visible.id)
+            return None if repository is None else self.places.sealed(session, self.caller, repository)
 
     def _coverage(self, looked_at: int) -> FleetCoverage:
         incomplete = [

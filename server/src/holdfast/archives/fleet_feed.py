@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 from sqlalchemy import func, select
@@ -38,6 +38,22 @@ LATEST_SECONDS = 60.0
 NAMES_AT_ONCE = 5_000
 STALE_NAMES = 10_000
 """Names that no archive has any more, beyond as many as there are, before a repository is read again."""
+
+
+class Visible(NamedTuple):
+    """What is needed of every repository: reading whole rows of a thousand would take longer than the search."""
+
+    id: int
+    uuid: str
+    name: str
+    execution_target: str
+    agent_machine_id: int | None
+    ssh_connection_id: int | None
+    index_mode: str
+    history_generation: str | None
+
+
+EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_by(Repository.id)
 
 
 @frozen
@@ -70,19 +86,23 @@ class FleetFeed:
         self._wanted = threading.Event()
         self._latest = 0.0
         self._made: FleetNames | None = None
-        self._counts: Remembered[dict[int, Counted]] | None = None
+        self._known: Remembered[tuple[list[Visible], dict[int, Counted]]] | None = None
 
-    def counts(self, database: Database) -> dict[int, Counted]:
-        """The archives of each repository."""
-        if self._counts is None:
-            self._counts = Remembered(database.version, 1)
+    def known(self, database: Database) -> tuple[list[Visible], dict[int, Counted]]:
+        """All repositories, and the archives of each. Not to be changed."""
+        if self._known is None:
+            self._known = Remembered(database.version, 1)
 
-        def read() -> dict[int, Counted]:
+        def read() -> tuple[list[Visible], dict[int, Counted]]:
             with database.reading() as session:
-                return counted(session)
+                return [Visible(*row) for row in session.connection().execute(EVERY)], counted(session)
 
-        known = self._counts.get("all")
-        return self._counts.read("all", read) if known is None else known
+        known = self._known.get("all")
+        return self._known.read("all", read) if known is None else known
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
 
     @property
     def names(self) -> FleetNames:

@@ -7,8 +7,10 @@ asked directly, so it changes how long an answer takes and never what the answer
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +30,8 @@ READ_CACHE_KIB, WRITE_CACHE_KIB = 4 * 1024, 32 * 1024
 MOST_NAMES = 5_000
 """Matching names that one search looks at. What matches more is common: then the repositories are asked in turn."""
 NOT_IN_USE = "gone "
+IDLE_READERS = 2
+"""Connections that are kept open: opening one takes as long as a search."""
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 # `holders`: the number of the one repository that has the name, or a bitset of the numbers of several.
@@ -67,11 +71,32 @@ class Holders:
         return not self.bits >> known.number & 1
 
 
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """An open connection, and what it has read of all repositories."""
+
+    connection: sqlite3.Connection
+    file: tuple[int, int]
+    """Device and inode. They are not given to another file while this one is open."""
+    version: int | None = None
+    known: dict[str, Fed] = field(default_factory=dict)
+
+    def fed(self) -> dict[str, Fed]:
+        """What the file has of each repository, in the transaction that has begun. Not to be changed."""
+        (version,) = self.connection.execute("PRAGMA data_version").fetchone()
+        if version != self.version:
+            self.known = {one.uuid: one for one in _fed(self.connection)}
+            self.version = version
+        return self.known
+
+
 class FleetNames:
     """For any thread and process: readers never wait, and one feeds at a time (see `fleet_feed`)."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "fleet-names.db"
+        self._guard = threading.Lock()
+        self._idle: list[_Reader] = []
         self.is_damaged = False
         """A reader has found it damaged: it is made again."""
 
@@ -87,15 +112,15 @@ class FleetNames:
         if not questions or not self.file.exists():
             return None
         try:
-            with self._read() as connection:
-                found = [question(connection) for question in questions]
+            with self._read() as reader:
+                found = [question(reader.connection) for question in questions]
                 known = [bits for bits in found if bits is not None]
                 if not known:
                     return None
                 together = known[0]
                 for bits in known[1:]:
                     together &= bits
-                return Holders({one.uuid: one for one in _fed(connection)}, together)
+                return Holders(reader.fed(), together)
         except IndexVersionMismatch:
             return None  # it is being made
         except HistoryError as error:
@@ -105,16 +130,62 @@ class FleetNames:
 
     def fed(self) -> list[Fed]:
         """Raise HistoryError where there is nothing that can be read."""
-        with self._read() as connection:
-            return _fed(connection)
+        with self._read() as reader:
+            return list(reader.fed().values())
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        with named_errors(self.file), closing(connect(self.file, READ_CACHE_KIB)) as connection:
+    def _read(self) -> Iterator[_Reader]:
+        with named_errors(self.file):
+            reader = self._take()
+            try:
+                reader.connection.execute("BEGIN")
+                yield reader
+                reader.connection.execute("ROLLBACK")
+            except BaseException:
+                reader.connection.close()
+                raise
+            with self._guard:
+                if len(self._idle) < IDLE_READERS:
+                    self._idle.append(reader)
+                    return
+            reader.connection.close()
+
+    def _take(self) -> _Reader:
+        """A connection to the file that is there now: another process may have made a new one."""
+        file = self._identity()
+        with self._guard:
+            idle, self._idle = self._idle, []
+            found = [reader for reader in idle if reader.file == file]
+            self._idle = found[1:]
+        for reader in idle:
+            if reader.file != file:
+                reader.connection.close()
+        return found[0] if found else self._open()
+
+    def _open(self) -> _Reader:
+        file = self._identity()
+        connection = connect(self.file, READ_CACHE_KIB)
+        try:
             _check(connection)
             connection.execute("PRAGMA query_only = ON")
-            connection.execute("BEGIN")
-            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        return _Reader(connection, file)
+
+    def _identity(self) -> tuple[int, int]:
+        """Of the file; no file has the one that is returned for a missing file."""
+        try:
+            status = self.file.stat()
+        except OSError:
+            return 0, 0
+        return status.st_dev, status.st_ino
+
+    def close(self) -> None:
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.connection.close()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -139,6 +210,7 @@ class FleetNames:
         self.is_damaged = False
 
     def destroy(self) -> None:
+        self.close()
         for suffix in _SUFFIXES:
             self.file.with_name(self.file.name + suffix).unlink(missing_ok=True)
 

@@ -17,13 +17,14 @@ from holdfast.api.threads import in_thread
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.dav import places, properties
 from holdfast.dav.files import Files
-from holdfast.dav.places import Place
+from holdfast.dav.places import Place, Places
 from holdfast.dav.properties import Resource
 from holdfast.errors import Forbidden, HoldfastError, TooLarge, Unauthenticated
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
+from holdfast.repositories.own_places import NOTHING_SEALED, Sealed
+from holdfast.restore.download.lookup import ArchiveLookup
 from holdfast.restore.download.opening import Downloads
-from holdfast.restore.download.response import Download, DownloadRules, file_answer
+from holdfast.restore.download.response import Download, DownloadRules, WantedFile
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.storage.session import Database
 
@@ -44,7 +45,8 @@ class Dav:
 
     database: Database
     index: ArchiveIndex
-    own_places: ServicePlaces
+    places: Places
+    lookup: ArchiveLookup
     downloads: Downloads
     rules: DownloadRules
     requests: EngineRequests
@@ -60,7 +62,12 @@ class Dav:
             answer.headers["WWW-Authenticate"] = REALM
         except HoldfastError as error:
             answer = error_answer(error)
-        await answer(scope, receive, send)
+        try:
+            await answer(scope, receive, send)
+        except HoldfastError as error:
+            if not isinstance(answer, Download):
+                raise
+            await error_answer(error)(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -75,11 +82,9 @@ class Dav:
     # --- finding ----------------------------------------------------------------------------------------------------
 
     def _found(self, caller: Caller, raw_path: bytes) -> tuple[Place, Sealed]:
-        with self.database.reading() as session:
-            place = places.find(session, caller, self.index, places.segments_of(raw_path))
-            repository = place.repository
-            sealed = NOTHING_SEALED if repository is None else self.own_places.sealed(session, caller, repository)
-        return place, sealed
+        place = self.places.find(caller, places.segments_of(raw_path))
+        repository = place.repository
+        return place, NOTHING_SEALED if repository is None else self.lookup.sealed(caller, repository)
 
     def _files(self, place: Place, sealed: Sealed) -> Files | None:
         """The files of an archive; None for the levels above them."""
@@ -105,22 +110,27 @@ class Dav:
         wanted, only_names = properties.wanted_of(await _body(request))
         raw_path: bytes = request.scope["raw_path"]
 
-        def begin() -> tuple[Resource, Iterator[list[Resource]], list[Resource] | None]:
+        def begin() -> tuple[list[Resource], Iterator[list[Resource]], list[Resource] | None]:
             place, sealed = self._found(caller, raw_path)
             files = self._files(place, sealed)
             itself = self._resource(place, files)
             is_listed = depth == "1" and itself.size is None
             pages = self._below(caller, place, files) if is_listed else iter(())
-            return itself, pages, next(pages, None)  # a missing folder is reported before the answer begins
+            first = next(pages, [])  # a missing folder is reported before the answer begins
+            return [itself, *first], pages, next(pages, None)
 
-        itself, pages, first = await self.requests.run(request, caller.user_id, begin)
+        first, pages, second = await self.requests.run(request, caller.user_id, begin)
 
         def shown_resource(resource: Resource) -> str:
             return properties.response(resource, wanted, only_names=only_names)
 
+        beginning = properties.PROLOGUE + "".join(map(shown_resource, first))
+        if second is None:
+            return Response(beginning + properties.EPILOGUE, status_code=207, media_type="application/xml")
+
         async def parts() -> AsyncIterator[str]:
-            yield properties.PROLOGUE + shown_resource(itself)
-            page = first
+            yield beginning
+            page: list[Resource] | None = second
             while page is not None:
                 yield "".join(map(shown_resource, page))
                 page = await in_thread("reading", lambda: next(pages, None))
@@ -132,13 +142,11 @@ class Dav:
         if files is not None:
             yield from files.below(place.path)
             return
-        with self.database.reading() as session:
-            if place.repository is None:
-                known = {name: one.created_at for name, one in places.repositories_by_name(session, caller).items()}
-            else:
-                archives = places.archives_by_name(session, self.index, place.repository)
-                known = {name: one.start for name, one in archives.items()}
-                known = {places.LATEST: max(known.values()), **known} if known else {}
+        if place.repository is None:
+            known = {name: one.created_at for name, one in self.places.repositories(caller).items()}
+        else:
+            known = {name: one.start for name, one in self.places.archives(place.repository).items()}
+            known = {places.LATEST: max(known.values()), **known} if known else {}
         yield [
             Resource(f"{places.address((*place.segments, places.encoded(name)))}/", name, modified=moment)
             for name, moment in known.items()
@@ -149,31 +157,36 @@ class Dav:
     async def _get(self, request: Request, caller: Caller) -> Response:
         raw_path: bytes = request.scope["raw_path"]
 
-        def look() -> tuple[Place, Sealed, Resource]:
+        def look() -> tuple[Archive, Response]:
             place, sealed = self._found(caller, raw_path)
-            return place, sealed, self._resource(place, self._files(place, sealed))
+            repository, archive = place.repository, place.archive
+            resource = self._resource(place, self._files(place, sealed))
+            if resource.size is None or repository is None or archive is None:
+                raise Forbidden(
+                    "dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it."
+                )
+            allowed = repository, archive, sealed
+            wanted = WantedFile(self.downloads, self.rules, caller.user_id, lambda: allowed, place.path, request)
+            return archive, wanted.looked_up()
 
-        place, sealed, resource = await self.requests.run(request, caller.user_id, look)
-        repository, archive = place.repository, place.archive
-        if resource.size is None or repository is None or archive is None:
-            raise Forbidden("dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it.")
-        allowed = repository, archive, sealed
-        answer = await in_thread(
-            "reading", lambda: file_answer(self.downloads, self.rules, caller, allowed, place.path, request)
-        )
+        archive, answer = await self.requests.run(request, caller.user_id, look)
         if isinstance(answer, Download):
             self.rules.turns.require_one(caller.user_id)
-            await in_thread("writing", lambda: self._leave_trail(caller, archive))
+            if self._is_new(caller, archive):
+                await in_thread("writing", lambda: self._leave_trail(caller, archive))
         return answer
 
-    def _leave_trail(self, caller: Caller, archive: Archive) -> None:
-        """Audit who reads in which archive: once an hour, not for each file."""
+    def _is_new(self, caller: Caller, archive: Archive) -> bool:
+        """Whether it is to be audited that the caller reads in the archive: once an hour, not for each file."""
         now, key = time.monotonic(), (caller.user_id, archive.id)
         if key in self._noted and now - self._noted[key] < TRAIL_SECONDS:
-            return
+            return False
         if len(self._noted) >= MOST_NOTED:
             self._noted.clear()
         self._noted[key] = now
+        return True
+
+    def _leave_trail(self, caller: Caller, archive: Archive) -> None:
         details = {"archive": archive.name, "repository_id": archive.repository_id}
         with self.database.writing() as session:
             audit.note(session, caller, "archive.read_by_webdav", "archive", archive.id, details)

@@ -7,9 +7,9 @@ from holdfast.api.app import Application
 from holdfast.api.dependencies import DATABASE
 from holdfast.archives.archive_index import ARCHIVE_INDEX
 from holdfast.dav.app import Dav
-from holdfast.dav.places import ROOT
+from holdfast.dav.places import ROOT, Places
 from holdfast.operations.manifest import Feature
-from holdfast.repositories.own_places import OWN_PLACES
+from holdfast.restore.download.lookup import ARCHIVE_LOOKUP
 from holdfast.restore.download.opening import DOWNLOADS
 from holdfast.restore.download.response import DOWNLOAD_RULES
 from holdfast.runner.engine_requests import ENGINE_REQUESTS
@@ -30,7 +30,8 @@ def _install(app: Application) -> None:
     drive = Dav(
         parts[DATABASE],
         parts[ARCHIVE_INDEX],
-        parts[OWN_PLACES],
+        Places(parts[DATABASE], parts[ARCHIVE_INDEX]),
+        parts[ARCHIVE_LOOKUP],
         parts[DOWNLOADS],
         parts[DOWNLOAD_RULES],
         parts[ENGINE_REQUESTS],

@@ -61,10 +61,10 @@ class Files:
             if index is None:
                 return None
             archive = self.archive.engine_id
-            found = index.file_history(path).in_archive(archive)
-            if found is not None:
-                return found.entry
-            try:  # a folder above the sources is not in the archive, only its content
+            try:
+                if (found := index.entry(archive, path)) is not None:
+                    return found
+                # A folder above the sources is not in the archive, only its content.
                 return implicit_directory(path) if index.browse(archive, path, limit=1).exists else None
             except ArchiveNotIndexed:
                 return None
@@ -103,5 +103,4 @@ def _is_shown(entry: Entry) -> bool:
 
 def _behind(index: HistoryIndex, archive: str, entry: Entry) -> Entry:
     """A hard link with the size of its file."""
-    found = index.file_history(entry.path).in_archive(archive) if entry.is_hard_link else None
-    return found.entry if found is not None else entry
+    return (index.entry(archive, entry.path) or entry) if entry.is_hard_link else entry

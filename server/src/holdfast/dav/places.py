@@ -6,12 +6,11 @@ distinguishes them is added.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
-
-from sqlalchemy.orm import Session
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller
@@ -22,6 +21,8 @@ from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
+from holdfast.storage.remembered import Remembered
+from holdfast.storage.session import Database
 
 Named = TypeVar("Named")
 
@@ -30,6 +31,8 @@ LATEST = "latest"
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z?")
 LONGEST = 65_536
+MOST_REMEMBERED = 8
+"""Callers, and repositories, of which the names here are remembered."""
 
 
 @frozen
@@ -55,34 +58,55 @@ def address(segments: Iterable[bytes]) -> str:
     return "/".join((ROOT.decode(), *(quote_from_bytes(name, safe="") for name in segments)))
 
 
-def find(session: Session, caller: Caller, index: ArchiveIndex, segments: tuple[bytes, ...]) -> Place:
-    """Raise NotFound for a missing target, and for one that the caller may not see."""
-    if not segments:
-        return Place(segments)
-    known = repositories_by_name(session, caller)
-    repository = known.get(_text(segments[0])) or _by_number(known, _text(segments[0]))
-    if repository is None:
-        raise not_there()
-    if len(segments) == 1:
-        return Place(segments, repository)
-    archive = _archive(archives_by_name(session, index, repository), _text(segments[1]))
-    return Place(segments, repository, archive, b"/".join(segments[2:]))
+class Places:
+    """Finds targets by their addresses. Clients ask for hundreds of files in a row, so what the store has is read once until
+    anything is committed to it. Safe for use from many threads.
+    """
+
+    def __init__(self, database: Database, index: ArchiveIndex) -> None:
+        self._database = database
+        self._index = index
+        self._repositories: Remembered[dict[str, Repository]] = Remembered(database.version, MOST_REMEMBERED)
+        self._archives: Remembered[list[Archive]] = Remembered(database.version, MOST_REMEMBERED)
+
+    def find(self, caller: Caller, segments: tuple[bytes, ...]) -> Place:
+        """Raise NotFound for a missing target, and for one that the caller may not see."""
+        if not segments:
+            return Place(segments)
+        known = self.repositories(caller)
+        repository = known.get(_text(segments[0])) or _by_number(known, _text(segments[0]))
+        if repository is None:
+            raise not_there()
+        if len(segments) == 1:
+            return Place(segments, repository)
+        archive = _archive(self.archives(repository), _text(segments[1]))
+        return Place(segments, repository, archive, b"/".join(segments[2:]))
+
+    def repositories(self, caller: Caller) -> dict[str, Repository]:
+        """The repositories that the caller may see, by their names here."""
+        known = self._repositories.get(caller.view)
+        return self._repositories.read(caller.view, partial(self._visible, caller)) if known is None else known
+
+    def archives(self, repository: Repository) -> dict[str, Archive]:
+        """Archives with known files, oldest first. Those lost with a newer copy of the repository cannot be read."""
+        known = self._archives.get(repository.id)
+        if known is None:
+            known = self._archives.read(repository.id, partial(self._present, repository.id))
+        covered = self._index.covered(repository)
+        return _distinct([(_flat(one.name), one) for one in known if covered.has(one)], _made_at, reserved=(LATEST,))
+
+    def _visible(self, caller: Caller) -> dict[str, Repository]:
+        with self._database.reading() as session:
+            visible = repositories.visible(session, rights.visible_repositories(session, caller))
+        return _distinct([(_flat(one.name), one) for one in visible], lambda one: f"({one.id})")
+
+    def _present(self, repository_id: int) -> list[Archive]:
+        with self._database.reading() as session:
+            return [one for one in archive_records.all_of(session, repository_id) if one.lost_at is None]
 
 
-def repositories_by_name(session: Session, caller: Caller) -> dict[str, Repository]:
-    """The repositories that the caller may see, by their names here."""
-    visible = repositories.visible(session, rights.visible_repositories(session, caller))
-    return _distinct([(_flat(one.name), f"({one.id})", one) for one in visible])
-
-
-def archives_by_name(session: Session, index: ArchiveIndex, repository: Repository) -> dict[str, Archive]:
-    """Archives with known files, oldest first. Those lost with a newer copy of the repository cannot be read."""
-    covered = index.covered(repository)
-    found = [one for one in archive_records.all_of(session, repository.id) if one.lost_at is None and covered.has(one)]
-    return _distinct(
-        [(_flat(one.name), f"{one.start.astimezone(UTC):%Y-%m-%dT%H%M%SZ} {one.engine_id[:8]}", one) for one in found],
-        reserved=(LATEST,),
-    )
+def _made_at(archive: Archive) -> str:
+    return f"{archive.start.astimezone(UTC):%Y-%m-%dT%H%M%SZ} {archive.engine_id[:8]}"
 
 
 def _archive(known: Mapping[str, Archive], name: str) -> Archive:
@@ -111,10 +135,12 @@ def _by_number(known: Mapping[str, Repository], name: str) -> Repository | None:
     return next((one for one in known.values() if str(one.id) == name), None)
 
 
-def _distinct(found: Sequence[tuple[str, str, Named]], reserved: Sequence[str] = ()) -> dict[str, Named]:
-    often = Counter([name for name, _, _ in found])
+def _distinct(
+    found: Sequence[tuple[str, Named]], more: Callable[[Named], str], reserved: Sequence[str] = ()
+) -> dict[str, Named]:
+    often = Counter([name for name, _ in found])
     often.update(reserved)
-    return {name if often[name] == 1 else f"{name} {more}": one for name, more, one in found}
+    return {name if often[name] == 1 else f"{name} {more(one)}": one for name, one in found}
 
 
 def _flat(name: str) -> str:

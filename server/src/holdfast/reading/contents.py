@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from backup_engine.outcome import Outcome
@@ -116,19 +117,25 @@ class Content:
     def modified(self) -> datetime:
         return EPOCH + timedelta(microseconds=self.stored.entry.mtime)
 
-    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterator[bytes] | None:
-        """Its bytes from `start` to `end`, the first of them read already; None if they cannot be read."""
+    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterable[bytes] | None:
+        """Its bytes from `start` to `end`, the first of them read already; a list where all are; None if they cannot be
+        read.
+        """
         if not self.is_readable:
             return None
         groups = parts_of(self.stored.chunks or [], start, end)
+        first = next(groups, None)
+        if first is None:
+            return []
         try:
-            first = [self.readers.read(self.repository, group, gone) for group in [next(groups, None)] if group]
+            block = self.readers.read(self.repository, first, gone)
         except NotReadable:
             return None
-        return self._blocks(first, groups, gone)
+        second = next(groups, None)
+        return [block] if second is None else self._blocks(block, chain((second,), groups), gone)
 
-    def _blocks(self, first: list[bytes], groups: Iterator[list[Part]], gone: threading.Event) -> Iterator[bytes]:
-        yield from first
+    def _blocks(self, first: bytes, groups: Iterator[list[Part]], gone: threading.Event) -> Iterator[bytes]:
+        yield first
         for group in groups:
             try:
                 yield self.readers.read(self.repository, group, gone, has_begun=True)

@@ -125,9 +125,14 @@ class ServicePlaces:
                 found.append({"path": path, "device": status.st_dev, "inode": status.st_ino})
         return found
 
+    @staticmethod
+    def may_be_sealed(caller: Caller, execution_target: str) -> bool:
+        """Whether archives of a repository with this target can have a part that the caller may not read."""
+        return caller.role is not Role.ADMIN and execution_target == "local"
+
     def sealed(self, session: Session, caller: Caller, repository: Repository) -> Sealed:
         """The part of a repository's archives that the caller may not read: our own places, in archives made here."""
-        if caller.role is Role.ADMIN or repository.execution_target != "local":
+        if not self.may_be_sealed(caller, repository.execution_target):
             return NOTHING_SEALED
         elsewhere = session.scalars(select(StoredPlace.path)).all()
         names = {path.lstrip("/") for path in elsewhere}

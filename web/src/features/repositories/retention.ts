@@ -67,7 +67,7 @@ export const dayAhead = (days: number, now = Date.now()) => new Date(now + days 
 
 const NO_FORECAST: Record<string, string> = {
   too_few_backups: 'there are too few backups to learn from',
-  several_series: 'the repository has archives of several series',
+  several_series: "the sizes of the repository's series are not known apart",
   no_sizes: 'the repository has not been measured',
 }
 export const noForecastWord = (reason: string) => NO_FORECAST[reason] ?? reason

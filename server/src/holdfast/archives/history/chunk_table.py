@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history import columns
-from holdfast.archives.history.bits import Ids
+from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS, Ids
 from holdfast.archives.history.chunks.frames import ID_BYTES
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.schema import (
@@ -31,6 +31,9 @@ from holdfast.archives.history.store import Snapshot, Store, Transaction
 _PACKED = struct.Struct("<32sII")
 _ROW = np.dtype([("key", "<u8"), ("rest", "V24"), ("size", "<u4"), ("stored", "<u4")])
 _BATCH = 20_000
+_NUMBER = struct.Struct("<I")
+_FEW = 32
+"""Chunks of a file that are read one by one."""
 
 Numbers = npt.NDArray[np.uint32]
 Segments = Callable[[bytes], bytes]
@@ -176,7 +179,46 @@ class ChunkNumbers:
 
 def chunks_of(snapshot: Snapshot, version: int, size: int) -> list[Chunk] | None:
     """The chunks of a version's content, in order; None where they are not known."""
-    return [] if size == 0 else _Blocks(snapshot).chunks(version, size)
+    if size == 0:
+        return []
+    numbers = _chunk_numbers(snapshot, version)
+    if len(numbers) > _FEW:
+        return _Blocks(snapshot).chunks(version, size)
+    return _few_chunks(snapshot, numbers, size)
+
+
+def _chunk_numbers(snapshot: Snapshot, version: int) -> list[int]:
+    """The numbers of the chunks of a version, in order; none where they are not known."""
+    block = VERSION_CHUNK, version >> CHUNK_BITS
+    more = MORE_CHUNKS, version
+    stored = snapshot.column_blocks((block, more))
+    first = _number(stored.get(block, b""), version)
+    return [first, *(one for (one,) in _NUMBER.iter_unpack(stored.get(more, b"")))] if first else []
+
+
+def _few_chunks(snapshot: Snapshot, numbers: Sequence[int], size: int) -> list[Chunk] | None:
+    """As `_Blocks.chunks`, without making arrays of whole blocks."""
+    blocks = {number >> CHUNK_BITS for number in numbers}
+    kinds = (CHUNK_SIZE, CHUNK_KEY, CHUNK_REST)
+    stored = snapshot.column_blocks((kind, block) for kind in kinds for block in sorted(blocks))
+
+    def chunk(number: int) -> Chunk:
+        sizes, keys, rests = (stored.get((kind, number >> CHUNK_BITS), b"") for kind in kinds)
+        return Chunk(_cell(keys, number, 8) + _cell(rests, number, 24), _number(sizes, number))
+
+    chunks = [chunk(number) for number in numbers]
+    is_whole = chunks and all(one.size for one in chunks) and sum(one.size for one in chunks) == size
+    return chunks if is_whole else None
+
+
+def _number(block: bytes, at: int) -> int:
+    return int.from_bytes(_cell(block, at, _NUMBER.size), "little")
+
+
+def _cell(block: bytes, at: int, width: int) -> bytes:
+    """One number of a block of a column. Zeros at the end of a block are not stored."""
+    start = (at & (CHUNK_IDS - 1)) * width
+    return block[start : start + width].ljust(width, b"\0")
 
 
 def chunks_of_all(snapshot: Snapshot, sizes: Mapping[int, int], most: int) -> dict[int, list[Chunk]] | None:

@@ -27,10 +27,10 @@ from holdfast.archives.history.hardlinks import held_by, looked_behind
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
 from holdfast.archives.history.lanes import LanesPage, lanes
 from holdfast.archives.history.losses import LossPage, losses
-from holdfast.archives.history.presence import histories, path_id, version_in
+from holdfast.archives.history.presence import histories, path_id, version_at
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
-from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
+from holdfast.archives.history.store import ArchiveRow, Found, Snapshot, Store
 from holdfast.archives.history.stored import added, stored
 from holdfast.archives.history.sweep import SweepResult, sweep
 from holdfast.archives.history.tree import Branch, tree
@@ -224,13 +224,16 @@ class HistoryIndex:
     def file(self, archive: str, path: bytes) -> StoredFile | None:
         """What is at a path of an archive, and the chunks of its content; None if nothing is. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
-            row = _row(snapshot, archive)
-            found = version_in(snapshot, row.id, path_id(snapshot, path))
-            if found is not None and found.entry.is_hard_link:
-                found = held_by(snapshot, row.id, found)
+            found = _file(snapshot, archive, path)
             if found is None:
                 return None
             return StoredFile(found.entry, chunks_of(snapshot, found.version, found.entry.size))
+
+    def entry(self, archive: str, path: bytes) -> Entry | None:
+        """As `file`, without the chunks."""
+        with self._store.read() as snapshot:
+            found = _file(snapshot, archive, path)
+            return None if found is None else found.entry
 
     def tree(
         self, archive: str, paths: Sequence[bytes], *, without: Collection[bytes] = (), most: int
@@ -332,6 +335,15 @@ def _path_history(snapshot: Snapshot, path: bytes) -> PathHistory:
     number = path_id(snapshot, path)
     found = histories(snapshot, [number]) if number else {}
     return found.get(number, PathHistory(path, []))
+
+
+def _file(snapshot: Snapshot, archive: str, path: bytes) -> Found | None:
+    """What is at a path of an archive; a hard link is what it leads to. Raise ArchiveNotIndexed."""
+    found = version_at(snapshot, archive, path)
+    if found is None:
+        _row(snapshot, archive)
+        return None
+    return held_by(snapshot, _row(snapshot, archive).id, found) if found.entry.is_hard_link else found
 
 
 def _row(snapshot: Snapshot, engine_id: str) -> ArchiveRow:

@@ -20,6 +20,14 @@ def path_id(snapshot: Snapshot, path: bytes) -> int:
     return snapshot.find_paths([pair]).get(pair, 0)
 
 
+def version_at(snapshot: Snapshot, engine_id: str, path: bytes) -> Found | None:
+    """What is at a path of an archive, parents that the archive does not list itself left out; None if nothing is."""
+    for found, data in snapshot.entries_at(engine_id, *split_path(path)):
+        if bits.holds(data, found.version & (CHUNK_IDS - 1)):
+            return found
+    return None
+
+
 def version_in(snapshot: Snapshot, archive: int, path: int) -> Found | None:
     """What a path is in an archive, parents that the archive does not list itself left out; None if it is nothing."""
     versions = [version for _, version in snapshot.versions_of_paths([path])]

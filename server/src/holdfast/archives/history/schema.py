@@ -106,7 +106,8 @@ def column_id(kind: int, chunk: int) -> int:
 
 def bits_id(chunk: int, archive: int) -> int:
     """Bits of the same ids lie side by side for all archives: a path's history reads them in one go."""
-    return chunk << 24 | archive
+    return chunk << ARCHIVE_BITS | archive
 
 
-ARCHIVE_MASK = (1 << 24) - 1
+ARCHIVE_BITS = 24
+ARCHIVE_MASK = (1 << ARCHIVE_BITS) - 1

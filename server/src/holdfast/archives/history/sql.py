@@ -5,8 +5,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from holdfast.archives.history.bits import CHUNK_BITS
 from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.schema import ARCHIVE_MASK, bits_id, column_id
+from holdfast.archives.history.names import key32
+from holdfast.archives.history.schema import ARCHIVE_BITS, ARCHIVE_MASK, bits_id, column_id
 from holdfast.archives.history.store import ArchiveRow, Found, OwnerKey
 
 Rows = list[tuple[Any, ...]]
@@ -15,12 +17,22 @@ _COLUMN_SPAN = 1 << 32
 
 _ARCHIVES = "SELECT id, engine_id, entries, route, lossy, excludes FROM archive"
 
-_ENTRIES = """
+_ENTRY = """
 SELECT v.id, v.path, d.path, n.name, o.mode, o.uid, o.gid, o.username, o.groupname, v.size, v.mtime, v.link, v.content,
     v.flags
+"""
+_ENTRIES = f"""
+{_ENTRY}
 FROM version v JOIN path p ON p.id = v.path JOIN directory d ON d.id = p.directory JOIN name n ON n.id = p.name
     JOIN owner o ON o.id = v.owner
-WHERE v.id {in}
+WHERE v.id {{in}}
+"""
+_AT_PATH = f"""
+{_ENTRY}, b.data
+FROM archive a CROSS JOIN directory d CROSS JOIN name n JOIN path p ON p.name = n.id AND p.directory = d.id
+    JOIN version v ON v.path = p.id JOIN owner o ON o.id = v.owner
+    JOIN bits b ON b.id = (((v.id >> {CHUNK_BITS}) << {ARCHIVE_BITS}) | a.id)
+WHERE a.engine_id = ? AND d.hash = ? AND d.path = ? AND n.hash = ? AND n.name = ? AND v.flags <> 1
 """
 
 
@@ -45,7 +57,8 @@ class SqlSnapshot(ABC):
 
     def bits(self, archive: int, chunks: Iterable[int]) -> list[tuple[int, bytes]]:
         ids = (bits_id(chunk, archive) for chunk in chunks)
-        return [(row[0] >> 24, row[1]) for row in self.rows_in("SELECT id, data FROM bits WHERE id {in}", ids)]
+        found = self.rows_in("SELECT id, data FROM bits WHERE id {in}", ids)
+        return [(row[0] >> ARCHIVE_BITS, row[1]) for row in found]
 
     def bits_of_all(self, chunk: int) -> list[tuple[int, bytes]]:
         bounds = (bits_id(chunk, 0), bits_id(chunk, ARCHIVE_MASK))
@@ -62,6 +75,11 @@ class SqlSnapshot(ABC):
         found = self.rows_in("SELECT id, data FROM numbers WHERE id {in}", ids)
         return [(row[0] % _COLUMN_SPAN, row[1]) for row in found]
 
+    def column_blocks(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+        ids = (column_id(*one) for one in wanted)
+        found = self.rows_in("SELECT id, data FROM numbers WHERE id {in}", ids)
+        return {divmod(row[0], _COLUMN_SPAN): row[1] for row in found}
+
     def top_id(self, table: str) -> int:
         return int(self.rows(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])  # noqa: S608 - our own table names
 
@@ -70,6 +88,12 @@ class SqlSnapshot(ABC):
 
     def entries(self, versions: Iterable[int]) -> list[Found]:
         return [Found(row[0], row[1], Entry(row[2] + row[3], *row[4:])) for row in self.rows_in(_ENTRIES, versions)]
+
+    def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[Found, bytes]]:
+        wanted = (engine_id, key32(directory), directory, key32(name), name)
+        return [
+            (Found(row[0], row[1], Entry(row[2] + row[3], *row[4:-1])), row[-1]) for row in self.rows(_AT_PATH, wanted)
+        ]
 
     def file_bytes(self, versions: Iterable[int]) -> int:
         found = self.rows_in(

@@ -224,8 +224,14 @@ class SqliteStore:
         self._closed = False
         if not file.exists():
             raise IndexMissing(f"no history index at {file.name}")
-        with named_errors(file), closing(connect(file, _READ_CACHE_KIB)) as connection:
-            _check_header(connection, file)
+        with named_errors(file):
+            connection = self._reader()
+            try:
+                _check_header(connection, file)
+            except BaseException:
+                connection.close()
+                raise
+        self._idle.append(connection)  # opening one costs more than most questions
 
     @classmethod
     def create(cls, file: Path) -> "SqliteStore":
@@ -326,6 +332,9 @@ class SqliteStore:
         with self._guard:
             if self._idle:
                 return self._idle.pop()
+        return self._reader()
+
+    def _reader(self) -> sqlite3.Connection:
         connection = self._open(_READ_CACHE_KIB)
         connection.execute("PRAGMA query_only = ON")
         return connection

@@ -51,6 +51,14 @@ class Law:
 
 
 @frozen
+class Guess:
+    """The bytes of one series, and the standard deviation of that."""
+
+    bytes: float
+    doubt: float = 0.0
+
+
+@frozen
 class Estimate:
     bytes: int
     low: int
@@ -59,7 +67,7 @@ class Estimate:
 
 @frozen
 class Today:
-    """What is known of the repository now."""
+    """What is known now of the repository, or of one of several series in it."""
 
     starts: tuple[datetime, ...]
     """Of its archives, oldest first."""
@@ -121,6 +129,25 @@ def estimate(
 
     `stays` is what the staying archives need, where it has been measured.
     """
+    return together([guess(law, made, today, staying, coming, stays)])
+
+
+def together(guesses: Sequence[Guess], known: float = 0.0) -> Estimate:
+    """The bytes of several series, whose backups have nothing to do with each other, and those that are known."""
+    middle = known + sum(one.bytes for one in guesses)
+    aside = NINETY_PERCENT * sqrt(sum(one.doubt**2 for one in guesses)) + 0.01 * middle
+    return Estimate(round(middle), max(0, round(middle - aside)), round(middle + aside))
+
+
+def guess(
+    law: Law,
+    made: Sequence[Sample],
+    today: Today,
+    staying: Sequence[datetime],
+    coming: Sequence[datetime],
+    stays: float | None = None,
+) -> Guess:
+    """As `estimate`, for one of several series."""
     middle = _bytes(law, today, staying, coming, stays)
     flat, steep = (
         _bytes(_fitted(made, max(law.exponent + side * law.exponent_spread, 0.0), 0.0), today, staying, coming, stays)
@@ -129,8 +156,7 @@ def estimate(
     by_exponent = abs(steep - flat) / 2
     gaps = [law.over((later - earlier) / DAY) for earlier, later in pairwise([*staying[-1:], *coming])]
     by_chance = law.noise * sqrt(sum(one**2 for one in gaps) + sum(gaps) ** 2 / law.samples)
-    aside = NINETY_PERCENT * sqrt(by_exponent**2 + by_chance**2) + 0.01 * middle
-    return Estimate(round(middle), max(0, round(middle - aside)), round(middle + aside))
+    return Guess(middle, sqrt(by_exponent**2 + by_chance**2))
 
 
 def _bytes(

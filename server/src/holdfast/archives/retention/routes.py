@@ -31,7 +31,16 @@ from holdfast.archives.retention.schemas import (
     SimulationRequest,
 )
 from holdfast.archives.retention.simulate import Ahead
-from holdfast.archives.retention.sizes_ahead import Past, Sets, days_ahead, measured, samples, samples_by_chunks
+from holdfast.archives.retention.sizes_ahead import (
+    Past,
+    Sets,
+    days_ahead,
+    made_lately,
+    measured,
+    samples,
+    samples_by_chunks,
+    series_to_come,
+)
 from holdfast.archives.route_values import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
@@ -77,7 +86,9 @@ def simulate_retention(
         sealed = places.sealed(session, caller, repository)
         archives = _considered(known, wanted.series)
         backups = _coming(session, cadence, repository, wanted, [archive.start for archive in archives], now, until)
-        past = Past(archives[::-1], samples(session, repository_id, archives, now), repository.unique_size)
+        made = made_lately(session, repository_id, archives, now, wanted.series)
+        expected = series_to_come(made, backups.starts[: MOST_BACKUPS + 1])
+        past = Past(archives[::-1], samples(made), repository.unique_size, expected)
     if len(backups.starts) > MOST_BACKUPS:
         raise _too_much()
     dated = [aged(archive.start) for archive in archives]
@@ -88,7 +99,7 @@ def simulate_retention(
         for policy in (first, wanted.compare_with)
         if policy is not None
     ]
-    if told and not past.made:
+    if told and not any(past.made.values()):
         past = _with_samples(index, repository, past)
     stored = _stored(index, repository, past, [left for _, _, left in found]) if told else None
     answers = []

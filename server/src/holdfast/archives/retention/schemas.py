@@ -76,8 +76,8 @@ class Forecast(Schema):
     )
     points: list[ForecastPoint] = Field(description="For 7, 30 and 90 days ahead, as far as the last day.")
     reason: NoForecast | None = Field(
-        description="Why there is none: fewer than 7 backups of known size in 7 days, archives of more than one series,"
-        " or no measured size."
+        description="Why there is none: fewer than 7 backups of known size in 7 days in a series, no measured size, or more"
+        " than 20 series (`several_series`; also where the sizes of several are not known apart)."
     )
 
 

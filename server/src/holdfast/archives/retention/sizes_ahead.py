@@ -1,4 +1,8 @@
-"""The forecast of bytes for a repository: what it can be learned from, and the answer for each policy."""
+"""The forecast of bytes for a repository: what it can be learned from, and the answer for each policy.
+
+Each series has a law of its own, since a new archive is mostly like the one before it in its series. What stays is counted for
+all of them together where the chunks of files are known: series of the same machine share much.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.orm import Session
 
 from holdfast.archives.retention import forecast
-from holdfast.archives.retention.forecast import DAY, Law, Sample, Today
+from holdfast.archives.retention.forecast import DAY, Guess, Law, Sample, Today
 from holdfast.archives.retention.schemas import Forecast, ForecastPoint, NoForecast
 from holdfast.archives.retention.simulate import KeptOn
 from holdfast.kit.frozen import frozen
@@ -30,27 +34,80 @@ MOST_GONE = 500
 MOST_FAR = 8
 MOST_ADDED = 60
 """Backups whose new bytes are added up from chunks, where the engine does not report them."""
+MOST_SERIES = 20
+"""With more there is no forecast: every archive of some repositories has a name of its own."""
+LAST_TURNS = 30
+"""Backups that show in which turn the series are backed up."""
 GROWTH_DAYS = 30
 LONGEST_PAST = timedelta(days=366)
 
 Sets = Mapping[frozenset[str], int]
+Samples = Mapping[str, Sequence[Sample]]
+"""By series, each oldest first."""
 
 
 def days_ahead(now: datetime, until: date) -> list[date]:
     return [day for number in AHEAD if (day := now.date() + number * DAY) <= until]
 
 
-def samples(session: Session, repository_id: int, archives: Sequence[Archive], now: datetime) -> list[Sample]:
-    """New bytes of the backups of the last year, each over the time since the one before it, oldest first."""
+@frozen
+class Made:
+    """A backup of the last year, whether or not its archive is still there."""
+
+    start: datetime
+    series: str
+    new_bytes: int | None
+
+
+Named = TypeVar("Named", Archive, Made)
+
+
+def made_lately(
+    session: Session, repository_id: int, archives: Sequence[Archive], now: datetime, series: str | None = None
+) -> list[Made]:
+    """The backups of the last year, or those of one series, oldest first."""
     gone = gone_archives.since(session, repository_id, now - LONGEST_PAST, MOST_GONE)
-    made = {one.engine_id: (one.start, one.new_bytes) for one in gone}
-    made |= {one.engine_id: (one.start, new_bytes_of(one)) for one in archives}
-    ordered = sorted(one for one in made.values() if now - LONGEST_PAST <= one[0] <= now)
-    return [
-        Sample((later[0] - earlier[0]) / DAY, float(later[1]))
-        for earlier, later in pairwise(ordered)
-        if later[1] is not None
-    ]
+    made = {one.engine_id: Made(one.start, one.series, one.new_bytes) for one in gone}
+    made |= {one.engine_id: Made(one.start, one.series, new_bytes_of(one)) for one in archives}
+    wanted = (one for one in made.values() if series is None or one.series == series)
+    return sorted((one for one in wanted if now - LONGEST_PAST <= one.start <= now), key=lambda one: one.start)
+
+
+def samples(made: Sequence[Made]) -> Samples:
+    """The new bytes of backups, each over the time since the one before it in its series."""
+    return {
+        series: [
+            Sample((later.start - earlier.start) / DAY, float(later.new_bytes))
+            for earlier, later in pairwise(of_series)
+            if later.new_bytes is not None
+        ]
+        for series, of_series in _by_series(made).items()
+    }
+
+
+def series_to_come(made: Sequence[Made], coming: Sequence[datetime]) -> dict[datetime, str]:
+    """The series of each backup to come: they take turns as they did so far."""
+    turns = [one.series for one in made[-LAST_TURNS:]]
+    if not turns:
+        return {}
+    length = next((number for number in range(1, len(turns) // 2 + 1) if turns[number:] == turns[:-number]), len(turns))
+    return {start: turns[-length:][place % length] for place, start in enumerate(coming)}
+
+
+def _by_series(found: Iterable[Named]) -> dict[str, list[Named]]:
+    grouped: dict[str, list[Named]] = {}
+    for one in found:
+        grouped.setdefault(one.series, []).append(one)
+    return grouped
+
+
+@frozen
+class _Part:
+    """One series of what is kept on a day. Oldest first."""
+
+    series: str
+    staying: list[Archive]
+    coming: list[datetime]
 
 
 @frozen
@@ -58,96 +115,176 @@ class Past:
     """What a forecast is learned from. Archives oldest first."""
 
     archives: Sequence[Archive]
-    made: Sequence[Sample]
+    made: Samples
     unique_size: int | None
+    coming: Mapping[datetime, str]
+    """The series of each backup to come."""
+
+    @property
+    def series(self) -> dict[str, list[Archive]]:
+        return _by_series(self.archives)
 
     def sets(self, kept: Iterable[KeptOn]) -> list[frozenset[str]]:
         """The sets of archives whose bytes have to be known."""
-        pairs = [part for both in self._far() for part in (both[:1], both)]
-        wanted = [self.archives, self.archives[-1:], *pairs, *(self.staying(one) for one in kept)]
+        if len(self.series) > MOST_SERIES:
+            return []
+        pairs = [part for far in self._far().values() for both in far for part in (both[:1], both)]
+        newest = [archives[-1:] for archives in self.series.values()]
+        days = [archives for one in kept for archives in self._steps(one)]
+        wanted = [self.archives, *newest, *pairs, *days]
         return list({frozenset(one.engine_id for one in archives): None for archives in wanted if archives})
 
-    def _far(self) -> list[Sequence[Archive]]:
-        """Neighbours that are further apart than backups usually are."""
-        usual = median(sample.days for sample in self.made) if self.made else 0.0
-        pairs = [
-            both for both in pairwise(self.archives) if usual and (both[1].start - both[0].start) / DAY > 1.5 * usual
-        ]
-        return list(pairs[-MOST_FAR:])
+    def _far(self) -> dict[str, list[Sequence[Archive]]]:
+        """Neighbours in a series that are further apart than its backups usually are."""
+        series = self.series
+        return {name: self._far_in(name, archives, len(series)) for name, archives in series.items()}
+
+    def _far_in(self, series: str, archives: Sequence[Archive], count: int) -> list[Sequence[Archive]]:
+        made = self.made.get(series, ())
+        usual = median(sample.days for sample in made) if made else 0.0
+        pairs = [both for both in pairwise(archives) if usual and (both[1].start - both[0].start) / DAY > 1.5 * usual]
+        return list(pairs[-max(1, MOST_FAR // count) :])
 
     def staying(self, kept: KeptOn) -> list[Archive]:
         """Positions count from the newest archive."""
         return sorted((self.archives[-1 - place] for place in kept.positions), key=lambda one: (one.start, one.id))
 
+    def _parts(self, kept: KeptOn) -> list[_Part]:
+        staying = _by_series(self.staying(kept))
+        coming: dict[str, list[datetime]] = {}
+        for start in kept.coming:
+            coming.setdefault(self.coming.get(start, ""), []).append(start)
+        return [_Part(series, staying.get(series, []), coming.get(series, [])) for series in {**staying, **coming}]
+
+    def _steps(self, kept: KeptOn) -> list[list[Archive]]:
+        """What stays, then the same with the newest archive of each series of which only backups to come are left."""
+        steps = [self.staying(kept)]
+        series = self.series
+        for part in self._parts(kept):
+            if not part.staying and part.series in series:
+                steps.append([*steps[-1], series[part.series][-1]])
+        return steps
+
+    # --- the answer ---------------------------------------------------------------------------------------------------
+
     def forecast(self, kept: Mapping[date, KeptOn], now: datetime, stored: Sets | None) -> Forecast:
-        reason = self._why_not(stored)
-        law = None if reason else forecast.learn(self.made, self._measured(stored))
-        if law is None:
-            return Forecast(now=None, basis=None, points=[], reason=reason or "too_few_backups")
-        today = self._today(law, stored)
-        points = [self._point(law, today, day, one, now, stored) for day, one in kept.items()]
-        return Forecast(now=round(today.bytes), basis="chunks" if stored else "sizes", points=points, reason=None)
+        laws = self._laws(stored)
+        reason = self._why_not(laws, kept.values(), stored)
+        if reason is not None:
+            return Forecast(now=None, basis=None, points=[], reason=reason)
+        today = self._today(laws, stored)
+        points = [self._point(laws, today, day, one, now, stored) for day, one in kept.items()]
+        size = _of(stored, self.archives) if stored is not None else round(float(self.unique_size or 0))
+        return Forecast(now=size, basis="chunks" if stored else "sizes", points=points, reason=None)
 
-    def _why_not(self, stored: Sets | None) -> NoForecast | None:
-        if not self.archives:
-            return "too_few_backups"
-        if len({archive.series for archive in self.archives}) > 1:
+    def _laws(self, stored: Sets | None) -> dict[str, Law]:
+        """Of the series from which something can be learned."""
+        if len(self.series) > MOST_SERIES:
+            return {}
+        far = self._far()
+        found = {
+            series: forecast.learn(self.made.get(series, ()), _measured(far[series], stored)) for series in self.series
+        }
+        return {series: law for series, law in found.items() if law is not None}
+
+    def _why_not(self, laws: Mapping[str, Law], kept: Iterable[KeptOn], stored: Sets | None) -> NoForecast | None:
+        series = self.series
+        if len(series) > MOST_SERIES:
             return "several_series"
-        return "no_sizes" if stored is None and self.unique_size is None else None
+        if series and stored is None and self.unique_size is None:
+            return "no_sizes"
+        growing = {part.series for one in kept for part in self._parts(one) if part.coming}
+        unclear = {name for name, archives in series.items() if stored is None and len(archives) > 1}
+        if not laws or any(name not in laws for name in growing | unclear):
+            return "too_few_backups"
+        has_shares = len(series) == 1 or all(archives[-1].original_size for archives in series.values())
+        return None if stored is not None or has_shares else "several_series"
 
-    def _measured(self, stored: Sets | None) -> list[Sample]:
-        if stored is None:
-            return []
-        return [
-            Sample((both[1].start - both[0].start) / DAY, float(_of(stored, both) - _of(stored, both[:1])))
-            for both in self._far()
-        ]
-
-    def _today(self, law: Law, stored: Sets | None) -> Today:
-        starts = tuple(archive.start for archive in self.archives)
+    def _today(self, laws: Mapping[str, Law], stored: Sets | None) -> dict[str, Today]:
+        """What is known now of each series. Without chunks, the bytes of all are shared out by the sizes of the newest."""
+        series = self.series
+        starts = {name: tuple(archive.start for archive in archives) for name, archives in series.items()}
         if stored is not None:
-            alone = float(_of(stored, self.archives[-1:]))
-            return Today(starts, float(_of(stored, self.archives)), alone, self._growth(alone))
-        now = float(self.unique_size or 0)
-        alone = max(now - law.among(starts), 0.0)
-        return Today(starts, now, None, self._growth(alone))
-
-    def _growth(self, alone: float) -> float:
-        """By how many stored bytes a single archive has grown in a day, of late."""
-        newest = self.archives[-1]
-        since = newest.start - GROWTH_DAYS * DAY
-        known = [one for one in self.archives if one.original_size is not None and one.start >= since]
-        if len(known) < 2 or not newest.original_size:
-            return 0.0
-        days = (known[-1].start - known[0].start) / DAY
-        grown = (known[-1].original_size or 0) - (known[0].original_size or 0)
-        return grown / days * min(alone / newest.original_size, 1.0) if days >= 1 else 0.0
+            alone = {name: float(_of(stored, archives[-1:])) for name, archives in series.items()}
+            return {name: Today(starts[name], alone[name], None, _growth(series[name], alone[name])) for name in series}
+        later = {name: laws[name].among(starts[name]) if name in laws else 0.0 for name in series}
+        rest = max(float(self.unique_size or 0) - sum(later.values()), 0.0)
+        sizes = {name: float(archives[-1].original_size or 1) for name, archives in series.items()}
+        found = {}
+        for name, archives in series.items():
+            alone_here = rest * sizes[name] / sum(sizes.values())
+            found[name] = Today(starts[name], alone_here + later[name], None, _growth(archives, alone_here))
+        return found
 
     def _point(
-        self, law: Law, today: Today, day: date, kept: KeptOn, now: datetime, stored: Sets | None
+        self,
+        laws: Mapping[str, Law],
+        today: Mapping[str, Today],
+        day: date,
+        kept: KeptOn,
+        now: datetime,
+        stored: Sets | None,
     ) -> ForecastPoint:
-        staying = self.staying(kept)
-        stays = float(_of(stored, staying)) if stored is not None and staying else None
-        starts = [archive.start for archive in staying]
-        found = forecast.estimate(law, self.made, today, starts, kept.coming, stays)
+        parts = self._parts(kept)
+        if stored is None:
+            guesses = [self._by_law(part, laws.get(part.series), today[part.series]) for part in parts]
+            found = forecast.together(guesses)
+        else:
+            steps = [float(_of(stored, archives)) if archives else 0.0 for archives in self._steps(kept)]
+            first = iter([after - before for before, after in pairwise(steps)])
+            guesses = [
+                self._beyond(part, laws[part.series], today[part.series], 0.0 if part.staying else next(first))
+                for part in parts
+                if part.coming
+            ]
+            found = forecast.together(guesses, steps[0])
         is_near = (day - now.astimezone(UTC).date()).days <= LAST_WITH_A_NUMBER
         return ForecastPoint(day=day, bytes=found.bytes if is_near else None, low=found.low, high=found.high)
+
+    def _by_law(self, part: _Part, law: Law | None, today: Today) -> Guess:
+        if law is None:  # a single archive, and nothing to come
+            return Guess(today.bytes)
+        starts = [archive.start for archive in part.staying]
+        return forecast.guess(law, self.made[part.series], today, starts, part.coming)
+
+    def _beyond(self, part: _Part, law: Law, today: Today, alone: float) -> Guess:
+        """The bytes of a series beyond what stays. `alone`: what its newest archive adds to that, if none of it stays."""
+        starts = [archive.start for archive in part.staying]
+        here = Today(today.starts, today.bytes, alone, today.growth)
+        return forecast.guess(law, self.made[part.series], here, starts, part.coming, 0.0)
+
+
+def _measured(far: Iterable[Sequence[Archive]], stored: Sets | None) -> list[Sample]:
+    if stored is None:
+        return []
+    return [
+        Sample((both[1].start - both[0].start) / DAY, float(_of(stored, both) - _of(stored, both[:1]))) for both in far
+    ]
+
+
+def _growth(archives: Sequence[Archive], alone: float) -> float:
+    """By how many stored bytes a single archive of a series has grown in a day, of late."""
+    newest = archives[-1]
+    since = newest.start - GROWTH_DAYS * DAY
+    known = [one for one in archives if one.original_size is not None and one.start >= since]
+    if len(known) < 2 or not newest.original_size:
+        return 0.0
+    days = (known[-1].start - known[0].start) / DAY
+    grown = (known[-1].original_size or 0) - (known[0].original_size or 0)
+    return grown / days * min(alone / newest.original_size, 1.0) if days >= 1 else 0.0
 
 
 def _of(stored: Sets, archives: Collection[Archive]) -> int:
     return stored[frozenset(archive.engine_id for archive in archives)]
 
 
-def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Archive]) -> list[Sample]:
+def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Archive]) -> Samples:
     """As `samples`, from the chunks of files, for an engine that reports no sizes. Archives oldest first."""
     last = archives[-MOST_ADDED - 1 :]
     found = opened.added([one.engine_id for one in last]) if opened is not None else None
     if found is None:
-        return []
-    return [
-        Sample((later.start - earlier.start) / DAY, float(new))
-        for (earlier, later), new in zip(pairwise(last), found[1:], strict=True)
-    ]
+        return {}
+    return samples([Made(one.start, one.series, new) for one, new in zip(last, found, strict=True)])
 
 
 def measured(opened: HistoryIndex | None, sets: Sequence[frozenset[str]]) -> Sets | None:

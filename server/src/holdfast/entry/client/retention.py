@@ -32,6 +32,7 @@ Every = Annotated[
         help="Minutes between backups to come, instead of what schedules or past backups tell.",
     ),
 ]
+Series = Annotated[str | None, typer.Option(help="Only the archives of this series, such as `holdfast list` shows.")]
 
 
 @retention.command("show")
@@ -72,21 +73,31 @@ def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
 @retention.command("simulate")
 @with_rules
 def simulate_retention(
-    repository: Repository, rules: Rules = NO_RULES, days: Days = 90, every: Every = None, as_json: AsJson = False
+    repository: Repository,
+    rules: Rules = NO_RULES,
+    days: Days = 90,
+    every: Every = None,
+    series: Series = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what the rules of a repository, or the given ones, would keep today and later. Nothing is removed."""
-    _simulate(repository, {"policy": rules or None}, days, every, as_json=as_json)
+    _simulate(repository, {"policy": rules or None, "series": series}, days, every, as_json=as_json)
 
 
 @retention.command("compare")
 @with_rules
 def compare_retention(
-    repository: Repository, rules: Rules = NO_RULES, days: Days = 90, every: Every = None, as_json: AsJson = False
+    repository: Repository,
+    rules: Rules = NO_RULES,
+    days: Days = 90,
+    every: Every = None,
+    series: Series = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare the rules of a repository with the given ones: what each would keep today and later."""
     if not rules:
         fail("no rule to compare with was given, such as --keep-daily 14", exit_codes.USAGE)
-    _simulate(repository, {"compare_with": rules}, days, every, as_json=as_json)
+    _simulate(repository, {"compare_with": rules, "series": series}, days, every, as_json=as_json)
 
 
 @retention.command("past")
@@ -101,12 +112,10 @@ def past_retention(
     _draw(retention_strip.draw_past, found["name"], answer, as_json=as_json)
 
 
-def _simulate(
-    repository: str, policies: dict[str, Any], days: int, every_minutes: int | None, *, as_json: bool
-) -> None:
+def _simulate(repository: str, wanted: dict[str, Any], days: int, every_minutes: int | None, *, as_json: bool) -> None:
     service, found = REPOSITORIES.chosen(repository)
     until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
-    body = {**policies, "until": until, "every_minutes": every_minutes}
+    body = {**wanted, "until": until, "every_minutes": every_minutes}
     answer = service.post(f"{REPOSITORIES.url_of(found)}/retention/simulate", body)
     _draw(retention_strip.draw, found["name"], answer, as_json=as_json)
 

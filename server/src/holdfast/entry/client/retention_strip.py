@@ -88,7 +88,7 @@ def _draw_policy(policy: dict[str, Any], first: date, until: date) -> None:
 
 NO_FORECAST = {
     "too_few_backups": "too few backups to learn from",
-    "several_series": "the repository has archives of several series",
+    "several_series": "the sizes of the repository's series are not known apart",
     "no_sizes": "the repository has not been measured",
 }
 

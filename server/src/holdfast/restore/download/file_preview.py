@@ -63,7 +63,8 @@ def preview_file(
     try:
         beginning = _beginning(opened, max_bytes)
     finally:
-        opened.close()
+        if opened.close is not None:
+            opened.close()
     return preview_of(beginning, content.size if content is not None else opened.size or 0)
 
 

@@ -1,7 +1,7 @@
 """From an archived path to a download: no answer is sent before the engine has found the path."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from email.utils import format_datetime
@@ -44,8 +44,10 @@ class Content(Protocol):
     def modified(self) -> datetime: ...
     @property
     def is_readable(self) -> bool: ...
-    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterator[bytes] | None:
-        """Its bytes from `start` to `end`, the first of them read already; None if only the engine can read them."""
+    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterable[bytes] | None:
+        """Its bytes from `start` to `end`, the first of them read already; a list where all are; None if only the engine can
+        read them.
+        """
 
 
 class Contents(Protocol):
@@ -66,10 +68,12 @@ class Opened:
     name: str
     media_type: str
     size: int | None
-    blocks: Iterator[bytes]
-    close: Callable[[], None]
-    in_the_way: Callable[[], bool] = lambda: False
-    """Whether work that needs the repository exclusively waits for this to end."""
+    blocks: Iterable[bytes]
+    """The content; a list where all of it is here already."""
+    close: Callable[[], None] | None = None
+    """Ends the engine that writes it, if one does."""
+    in_the_way: Callable[[], bool] | None = None
+    """Whether work that needs the repository exclusively waits for this to end; None if it holds nothing."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
     status: int = 200
 
@@ -112,7 +116,7 @@ class Downloads:
         if part is not None:
             told["Content-Range"] = f"bytes {start}-{end - 1}/{content.size}"
         name, status = readable(path.rpartition(b"/")[2]), 200 if part is None else 206
-        return Opened(name, ANY_FILE, end - start, blocks, _nothing, more_headers=told, status=status)
+        return Opened(name, ANY_FILE, end - start, blocks, more_headers=told, status=status)
 
     def _file_by_engine(
         self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
@@ -145,7 +149,7 @@ class Downloads:
         about = paths[0] if len(paths) == 1 else shared_folder(paths)
         name = f"{readable(about.rpartition(b'/')[2]) or archive.name}.{form}"
         if (tree := self.contents.tree(repository, archive, paths, sealed, gone)) is not None:
-            return Opened(name, MEDIA_TYPES[form], None, _blocks(tree, tree.next(), form), _nothing)
+            return Opened(name, MEDIA_TYPES[form], None, _blocks(tree, tree.next(), form))
         source = self._source(repository, archive, paths, gone, sealed)
         try:
             blocks = _written(source, paths, form)
@@ -183,10 +187,6 @@ def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, s
         "Accept-Ranges": "bytes" if has_parts else "none",
         "Cache-Control": "private, no-cache",
     }
-
-
-def _nothing() -> None:
-    """No engine runs, and no lane is held."""
 
 
 def shared_folder(paths: Sequence[bytes]) -> bytes:

@@ -1,9 +1,11 @@
 """Streams a download. A reader that leaves or stalls ends it; an incomplete download breaks the connection off."""
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -14,15 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from holdfast.access.caller import Caller
-from holdfast.api.errors import error_answer
+from holdfast.api.limits import BodyTooLarge
 from holdfast.api.parts import Part
+from holdfast.api.threads import in_thread
 from holdfast.errors import HoldfastError
-from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed
+from holdfast.kit.frozen import frozen
 from holdfast.restore.download.conditions import Asked
-from holdfast.restore.download.opening import ANY_FILE, Downloads, Opened, told_of
+from holdfast.restore.download.lookup import Found
+from holdfast.restore.download.opening import ANY_FILE, Content, Downloads, Opened, told_of
 from holdfast.restore.download.pace import Pace
 from holdfast.restore.download.turns import DownloadTurns
 from holdfast.restore.source import BrokenOff, NobodyWaits
@@ -37,15 +38,18 @@ MOST_AT_ONCE = 32
 STANDSTILL_SECONDS = 300.0
 """An agent that reads nothing for this long needlessly delays the repository's other work."""
 LOOK_SECONDS = 5.0
+SENT_AT_ONCE = 256 << 10
+"""Content of up to this many bytes that is in memory is handed to the connection whole, as any other answer is."""
 
 Result = TypeVar("Result")
 _of_agents: RunVar[CapacityLimiter] = RunVar("threads for what agents receive")
 
 
 class Download(Response):
-    """The answer to a request for a download; the engine starts when the answer is sent.
+    """The answer to a request for a download; what is wanted is opened when the answer is sent.
 
-    Without rules it is an agent's: it may be as slow as the agent's disk, and only a standstill ends it.
+    Without rules it is an agent's: it may be as slow as the agent's disk, and only a standstill ends it. Sending it raises
+    the HoldfastError for which nothing could be opened, if nothing has been sent.
     """
 
     def __init__(
@@ -60,27 +64,28 @@ class Download(Response):
         self._pace = Pace(rules.least_rate) if rules is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with create_task_group() as tasks:
-            tasks.start_soon(self._watch, receive)
-            self._has_body = scope["method"] != "HEAD"
-            await self._answer(scope, receive, send)
-            tasks.cancel_scope.cancel()
+        self._has_body = scope["method"] != "HEAD"
+        watching = asyncio.create_task(self._watch(receive))  # a task group would cost as much as reading a small file
+        try:
+            await self._answer(send)
+        finally:
+            watching.cancel()
 
     async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            continue
+        try:
+            while (await receive())["type"] != "http.disconnect":
+                continue
+        except BodyTooLarge:
+            log.info("a request for a download has too large a body")  # which is answered where that was noticed
         self._gone.set()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, send: Send) -> None:
         with ExitStack() as stack:
             try:
                 if self._rules is not None:
                     stack.enter_context(self._rules.turns.turn(self._user_id))
                 opened = await self._open()
             except NobodyWaits:
-                return
-            except HoldfastError as error:
-                await error_answer(error)(scope, receive, send)
                 return
             try:
                 await self._send_or_give_way(opened, send)
@@ -92,8 +97,9 @@ class Download(Response):
                 log.warning("a download was broken off", name=opened.name, reason=str(error))
             finally:
                 self._gone.set()
-                with CancelScope(shield=True):
-                    await self._in_thread(opened.close)
+                if opened.close is not None:
+                    with CancelScope(shield=True):
+                        await self._in_thread(opened.close)
 
     async def _open(self) -> Opened:
         if self._rules is None:
@@ -107,12 +113,12 @@ class Download(Response):
         return self._begin(self._gone)
 
     async def _send_or_give_way(self, opened: Opened, send: Send) -> None:
-        if self._rules is None:
+        if self._rules is None or opened.in_the_way is None:
             await self._send(opened, send)
             return
         failure: Exception | None = None  # also where sending is cancelled, which is neither an error nor an end
         async with create_task_group() as tasks:
-            tasks.start_soon(self._give_way, opened, self._rules, tasks.cancel_scope)
+            tasks.start_soon(self._give_way, opened.name, opened.in_the_way, self._rules, tasks.cancel_scope)
             try:
                 await self._send(opened, send)
             except Exception as error:  # noqa: BLE001 - raised again, outside the group that would wrap it
@@ -121,13 +127,15 @@ class Download(Response):
         if failure is not None:
             raise failure
 
-    async def _give_way(self, opened: Opened, rules: "DownloadRules", sending: CancelScope) -> None:
+    async def _give_way(
+        self, name: str, in_the_way: Callable[[], bool], rules: "DownloadRules", sending: CancelScope
+    ) -> None:
         """End a slow download once work that needs the repository exclusively has waited long enough."""
         waits_since: float | None = None
         while True:
             await sleep(min(LOOK_SECONDS, rules.gives_way_seconds / 4))
             try:
-                is_in_the_way = await self._in_thread(opened.in_the_way)
+                is_in_the_way = await self._in_thread(in_the_way)
             except HoldfastError:
                 continue
             if not is_in_the_way:
@@ -136,7 +144,7 @@ class Download(Response):
             waits_since = time.monotonic() if waits_since is None else waits_since
             is_due = time.monotonic() - waits_since >= rules.gives_way_seconds
             if is_due and self._pace is not None and self._pace.rate() < rules.slow_rate:
-                log.warning("a slow download was ended in favour of waiting work", name=opened.name)
+                log.warning("a slow download was ended in favour of waiting work", name=name)
                 self._gone.set()
                 sending.cancel()
                 return
@@ -144,7 +152,12 @@ class Download(Response):
     async def _send(self, opened: Opened, send: Send) -> None:
         """Left without its last message, the answer is seen to be incomplete: the server breaks the connection off."""
         await send({"type": "http.response.start", "status": opened.status, "headers": headers(opened)})
-        while self._has_body and (block := await self._in_thread(lambda: _next(opened.blocks))) is not None:
+        blocks = opened.blocks
+        if isinstance(blocks, list) and len(content := b"".join(blocks)) <= SENT_AT_ONCE:
+            await send({"type": "http.response.body", "body": content if self._has_body else b"", "more_body": False})
+            return
+        unsent = iter(blocks)
+        while self._has_body and (block := await self._in_thread(lambda: next(unsent, None))) is not None:
             allowed = self._pace.begin(len(block)) if self._pace is not None else STANDSTILL_SECONDS
             with fail_after(allowed):
                 await send({"type": "http.response.body", "body": block, "more_body": True})
@@ -154,36 +167,6 @@ class Download(Response):
 
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(call, limiter=self._rules.threads if self._rules is not None else _threads())
-
-
-def file_answer(
-    downloads: Downloads,
-    rules: "DownloadRules",
-    caller: Caller,
-    found: tuple[Repository, Archive, Sealed],
-    path: bytes,
-    request: Request | None = None,
-) -> Response:
-    """The answer to a request for a file of an archive that the caller may read, or for the headers of one.
-
-    What the index alone can answer needs no turn. Raise Unprocessable, RangeNotSatisfiable.
-    """
-    repository, archive, sealed = found
-    content = downloads.known(repository, archive, path)
-    part: tuple[int, int] | None = None
-    if content is not None and request is not None:
-        asked, told = Asked.by(request), told_of(content)
-        if asked.is_known(content.etag):
-            return Response(status_code=304, headers=told)
-        if request.method == "HEAD":
-            return Response(headers={**told, "Content-Length": str(content.size)}, media_type=ANY_FILE)
-        if content.is_readable:
-            part = asked.part(content.size, content.etag)
-
-    def begin(gone: threading.Event) -> Opened:
-        return downloads.file(repository, archive, path, gone, sealed, content, part)
-
-    return Download(begin, rules, caller.user_id)
 
 
 class DownloadRules:
@@ -241,5 +224,47 @@ def _is_plain(character: str) -> bool:
     return character.isascii() and character.isprintable() and character not in '"\\%'
 
 
-def _next(blocks: Iterator[bytes]) -> bytes | None:
-    return next(blocks, None)
+@frozen
+class WantedFile:
+    """A request for a file of an archive, or for the headers of one."""
+
+    downloads: Downloads
+    rules: DownloadRules
+    user_id: int
+    find: Callable[[], Found]
+    """Raises a HoldfastError if the caller may not read the file."""
+    path: bytes
+    request: Request | None = None
+    """With the headers that ask for a part of it, or for nothing if the client has it."""
+
+    async def answer(self) -> Response:
+        """All work for a plain request is done in one visit to a thread, when the answer is sent."""
+        if self.request is not None and (self.request.method == "HEAD" or "If-None-Match" in self.request.headers):
+            return await in_thread("other", self.looked_up)
+        return Download(lambda gone: self._open(*self._known(), gone), self.rules, self.user_id)
+
+    def looked_up(self) -> Response:
+        """The answer, once it is certain that the caller may have it. What the index alone can answer needs no turn.
+
+        Raise Unprocessable, and whatever `find` raises.
+        """
+        found, content = self._known()
+        if content is not None and self.request is not None:
+            told = told_of(content)
+            if Asked.by(self.request).is_known(content.etag):
+                return Response(status_code=304, headers=told)
+            if self.request.method == "HEAD":
+                return Response(headers={**told, "Content-Length": str(content.size)}, media_type=ANY_FILE)
+        return Download(partial(self._open, found, content), self.rules, self.user_id)
+
+    def _known(self) -> tuple[Found, Content | None]:
+        found = self.find()
+        return found, self.downloads.known(found[0], found[1], self.path)
+
+    def _open(self, found: Found, content: Content | None, gone: threading.Event) -> Opened:
+        """Raise RangeNotSatisfiable."""
+        repository, archive, sealed = found
+        part: tuple[int, int] | None = None
+        if content is not None and self.request is not None and content.is_readable:
+            part = Asked.by(self.request).part(content.size, content.etag)
+        return self.downloads.file(repository, archive, self.path, gone, sealed, content, part)

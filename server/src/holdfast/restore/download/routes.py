@@ -1,6 +1,5 @@
 """HTTP for downloads out of an archive."""
 
-from collections.abc import Sequence
 from threading import Event
 from typing import Annotated, Any
 
@@ -9,22 +8,15 @@ from starlette.responses import Response
 
 from backup_jobs import paths as job_paths
 from holdfast.access.caller import Caller, SignedIn
-from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import TheDatabase
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.kit.frozen import frozen
-from holdfast.repositories import archive_records
-from holdfast.repositories import store as repositories
-from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
+from holdfast.restore.download.lookup import ArchiveLookup, Found, TheLookup
 from holdfast.restore.download.opening import DOWNLOADS, Downloads, Format, Opened
-from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, file_answer
-from holdfast.storage.session import Database
+from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, WantedFile
 
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
 
@@ -66,15 +58,14 @@ class Choice:
     repository_id: int
     archive_id: int
     path: bytes
-    database: Database
     downloads: Downloads
-    places: ServicePlaces
+    lookup: ArchiveLookup
 
-    def found(self) -> tuple[Repository, Archive, Sealed]:
+    def found(self) -> Found:
         """Raise NotFound, or Forbidden if the caller may not read the path."""
-        return found(self.database, self.caller, self.repository_id, self.archive_id, (self.path,), self.places)
+        return self.lookup.found(self.caller, self.repository_id, self.archive_id, (self.path,))
 
-    def found_file(self) -> tuple[Repository, Archive, Sealed]:
+    def found_file(self) -> Found:
         """As `found`. Raise Unprocessable without a path."""
         if not self.path:
             raise errors.not_a_file()
@@ -86,11 +77,10 @@ async def the_choice(
     repository_id: RowId,
     archive_id: RowId,
     path: WantedPath,
-    database: TheDatabase,
     downloads: TheDownloads,
-    places: ThePlaces,
+    lookup: TheLookup,
 ) -> Choice:
-    return Choice(caller, repository_id, archive_id, path, database, downloads, places)
+    return Choice(caller, repository_id, archive_id, path, downloads, lookup)
 
 
 Chosen = Annotated[Choice, Depends(the_choice)]
@@ -120,13 +110,14 @@ PARTS: dict[int | str, dict[str, Any]] = {
     response_class=Response,
     responses={**binary("application/octet-stream"), **PARTS},
 )
-def download_file(request: Request, chosen: Chosen, rules: TheDownloadRules) -> Response:
+async def download_file(request: Request, chosen: Chosen, rules: TheDownloadRules) -> Response:
     """`Range`, `If-Range` and `If-None-Match` count where the answer has `Accept-Ranges: bytes`: archives of a repository on
     the service's machine whose index knows the chunks of files. Elsewhere the whole file is sent.
 
     A connection that breaks off means that the content is not complete.
     """
-    return file_answer(chosen.downloads, rules, chosen.caller, chosen.found_file(), chosen.path, request)
+    wanted = WantedFile(chosen.downloads, rules, chosen.caller.user_id, chosen.found_file, chosen.path, request)
+    return await wanted.answer()
 
 
 @routes.get(
@@ -146,20 +137,3 @@ def download_folder(
         return chosen.downloads.folder(repository, archive, paths, form, gone, sealed)
 
     return Download(begin, rules, chosen.caller.user_id)
-
-
-def found(
-    database: Database,
-    caller: Caller,
-    repository_id: int,
-    archive_id: int,
-    paths: Sequence[bytes],
-    places: ServicePlaces,
-) -> tuple[Repository, Archive, Sealed]:
-    """Raise NotFound, or Forbidden if the caller may not read one of the paths."""
-    with database.reading() as session:
-        repository = repositories.require(session, caller, repository_id, Role.VIEWER)
-        archive = archive_records.require_present(archive_records.of_repository(session, repository.id, archive_id))
-        sealed = places.sealed(session, caller, repository)
-    sealed.require(paths)
-    return repository, archive, sealed

@@ -31,11 +31,11 @@ from holdfast.kit.fields import PlainText
 from holdfast.kit.frozen import frozen
 from holdfast.operations.log_answers import log_download
 from holdfast.operations.visible import require as require_operation
-from holdfast.repositories.own_places import ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
+from holdfast.restore.download.lookup import ArchiveLookup, TheLookup
 from holdfast.restore.download.opening import Downloads, Opened
-from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, file_answer
-from holdfast.restore.download.routes import TheDownloads, binary, found
+from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, WantedFile
+from holdfast.restore.download.routes import TheDownloads, binary
 from holdfast.restore.download.tickets import store
 from holdfast.restore.download.tickets.schemas import ArchiveDownload, AuditDownload, DownloadLink, LogDownload
 from holdfast.settings import Settings
@@ -85,13 +85,13 @@ def make_ticket(
     wanted: Annotated[Downloaded, Body()],
     database: TheDatabase,
     settings: TheSettings,
-    places: ThePlaces,
+    lookup: TheLookup,
 ) -> DownloadLink:
     """The address works once, for a minute, and only while the credential that requested it is valid.
 
     The rights and limits of `…/files` and `…/download` apply, and are checked again when it is used.
     """
-    details = _checked(database, settings, places, caller, wanted)
+    details = _checked(database, settings, lookup, caller, wanted)
     with database.writing() as session:
         token = store.add(session, caller, wanted.model_dump(mode="json"), clock.now())
         audit.record(session, actor=caller, action="downloads.ticket", **details)
@@ -112,11 +112,11 @@ def use_ticket(
     database: TheDatabase,
     settings: TheSettings,
     downloads: TheDownloads,
-    places: ThePlaces,
+    lookup: TheLookup,
     rules: Annotated[DownloadRules, Depends(the_rules_of_holder)],
 ) -> Response:
     """Created while it is sent. If the connection breaks off, the content is not complete."""
-    answer = _answer(database, settings, places, downloads, rules, holder)
+    answer = _answer(database, settings, lookup, downloads, rules, holder)
     with database.writing() as session:
         if not store.use(session, holder.ticket_id):
             raise _bad_ticket()
@@ -126,7 +126,7 @@ def use_ticket(
 def _answer(
     database: Database,
     settings: Settings,
-    places: ServicePlaces,
+    lookup: ArchiveLookup,
     downloads: Downloads,
     rules: DownloadRules,
     holder: Holder,
@@ -138,9 +138,9 @@ def _answer(
         require_admin(holder.caller)
         return exported(database, conditions_of(wanted.audit))
     paths, form = _paths(wanted), wanted.format
-    allowed = found(database, holder.caller, wanted.repository_id, wanted.archive_id, paths, places)
+    allowed = lookup.found(holder.caller, wanted.repository_id, wanted.archive_id, paths)
     if form == "file":
-        return file_answer(downloads, rules, holder.caller, allowed, paths[0])
+        return WantedFile(downloads, rules, holder.caller.user_id, lambda: allowed, paths[0]).looked_up()
     repository, archive, sealed = allowed
 
     def begin(gone: Event) -> Opened:
@@ -156,7 +156,7 @@ def _log(database: Database, settings: Settings, caller: Caller, wanted: LogDown
 
 
 def _checked(
-    database: Database, settings: Settings, places: ServicePlaces, caller: Caller, wanted: Downloaded
+    database: Database, settings: Settings, lookup: ArchiveLookup, caller: Caller, wanted: Downloaded
 ) -> dict[str, Any]:
     """The audit entry of a download that the caller may have. Raise what the download itself would raise."""
     if isinstance(wanted, LogDownload):
@@ -166,7 +166,7 @@ def _checked(
         require_admin(caller)
         return {"object_type": "audit", "details": wanted.audit.model_dump(mode="json", exclude_none=True)}
     paths = _paths(wanted)
-    found(database, caller, wanted.repository_id, wanted.archive_id, paths, places)
+    lookup.found(caller, wanted.repository_id, wanted.archive_id, paths)
     details = {"archive_id": wanted.archive_id, "paths": len(paths), "format": wanted.format}
     return {"object_type": "repository", "object_id": wanted.repository_id, "details": details}
 
