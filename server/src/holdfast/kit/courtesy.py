@@ -54,7 +54,7 @@ def is_asked() -> bool:
 
 @contextmanager
 def shown(seconds: float) -> Iterator[None]:
-    """What this thread does meanwhile gives way where it says so, in all for at most this long."""
+    """What this thread does meanwhile gives way where it calls `give_way`, in all for at most this long."""
     _own.seconds = seconds
     try:
         yield
