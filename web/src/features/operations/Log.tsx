@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { memo, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { save } from '../../api/downloads'
 import { keys } from '../../api/keys'
@@ -141,24 +141,24 @@ function Lines({ id, total, wanted, follow, onLeave }: LinesProps) {
       onWheel={(event) => event.deltaY < 0 && onLeave()}
     >
       <div style={{ height: rows.getTotalSize(), position: 'relative' }}>
-        <div className="log-lines" style={{ transform: `translateY(${first?.start ?? 0}px)` }}>
-          {items.map((_, place) => {
-            const number = firstLine + place
-            return <Line key={number} number={number + 1} text={pages.line(number)} wanted={number + 1 === wanted} />
-          })}
-        </div>
+        {items.map((item, place) => {
+          const number = firstLine + place
+          return (
+            <div
+              key={number}
+              className="log-line"
+              aria-current={number + 1 === wanted || undefined}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
+              <span className="muted number">{number + 1}</span>
+              <span>{pages.line(number)}</span>
+            </div>
+          )
+        })}
       </div>
     </div>
   )
 }
-
-/** A line stays as it is while others come and go around it. */
-const Line = memo(({ number, text, wanted }: { number: number; text: string; wanted: boolean }) => (
-  <div className="log-line" aria-current={wanted || undefined}>
-    <span className="muted number">{number}</span>
-    <span>{text}</span>
-  </div>
-))
 
 function usePages(id: number, total: number): { line: (number: number) => string } {
   const [, redraw] = useState(0)
