@@ -41,7 +41,13 @@ def aged(running: Running) -> dict[str, Any]:
             (sources / "letter.txt").write_text(f"day {day}\n")
         at = (FIRST + timedelta(days=day)).strftime("%Y-%m-%dT%H:%M:%S")
         borg("create", "--timestamp", at, "--files-cache", "disabled", f"{place}::a-{day:03}", str(sources))
-    body = {"name": running.new_name("aged"), "path": str(place), "source_paths": [str(sources)], "index_mode": "full"}
+    body = {
+        "name": running.new_name("aged"),
+        "path": str(place),
+        "source_paths": [str(sources)],
+        "encryption": "none",  # confirms that it is not encrypted
+        "index_mode": "full",
+    }
     answer = running.admin.post("/api/repositories/import", json=body)
     assert answer.status_code == 201, answer.text
     made: dict[str, Any] = answer.json()
@@ -64,7 +70,7 @@ def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_tou
     aged: dict[str, Any], inside: Page
 ) -> None:
     go(inside, f"/files/{aged['id']}?path={str(aged['source_paths'][0]).lstrip('/')}")
-    slider, words = inside.get_by_label("Archive"), inside.get_by_role("region", name="Time")
+    slider, words = inside.get_by_role("slider", name="Archive", exact=True), inside.get_by_role("region", name="Time")
     expect(words).to_contain_text(f"archive {ARCHIVES} of {ARCHIVES}")
     shows(slider, 101, 300)
 

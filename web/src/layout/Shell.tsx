@@ -152,11 +152,13 @@ function LiveState() {
 
 function OfflineBar() {
   const live = useLive()
+  const isLeft = useShownPath() !== useAddressedPath()
   if (!live.away) return null
   return (
     <div className="offline" role="alert">
       Not connected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
-      reconnects automatically; until then nothing can be changed here.{' '}
+      reconnects automatically; until then nothing can be changed here.
+      {isLeft && ' The page that you have chosen opens then.'}{' '}
       <button type="button" className="link" onClick={connectNow}>
         Connect now
       </button>

@@ -222,21 +222,23 @@ function barAt(place: number, height: number, part: Part): string {
 const month = new Intl.DateTimeFormat('en-GB', { month: 'short' })
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 const SIXTY_DAYS = 60 * 86_400_000
-/** Part of the width that a label takes at least. */
-const LABEL = 0.07
+/** The room that a label needs, as a part of the width. */
+const MONTH_ROOM = 0.07
+const DAY_ROOM = 0.18
 
 function Months({ archives, part }: { archives: Archives; part: Part }) {
   const shown = archives.slice(part.first, part.first + part.count)
   const first = shown[0]
   const last = shown.at(-1)
   if (!first || !last) return null
-  const words = Date.parse(last.start) - Date.parse(first.start) > SIXTY_DAYS ? month : day
+  const isLong = Date.parse(last.start) - Date.parse(first.start) > SIXTY_DAYS
+  const [words, room] = isLong ? [month, MONTH_ROOM] : [day, DAY_ROOM]
   const marks: { place: number; word: string }[] = []
   shown.forEach((one, place) => {
     const word = words.format(new Date(one.start))
     const previous = marks.at(-1)
-    if (!previous || (previous.word !== word && (place - previous.place) / shown.length > LABEL))
-      marks.push({ place, word })
+    const fits = !previous || (place - previous.place > room * shown.length && place <= (1 - room) * shown.length)
+    if (fits && previous?.word !== word) marks.push({ place, word })
   })
   return (
     <div className="months" aria-hidden="true">
