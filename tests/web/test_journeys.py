@@ -137,6 +137,27 @@ def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, i
     expect(row).to_contain_text("completed")
 
 
+def test_two_filters_pressed_in_a_moment_show_at_once_and_both_apply_and_back_leaves_the_page(inside: Page) -> None:
+    go(inside, "/machines")
+    go(inside, "/activity")
+    inside.get_by_role("button", name="Backups", exact=True).wait_for()
+    pressed = inside.evaluate(
+        """async () => { const chips = [...document.querySelectorAll('.chip')]
+        const both = ['Backups', 'failed'].map((word) => chips.find((one) => one.textContent === word))
+        both.forEach((one) => one.click())
+        await null
+        return both.map((one) => one.getAttribute('aria-pressed')) }"""
+    )
+    assert pressed == ["true", "true"]
+    expect(inside.locator("[aria-pressed=true]")).to_have_text(["Backups", "failed"])
+    assert "category=backup" in inside.url
+    assert "status=failed" in inside.url
+    inside.evaluate("document.querySelector('nav.side [href=\"/queue\"]').click(); history.back()")
+    expect(inside.locator('[data-page="/activity"]')).to_be_visible()
+    inside.go_back()
+    expect(inside.locator('[data-page="/machines"]')).to_be_visible()
+
+
 def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_waits_for_it(
     running: Running, inside: Page
 ) -> None:

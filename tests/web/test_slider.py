@@ -1,4 +1,4 @@
-"""The slider over 300 archives: each step shows its archive, by pointer and by keyboard, and its labels can be read."""
+"""The slider over 300 archives: each step shows its archive, by pointer and by keyboard, and 200 of them are seen at once."""
 
 import itertools
 import os
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.support.engines import ENGINES
 from tests.support.running import Running
@@ -41,7 +41,13 @@ def aged(running: Running) -> dict[str, Any]:
             (sources / "letter.txt").write_text(f"day {day}\n")
         at = (FIRST + timedelta(days=day)).strftime("%Y-%m-%dT%H:%M:%S")
         borg("create", "--timestamp", at, "--files-cache", "disabled", f"{place}::a-{day:03}", str(sources))
-    body = {"name": running.new_name("aged"), "path": str(place), "source_paths": [str(sources)], "index_mode": "full"}
+    body = {
+        "name": running.new_name("aged"),
+        "path": str(place),
+        "source_paths": [str(sources)],
+        "encryption": "none",  # confirms that it is not encrypted
+        "index_mode": "full",
+    }
     answer = running.admin.post("/api/repositories/import", json=body)
     assert answer.status_code == 201, answer.text
     made: dict[str, Any] = answer.json()
@@ -54,13 +60,19 @@ def aged(running: Running) -> dict[str, Any]:
     return made
 
 
+def shows(slider: Locator, first: int, last: int) -> None:
+    """The archives that the dock shows side by side."""
+    expect(slider).to_have_attribute("min", str(first - 1))
+    expect(slider).to_have_attribute("max", str(last - 1))
+
+
 def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_touch(
     aged: dict[str, Any], inside: Page
 ) -> None:
     go(inside, f"/files/{aged['id']}?path={str(aged['source_paths'][0]).lstrip('/')}")
-    slider, words = inside.get_by_label("Archive"), inside.get_by_role("region", name="Time")
+    slider, words = inside.get_by_role("slider", name="Archive", exact=True), inside.get_by_role("region", name="Time")
     expect(words).to_contain_text(f"archive {ARCHIVES} of {ARCHIVES}")
-    expect(inside.locator(".dock-chart svg rect")).to_have_count(ARCHIVES)
+    shows(slider, 101, 300)
 
     slider.focus()
     for _ in range(5):
@@ -69,6 +81,7 @@ def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_tou
     inside.keyboard.press("Home")
     expect(words).to_contain_text("archive 1 of")
     expect(slider).to_have_attribute("aria-valuetext", "Thu, 1 Jan 2026, 02:00, archive 1 of 300")
+    shows(slider, 1, 200)
     inside.keyboard.press("}")  # to the next change of this folder
     expect(words).to_contain_text("archive 4 of")
     inside.keyboard.press("]")
@@ -86,7 +99,20 @@ def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_tou
         shown.add(slider.input_value())
     inside.mouse.up()
     assert len(shown) >= 35  # it follows the pointer
+    expect(words).to_contain_text("archive 200 of")
+    inside.keyboard.press("ArrowRight")  # a key leaves the part that is shown
+    expect(words).to_contain_text("archive 201 of")
+    shows(slider, 101, 300)
+    inside.keyboard.press("+")
+    shows(slider, 151, 250)
+    inside.get_by_role("button", name="Show more archives at once").click()
+    inside.keyboard.press("-")
+    shows(slider, 1, 300)
+    expect(inside.get_by_role("button", name="Show more archives at once")).to_be_disabled()
+    inside.get_by_role("button", name="Show fewer archives at once").click()
+    inside.get_by_label("Whole time").press("End")
     expect(words).to_contain_text(f"archive {ARCHIVES} of")
+    shows(slider, 151, 300)
 
     labels = inside.locator(".months span").evaluate_all(
         "all => all.map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.right])"

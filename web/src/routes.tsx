@@ -4,6 +4,7 @@ import { Overview } from './features/overview/Overview'
 import type { AuditSearch } from './features/system/auditFilter'
 import { Shell } from './layout/Shell'
 import { lazyPage } from './lib/lazyPage'
+import { painted } from './lib/painted'
 
 const root = createRootRoute({ component: Root, notFoundComponent: Missing })
 
@@ -278,6 +279,13 @@ const tree = root.addChildren([
 ])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
+
+// What was pressed is shown first: the address and the marks of links change at once, the page after the next paint.
+// Only the page that was chosen last is shown then.
+router.startViewTransition = async (show) => {
+  if (router.stores.resolvedLocation.get() !== undefined) await painted()
+  await show()
+}
 
 declare module '@tanstack/react-router' {
   interface Register {

@@ -44,7 +44,8 @@ export function Problem({ error, retry, page }: { error: unknown; retry?: () => 
       <Glyph name="bad" />
       <div className="grow">
         <b>{words}</b>
-        {refused?.requestId && <p className="mono">Request {refused.requestId}</p>}
+        {/* A wrong password or code needs no search in the log. */}
+        {refused?.requestId && refused.status !== 401 && <p className="mono">Request {refused.requestId}</p>}
       </div>
       {retry && (
         <Button small onClick={retry}>

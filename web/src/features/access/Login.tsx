@@ -1,4 +1,4 @@
-import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import { api, Refused, refusal } from '../../api/client'
 import * as session from '../../api/session'
 import { Button } from '../../ui/Button'
@@ -83,10 +83,14 @@ function Password({ reason, onChallenge }: { reason?: string; onChallenge: (toke
 
 function Code({ challenge, onBack, onDone }: { challenge: string; onBack: () => void; onDone?: () => void }) {
   const [error, setError] = useState<unknown>(null)
+  const [busy, setBusy] = useState(false)
+  const field = useRef<HTMLInputElement>(null)
+  const wait = useCountdown(error)
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
+    setBusy(true)
     setError(null)
-    const code = String(new FormData(event.currentTarget).get('code')).replaceAll(' ', '')
+    const code = (field.current?.value ?? '').replaceAll(' ', '')
     try {
       session.begin(
         await post('/api/auth/login/totp', JSON.stringify({ login_challenge_token: challenge, code }), true),
@@ -94,6 +98,9 @@ function Code({ challenge, onBack, onDone }: { challenge: string; onBack: () => 
       onDone?.()
     } catch (problem) {
       setError(problem)
+      field.current?.select() // the next digits replace the refused ones
+    } finally {
+      setBusy(false)
     }
   }
   return (
@@ -102,11 +109,18 @@ function Code({ challenge, onBack, onDone }: { challenge: string; onBack: () => 
       <form className="stack" onSubmit={submit}>
         <label className="field">
           <span>Six digits from your authenticator app</span>
-          {/* biome-ignore lint/a11y/noAutofocus: the page has one purpose */}
-          <input className="input" name="code" inputMode="numeric" autoComplete="one-time-code" required autoFocus />
+          <input
+            ref={field}
+            className="input code"
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            required
+            // biome-ignore lint/a11y/noAutofocus: the page has one purpose
+            autoFocus
+          />
         </label>
-        <Button type="submit" kind="primary">
-          Log in
+        <Button type="submit" kind="primary" disabled={busy || wait > 0}>
+          {wait > 0 ? `Try again in ${wait} s` : busy ? 'Logging in…' : 'Log in'}
         </Button>
         <Button kind="plain" onClick={onBack}>
           Back

@@ -10,6 +10,7 @@ import { inWords, signed, sum, word } from './differences'
 import { LaneView } from './LaneView'
 import { key, type Lane, type Lanes } from './model'
 import { focusBeside } from './Row'
+import type { Part } from './zoom'
 
 type Group = Schemas['ChangeGroup']
 
@@ -21,13 +22,15 @@ interface Props {
   /** Steps of the two archives, the earlier one first. */
   from: number
   to: number
+  /** The archives whose lanes are shown. */
+  part: Part
   selected?: string
   onOpen: (entry: { path: string; path_b64?: string | null }) => void
   onSelect: (lane: Lane) => void
 }
 
 /** What was added, changed and removed in a folder between two archives, summed up for each of its names. */
-export function Comparison({ id, lanes, from, to, selected, onOpen, onSelect }: Props) {
+export function Comparison({ id, lanes, from, to, part, selected, onOpen, onSelect }: Props) {
   const [earlier, later] = [lanes.archives[from], lanes.archives[to]]
   const query = useInfiniteQuery({
     queryKey: ['repository', id, 'comparison', key(lanes), earlier?.id, later?.id],
@@ -108,6 +111,7 @@ export function Comparison({ id, lanes, from, to, selected, onOpen, onSelect }: 
                       archives={lanes.archives.length}
                       from={from}
                       to={to}
+                      part={part}
                       selected={selected === key(group)}
                       onOpen={onOpen}
                       onSelect={onSelect}
@@ -134,6 +138,7 @@ function GroupRow({
   archives,
   from,
   to,
+  part,
   selected,
   onOpen,
   onSelect,
@@ -143,6 +148,7 @@ function GroupRow({
   archives: number
   from: number
   to: number
+  part: Part
   selected: boolean
 } & Pick<Props, 'onOpen' | 'onSelect'>) {
   const isFolder = group.type === 'd'
@@ -182,7 +188,7 @@ function GroupRow({
         {group.bytes_net === null || group.bytes_net === 0 ? '' : signed(group.bytes_net)}
       </span>
       <span role="gridcell" className="wide-only">
-        {lane && <LaneView lane={lane} archives={archives} step={to} versus={from} />}
+        {lane && <LaneView lane={lane} archives={archives} part={part} step={to} versus={from} />}
       </span>
     </div>
   )

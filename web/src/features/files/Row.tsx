@@ -1,35 +1,44 @@
-import type { KeyboardEvent } from 'react'
+import { type KeyboardEvent, memo } from 'react'
 import { bytes, counted } from '../../lib/numbers'
 import { shortDay } from '../../lib/time'
 import { Icon } from '../../ui/Icon'
 import { LaneView } from './LaneView'
 import { at, type Lane, type Lanes } from './model'
 import type { FolderFacts } from './sizes'
+import type { Part } from './zoom'
 
-export function Row(props: {
+/** What can be done with a row. The same object for all rows of a folder, so that rows are drawn only when they change. */
+export interface RowActs {
+  choose: (lane: Lane) => void
+  open: (lane: Lane) => void
+  select: (lane: Lane) => void
+}
+
+interface Props {
   lane: Lane
   /** Of all rows of the folder. */
   place: number
   facts?: FolderFacts
   archives: Lanes['archives']
   step: number
+  part: Part
   selected: boolean
   chosen: boolean
-  onChoose: () => void
-  onOpen: () => void
-  onSelect: () => void
-}) {
-  const { lane, archives, step } = props
+  acts: RowActs
+}
+
+export const Row = memo((props: Props) => {
+  const { lane, archives, step, acts } = props
   const here = at(lane, step, archives.length)
   const ghost = here.state === 'absent'
   const piece = here.state === 'here' ? here.piece : (here.last ?? here.next)
   const size = props.facts?.bytes ?? piece?.size ?? undefined
   const keys = (event: KeyboardEvent) => {
-    if (event.key === 'Enter') props.onOpen()
+    if (event.key === 'Enter') acts.open(lane)
     else if (event.key === ' ') {
       event.preventDefault()
-      props.onSelect()
-    } else if (event.key === 'x') props.onChoose()
+      acts.select(lane)
+    } else if (event.key === 'x') acts.choose(lane)
     else if (event.key === 'ArrowDown' || event.key === 'j') focusBeside(event, 1)
     else if (event.key === 'ArrowUp' || event.key === 'k') focusBeside(event, -1)
   }
@@ -40,8 +49,8 @@ export function Row(props: {
       aria-rowindex={props.place + 1}
       tabIndex={0}
       aria-selected={props.selected}
-      onClick={props.onSelect}
-      onDoubleClick={props.onOpen}
+      onClick={() => acts.select(lane)}
+      onDoubleClick={() => acts.open(lane)}
       onKeyDown={keys}
     >
       <span role="gridcell">
@@ -50,7 +59,7 @@ export function Row(props: {
           aria-label={`Select ${lane.name}`}
           checked={props.chosen}
           disabled={ghost}
-          onChange={props.onChoose}
+          onChange={() => acts.choose(lane)}
           onClick={(event) => event.stopPropagation()}
         />
       </span>
@@ -63,7 +72,7 @@ export function Row(props: {
             tabIndex={-1}
             onClick={(event) => {
               event.stopPropagation()
-              props.onOpen()
+              acts.open(lane)
             }}
           >
             {lane.name}
@@ -83,12 +92,12 @@ export function Row(props: {
         {piece?.mtime ? shortDay(piece.mtime) : ''}
       </span>
       <span role="gridcell" className="wide-only">
-        <LaneView lane={lane} archives={archives.length} step={step} />
+        <LaneView lane={lane} archives={archives.length} part={props.part} step={step} />
         <span className="visually-hidden">{counted(lane.pieces.length, 'version')}</span>
       </span>
     </div>
   )
-}
+})
 
 function Tag({ lane, step, archives }: { lane: Lane; step: number; archives: Lanes['archives'] }) {
   const here = at(lane, step, archives.length)

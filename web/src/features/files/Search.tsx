@@ -1,17 +1,25 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useSearch } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, data } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useChoose, useChosen } from '../../lib/address'
 import { bytes, counted } from '../../lib/numbers'
 import { shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Empty, Problem, Skeleton } from '../../ui/States'
 
+interface Wanted {
+  q?: string
+  /** Only what the newest archive does not have. */
+  gone?: boolean
+}
+
 /** Search files by name, in every repository that the user may see. */
 export function Search() {
-  const search = useSearch({ strict: false }) as { q?: string; gone?: boolean }
-  const navigate = useNavigate()
+  const search = useSearch({ strict: false }) as Wanted
+  const chosen = useChosen<Wanted>()
+  const choose = useChoose<Wanted>()
   const [text, setText] = useState(search.q ?? '')
   const asked = search.q ?? ''
   const gone = search.gone ?? false
@@ -40,7 +48,7 @@ export function Search() {
         className="row filters"
         onSubmit={(event) => {
           event.preventDefault()
-          void navigate({ to: '/search', search: { q: text, gone: search.gone } })
+          choose({ q: text }, false)
         }}
       >
         <input
@@ -53,8 +61,8 @@ export function Search() {
         <button
           type="button"
           className="chip"
-          aria-pressed={search.gone ?? false}
-          onClick={() => void navigate({ to: '/search', search: { q: asked, gone: search.gone ? undefined : true } })}
+          aria-pressed={chosen.gone ?? false}
+          onClick={() => choose({ gone: chosen.gone ? undefined : true }, false)}
         >
           only what is gone
         </button>

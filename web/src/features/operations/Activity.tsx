@@ -1,8 +1,9 @@
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Fragment } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useChoose, useChosen } from '../../lib/address'
 import { count, counted } from '../../lib/numbers'
 import { clockTime, duration } from '../../lib/time'
 import { kindWord, statusOf } from '../../lib/words'
@@ -29,8 +30,6 @@ export interface ActivitySearch {
 export function Activity() {
   const search = useSearch({ strict: false }) as ActivitySearch
   const navigate = useNavigate()
-  const change = (next: ActivitySearch) =>
-    void navigate({ to: '/activity', search: { ...search, ...next }, replace: true })
   const filter = {
     limit: 100,
     ...(search.status ? { 'status[]': [search.status] } : {}),
@@ -44,52 +43,12 @@ export function Activity() {
       data(api.GET('/api/operations/', { params: { query: { ...filter, cursor: pageParam } } })),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
   })
   return (
     <main>
       <h1 className="gap">Activity</h1>
-      <div className="row filters">
-        {CATEGORIES.map(([category, words]) => (
-          <button
-            type="button"
-            className="chip"
-            key={category}
-            aria-pressed={search.category === category}
-            onClick={() => change({ category: search.category === category ? undefined : category })}
-          >
-            {words}
-          </button>
-        ))}
-        <span className="muted">·</span>
-        {STATUSES.map((status) => (
-          <button
-            type="button"
-            className="chip"
-            key={status}
-            aria-pressed={search.status === status}
-            onClick={() => change({ status: search.status === status ? undefined : status })}
-          >
-            {statusOf(status).word}
-          </button>
-        ))}
-        <span className="grow" />
-        <form
-          onSubmit={(event) => {
-            event.preventDefault()
-            change({ q: String(new FormData(event.currentTarget).get('q') ?? '').trim() || undefined })
-          }}
-        >
-          <input
-            className="input"
-            type="search"
-            name="q"
-            key={search.q}
-            defaultValue={search.q}
-            placeholder="Name, user or error"
-            aria-label="Search the activity by a name, a user or an error"
-          />
-        </form>
-      </div>
+      <Filters />
       <Loaded query={query} height={400}>
         {(pages) => {
           const items = pages.pages.flatMap((page) => page.items)
@@ -131,6 +90,55 @@ export function Activity() {
         }}
       </Loaded>
     </main>
+  )
+}
+
+function Filters() {
+  const search = useChosen<ActivitySearch>()
+  const change = useChoose<ActivitySearch>()
+  return (
+    <div className="row filters">
+      {CATEGORIES.map(([category, words]) => (
+        <button
+          type="button"
+          className="chip"
+          key={category}
+          aria-pressed={search.category === category}
+          onClick={() => change({ category: search.category === category ? undefined : category })}
+        >
+          {words}
+        </button>
+      ))}
+      <span className="muted">·</span>
+      {STATUSES.map((status) => (
+        <button
+          type="button"
+          className="chip"
+          key={status}
+          aria-pressed={search.status === status}
+          onClick={() => change({ status: search.status === status ? undefined : status })}
+        >
+          {statusOf(status).word}
+        </button>
+      ))}
+      <span className="grow" />
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          change({ q: String(new FormData(event.currentTarget).get('q') ?? '').trim() || undefined })
+        }}
+      >
+        <input
+          className="input"
+          type="search"
+          name="q"
+          key={search.q}
+          defaultValue={search.q}
+          placeholder="Name, user or error"
+          aria-label="Search the activity by a name, a user or an error"
+        />
+      </form>
+    </div>
   )
 }
 

@@ -1,8 +1,9 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useSearch } from '@tanstack/react-router'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { useMe } from '../../layout/Shell'
+import { useChoose, useChosen } from '../../lib/address'
 import { zone } from '../../lib/time'
 import { VERDICT } from '../../lib/words'
 import { Empty, Loaded } from '../../ui/States'
@@ -19,9 +20,8 @@ export interface Search {
 
 export function Repositories() {
   const search = useSearch({ strict: false }) as Search
-  const navigate = useNavigate()
   const { data: me } = useMe()
-  const change = (next: Search) => void navigate({ to: '/repositories', search: { ...search, ...next }, replace: true })
+  const change = useChoose<Search>()
   const filter = { q: search.q ?? '', state: search.state, sort: search.sort ?? 'need', limit: 200 } as const
   const query = useQuery({
     queryKey: keys.evidence(filter),
@@ -50,37 +50,7 @@ export function Repositories() {
             return <Empty command="holdfast repos create --help">No repositories yet, or none that you may see.</Empty>
           return (
             <>
-              <div className="row filters">
-                <input
-                  className="input"
-                  placeholder="Filter by name"
-                  aria-label="Filter by name"
-                  value={search.q ?? ''}
-                  onChange={(event) => change({ q: event.target.value || undefined })}
-                />
-                {WORDS.filter((word) => (page.counts[word] ?? 0) > 0 || search.state === word).map((word) => (
-                  <button
-                    type="button"
-                    className="chip"
-                    key={word}
-                    aria-pressed={search.state === word}
-                    onClick={() => change({ state: search.state === word ? undefined : word })}
-                  >
-                    {VERDICT[word]?.word} <span className="number">{page.counts[word] ?? 0}</span>
-                  </button>
-                ))}
-                <select
-                  className="input"
-                  aria-label="Sort"
-                  value={filter.sort}
-                  onChange={(event) => change({ sort: event.target.value as Search['sort'] })}
-                >
-                  <option value="need">Those that need you first</option>
-                  <option value="name">By name</option>
-                  <option value="size">Largest first</option>
-                  <option value="backup">Oldest backup first</option>
-                </select>
-              </div>
+              <Filters counts={page.counts} />
               {page.repositories.length === 0 ? (
                 <Empty>
                   Nothing matches.{' '}
@@ -96,5 +66,43 @@ export function Repositories() {
         }}
       </Loaded>
     </main>
+  )
+}
+
+function Filters({ counts }: { counts: { [word: string]: number } }) {
+  const search = useChosen<Search>()
+  const change = useChoose<Search>()
+  return (
+    <div className="row filters">
+      <input
+        className="input"
+        placeholder="Filter by name"
+        aria-label="Filter by name"
+        value={search.q ?? ''}
+        onChange={(event) => change({ q: event.target.value || undefined })}
+      />
+      {WORDS.filter((word) => (counts[word] ?? 0) > 0 || search.state === word).map((word) => (
+        <button
+          type="button"
+          className="chip"
+          key={word}
+          aria-pressed={search.state === word}
+          onClick={() => change({ state: search.state === word ? undefined : word })}
+        >
+          {VERDICT[word]?.word} <span className="number">{counts[word] ?? 0}</span>
+        </button>
+      ))}
+      <select
+        className="input"
+        aria-label="Sort"
+        value={search.sort ?? 'need'}
+        onChange={(event) => change({ sort: event.target.value as Search['sort'] })}
+      >
+        <option value="need">Those that need you first</option>
+        <option value="name">By name</option>
+        <option value="size">Largest first</option>
+        <option value="backup">Oldest backup first</option>
+      </select>
+    </div>
   )
 }

@@ -4,6 +4,7 @@ import { Fragment } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { save } from '../../api/downloads'
 import { keys } from '../../api/keys'
+import { useChoose } from '../../lib/address'
 import { clockTime, exactMoment, shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Empty, Loaded, Problem } from '../../ui/States'
@@ -23,7 +24,7 @@ export function Audit() {
     placeholderData: (old) => old,
   })
   const show = (next: AuditSearch) => void navigate({ to: '/settings/audit', search: next, replace: true })
-  const narrow = (more: AuditSearch) => show({ ...search, ...more })
+  const narrow = useChoose<AuditSearch>()
   return (
     <>
       <Filters key={JSON.stringify(search)} search={search} onChange={show} />
