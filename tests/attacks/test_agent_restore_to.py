@@ -5,25 +5,28 @@ import json
 import os
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from backup_agent.places import Places
-from backup_agent.restore_to import SYSTEM, NotAllowedThere, RestoreTo, own_places
+from backup_agent.restore_to import SYSTEM, NotAllowedThere, Place, RestoreTo, own_places
 from backup_jobs.endings import Completed, Ended, Failed
 from backup_protocol.frames import DATA, END, SURVEY, frame
 from tests.support.agent_job import run_restore
 from tests.support.engines import ENGINES
 
 ENGINE = ENGINES[max(ENGINES)]
+FILE = "holdfast-attack-on-an-agent"
+"""Not the name of a file that a machine has: without the rule it is written there."""
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("backed-up")
     (folder / "etc").mkdir()
-    (folder / "etc" / "shadow").write_text("root::")
+    (folder / "etc" / FILE).write_text("evil")
     (folder / "plain").write_text("plain")
     environment = {"BORG_BASE_DIR": str(folder / "base"), "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes"}
     for arguments in (["init", "-e", "none", "repository"], ["create", "repository::made", "etc", "plain"]):
@@ -40,11 +43,11 @@ def extract(folder: Path, repository: Path, destination: Path | str, rule: Resto
 def receive(folder: Path, destination: Path | str, rule: RestoreTo, *, listed: bool = True) -> Ended:
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as tar:
-        for name in ("etc/shadow", "plain"):
+        for name in (f"etc/{FILE}", "plain"):
             entry = tarfile.TarInfo(name)
             entry.size = 5
             tar.addfile(entry, io.BytesIO(b"12345"))
-    items = [{"path": name, "type": "-", "size": 5} for name in ("etc/shadow", "plain")] if listed else []
+    items = [{"path": name, "type": "-", "size": 5} for name in (f"etc/{FILE}", "plain")] if listed else []
     stream = frame(SURVEY, json.dumps({"files": 2, "size": 10, "listed": items}).encode())
     stream += frame(DATA, written.getvalue()) + frame(END, b'{"status": "completed"}')
     return run_restore(
@@ -70,7 +73,7 @@ def test_by_default_other_folders_are_open(folder: str) -> None:
 
 
 def test_an_agent_told_to_restore_to_etc_refuses_and_writes_nothing(tmp_path: Path, repository: Path) -> None:
-    place = Path("/etc/holdfast-attack-on-an-agent")
+    place = Path("/etc") / FILE
 
     assert_refused(extract(tmp_path, repository, place, RestoreTo()))
     assert_refused(receive(tmp_path / "second", place, RestoreTo()))
@@ -94,6 +97,19 @@ def test_what_the_service_does_not_announce_is_refused_before_it_is_moved(tmp_pa
     rule = RestoreTo()
     rule._system = RestoreTo([str(root / "etc")])._allowed or []  # the same rule for a folder that a test may use
 
+    assert_refused(receive(tmp_path, root, rule, listed=False))
+
+    assert sorted(path.name for path in root.rglob("*")) == ["etc"]
+
+
+def test_a_shut_folder_that_is_mounted_elsewhere_too_is_known_by_its_inode(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    rule = RestoreTo()
+    rule._system = [replace(Place.of(root / "etc"), names=frozenset({b"/another/name"}))]
+
+    with pytest.raises(NotAllowedThere):
+        rule.require(bytes(root / "etc" / "below"))
     assert_refused(receive(tmp_path, root, rule, listed=False))
 
     assert sorted(path.name for path in root.rglob("*")) == ["etc"]
@@ -157,13 +173,13 @@ def test_the_agent_never_restores_over_itself_even_where_all_is_allowed(tmp_path
 def test_contents_that_would_land_at_the_agents_own_place_are_passed_over(tmp_path: Path, repository: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    (root / "shadow").write_text("the agent's own")
-    rule = RestoreTo(["/"], [root / "shadow"])
+    (root / FILE).write_text("the agent's own")
+    rule = RestoreTo(["/"], [root / FILE])
 
     extract(tmp_path, repository, root, rule, paths=["etc"], restore_layout="contents_only")
 
-    assert (root / "shadow").read_text() == "the agent's own"
-    assert [path.name for path in root.iterdir()] == ["shadow"]
+    assert (root / FILE).read_text() == "the agent's own"
+    assert [path.name for path in root.iterdir()] == [FILE]
 
 
 def test_every_folder_of_the_system_is_an_absolute_path() -> None:

@@ -259,7 +259,8 @@ def test_a_grant_that_makes_no_sense_is_refused(
 def test_an_operator_does_not_become_root_by_a_restore_over_the_system(
     operator: Operator, destination: str, more: dict[str, Any]
 ) -> None:
-    answers = operator.tries("local", None, destination, **more)
+    # A dry run is judged like any other restore, and harms no machine on which the rule is missing.
+    answers = operator.tries("local", None, destination, dry_run=True, **more)
 
     assert {error_of(answer) for answer in answers.values()} == {NOT_FOUND}
 

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from backup_engine.outcome import Accumulator
 from backup_engine.process import ExitRecord
 from backup_engine.requests import RepositoryLocation
 from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step
+from backup_jobs.sources import LeftOut, Sources
 from backup_jobs.work import Work
 from backup_protocol import Block
 
@@ -104,6 +105,24 @@ class ScriptedHost(Host):
 
     def is_stopping(self) -> bool:
         return False
+
+
+class NoSources(Sources):
+    """Nothing is known of the sources of a backup."""
+
+    @property
+    def expected_size(self) -> int | None:
+        return None
+
+    def left_out(self) -> LeftOut:
+        return LeftOut()
+
+    def outside(self) -> list[str]:
+        return []
+
+    def missing(self, sources: Sequence[str]) -> tuple[str, ...]:
+        del sources
+        return ()
 
 
 def an_engine() -> Engine:

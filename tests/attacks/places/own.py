@@ -60,7 +60,7 @@ def own_files(paths: list[str]) -> list[str]:
 
 
 def archive_id(client: Client, repository: dict[str, Any]) -> int:
-    """The id of the only archive, once the index knows it."""
+    """The id of the newest archive, once the index knows it."""
 
     def known() -> int | None:
         archives = client.get(f"/api/repositories/{repository['id']}/archives").json()["archives"]

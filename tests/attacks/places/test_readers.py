@@ -35,8 +35,12 @@ class Holding:
         return f"/api/repositories/{self.repository['id']}"
 
     @property
+    def archive_id(self) -> int:
+        return archive_id(self.running.admin, self.repository)
+
+    @property
     def archive(self) -> str:
-        return f"{self.url}/archives/{archive_id(self.running.admin, self.repository)}"
+        return f"{self.url}/archives/{self.archive_id}"
 
     def body(self, **more: Any) -> dict[str, Any]:
         return {"repository_id": self.repository["id"], "archive": self.operation["archive_name"], **more}
@@ -58,6 +62,7 @@ def holding(request: pytest.FixtureRequest, services: Services, all_held: dict[i
         sources = (running.new_source(), data_folder(running))
         more: dict[str, Any] = {"own_places_confirmed": True, "index_mode": "full"}
         repository = repository_of(running, *sources, engine=request.param, **more)
+        backed_up(running.admin, repository, source_paths=[str(sources[0])])
         ended = backed_up(running.admin, repository)
         wait_for_index(running.admin, repository)
         clients = [running.client_with_right(repository, role) for role in ("viewer", "operator")]
@@ -119,15 +124,88 @@ def test_a_viewer_does_not_see_the_data_folder_in_listings(holding: Holding) -> 
     assert [hit["path"] for hit in as_admin["results"]] == [f"{holding.data}/secret.key"]
 
 
-@pytest.mark.parametrize("route", ["browse", "history", "changes"])
+@pytest.mark.parametrize("route", ["browse", "history", "lanes", "changes"])
 def test_a_viewer_cannot_ask_about_the_data_folder(holding: Holding, route: str) -> None:
     url, name = {
         "browse": (f"{holding.archive}/browse", "path"),
         "history": (f"{holding.url}/history", "path"),
+        "lanes": (f"{holding.url}/lanes", "path"),
         "changes": (f"{holding.archive}/changes", "path_prefix"),
     }[route]
 
     assert key_of(holding.viewer.get(url, params={name: f"{holding.data}/ssh"})) == (403, "archives.admins_only")
+
+
+def asked_everywhere(holding: Holding, client: Client) -> dict[str, Any]:
+    """The answers of each further reader of archives to a question that the data folder belongs to."""
+    parent = holding.data.rpartition("/")[0]
+    archives = client.get(f"{holding.url}/archives").json()["archives"]
+    everything = {"archive_ids": [archive["id"] for archive in archives], "limit": 1000}
+    changed = {"compare_to": archives[-1]["id"], "limit": 5000}
+    answers = {
+        "search": client.get("/api/search", params={"q": "secret.key"}),
+        "lanes": client.get(f"{holding.url}/lanes", params={"path": parent}),
+        "losses": client.post(f"{holding.url}/losses", json=everything),
+        "changes": client.get(f"{holding.archive}/changes", params=changed),
+        "groups": client.get(
+            f"{holding.archive}/changes", params={**changed, "group_by": "folder", "path_prefix": parent}
+        ),
+    }
+    assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 200)
+    history = client.get("/api/history", params={"path": f"{holding.data}/secret.key"}).json()["repositories"]
+    named = {word: holding.data in answer.text for word, answer in answers.items()}
+    return {**named, "history": [one["repository_id"] for one in history] == [holding.repository["id"]]}
+
+
+def test_no_other_reader_of_archives_names_what_is_in_the_data_folder(holding: Holding) -> None:
+    by_admin, by_viewer = (asked_everywhere(holding, client) for client in (holding.running.admin, holding.viewer))
+
+    assert by_admin == dict.fromkeys(by_admin, True)
+    assert by_viewer == dict.fromkeys(by_admin, False)
+
+
+def test_a_network_drive_of_a_viewer_has_no_data_folder(holding: Holding) -> None:
+    def drive(client: Client) -> Client:
+        name = client.get("/api/auth/me").json()["username"]
+        return Client(base_url=client.base_url, auth=(name, holding.running.account_token(client)))
+
+    latest = f"/dav/{holding.repository['id']}/latest"
+    parent, name = holding.data.rsplit("/", 1)
+    seen = {}
+    for who, client in (("viewer", drive(holding.viewer)), ("admin", drive(holding.running.admin))):
+        folder = client.request("PROPFIND", f"{latest}/{parent}", headers={"Depth": "1"})
+        inside = client.request("PROPFIND", f"{latest}/{holding.data}", headers={"Depth": "1"})
+        key = client.get(f"{latest}/{holding.data}/secret.key")
+        seen[who] = f"/{name}/" in folder.text, folder.status_code, inside.status_code, key.status_code
+
+    assert seen == {"viewer": (False, 207, 404, 404), "admin": (True, 207, 207, 200)}
+
+
+def test_no_preview_and_no_ticket_of_a_viewer_opens_the_key(holding: Holding) -> None:
+    path = f"{holding.data}/secret.key"
+    ids = {"repository_id": holding.repository["id"], "archive_id": holding.archive_id}
+    tickets = [{**ids, "paths": [path], "format": form} for form in ("file", "tar")]
+
+    preview = holding.viewer.get(f"{holding.archive}/preview", params={"path": path})
+    made = [holding.viewer.post("/api/downloads", json=ticket) for ticket in tickets]
+    whole = holding.viewer.post("/api/downloads", json={**ids, "format": "zip"}).json()
+    downloaded = zipfile.ZipFile(io.BytesIO(holding.viewer.get(whole["url"]).content)).namelist()
+
+    assert [key_of(answer) for answer in (preview, *made)] == [(403, "archives.admins_only")] * 3
+    assert own_files(downloaded) == []
+    assert any(name.endswith("file-0") for name in downloaded)
+
+
+def test_the_size_of_the_data_folder_cannot_be_read_from_a_folder_above_it(holding: Holding) -> None:
+    above, _, parent = holding.data.rpartition("/")[0].rpartition("/")
+
+    def seen(client: Client) -> list[Any]:
+        entries = client.get(f"{holding.archive}/browse", params={"path": above, "sizes": True}).json()["entries"]
+        entry = next(one for one in entries if one["name"] == parent)
+        return [entry["subtree_size"], entry["item_count"]]
+
+    assert all(seen(holding.running.admin))
+    assert seen(holding.viewer) == [None, None]
 
 
 def test_an_operator_cannot_restore_the_key_to_another_folder(holding: Holding, tmp_path: Path) -> None:

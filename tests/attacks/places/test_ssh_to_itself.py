@@ -55,6 +55,18 @@ def test_a_backup_by_ssh_of_the_services_own_machine_leaves_the_data_folder_out(
     assert own_files(paths) == []
 
 
+def test_a_link_out_of_the_sources_is_no_way_out_on_an_ssh_machine(
+    running: Running, repository: dict[str, Any]
+) -> None:
+    source = running.new_source()
+    (source / "out").symlink_to("/etc")
+    operator = running.client_with_right(repository, "operator")
+
+    ended = backed_up(operator, repository, source_paths=[f"{source}/out/passwd"])
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "backup.sources_not_allowed"), ended
+
+
 @pytest.mark.parametrize("program", [None, "/bin/false", "/bin/echo"])
 def test_without_an_answer_of_its_python_nothing_is_backed_up_there(
     running: Running, repository: dict[str, Any], program: str | None

@@ -76,11 +76,11 @@ def fill(source: Path) -> None:
     (source / "words").write_text("héllo\n" * 5000)
 
 
-def make(running: Running, **more: Any) -> Library:
+def make(running: Running, *beside: Path, **more: Any) -> Library:
     source = running.new_folder("source")
     fill(source)
     repository = running.admin.create_repository(
-        running.new_path(), [source], **{"index_mode": "full", "custom_flags": [FLAG], **more}
+        running.new_path(), [source, *beside], **{"index_mode": "full", "custom_flags": [FLAG], **more}
     )
     assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"
 
@@ -248,6 +248,18 @@ def test_a_folder_is_sent_as_the_engine_would_write_it_also_while_a_backup_holds
         assert {name.rstrip("/") for name in found.namelist()} == wanted.keys()
         for name in ("large", "small", "words", "empty"):
             assert found.read(f"{library.source.name}/{name}") == (library.source / name).read_bytes()
+
+
+def test_what_is_sent_without_the_engine_comes_without_the_data_of_the_service(library: Library) -> None:
+    own = library.running.process.data_dir / "install-id"
+    other = make(library.running, own, own_places_confirmed=True)
+    viewer = other.running.client_with_right(other.repository, "viewer")
+    with other.running.held_backup(other.repository):
+        by_admin, by_viewer = (
+            members(client.get(f"{other.url}/download").content) for client in (other.running.admin, viewer)
+        )
+    assert by_admin.keys() - by_viewer.keys() == {str(own).lstrip("/")}
+    assert str(other.source / "small").lstrip("/") in by_viewer
 
 
 def test_an_empty_folder_is_sent_and_one_that_is_not_there_is_not_found(library: Library) -> None:

@@ -78,6 +78,18 @@ def test_a_comment_with_a_key_of_nobody_names_no_operation(database: Database) -
         assert found.backup_operation_id is None
 
 
+def test_an_archive_belongs_to_the_backup_that_made_it_also_where_its_comment_has_the_key_of_another(
+    database: Database,
+) -> None:
+    with database.writing() as session:
+        repository = a_repository(session)
+        first, second = (an_operation(session, repository, "backup", Status.COMPLETED) for _ in range(2))
+        comment = f"as holdfast:{first.uuid} holdfast:{second.uuid}"
+        sync_archives(session, repository.id, [listed("copied", day(0), comment=comment)], clock.now())
+        [found] = archive_records.all_of(session, repository.id)
+        assert found.backup_operation_id == second.id
+
+
 def test_an_archive_under_another_name_moves_to_the_series_of_that_name(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)

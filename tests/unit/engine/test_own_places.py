@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backup_engine import own_places
-from backup_engine.own_places import Mount, OwnPlaces, current_mounts, is_really_within, is_within
+from backup_engine.own_places import Mount, OwnPlaces, between, current_mounts, is_really_within, is_within
 
 
 @pytest.fixture
@@ -178,3 +178,22 @@ def test_a_link_out_of_the_sources_is_not_within(tmp_path: Path) -> None:
     assert is_really_within(f"{source}/deep/file", [str(source)])
     (tmp_path / "alias").symlink_to(source)
     assert is_really_within(f"{tmp_path}/alias/file", [f"{tmp_path}/alias"])
+
+
+@pytest.mark.parametrize(
+    ("path", "folders"),
+    [
+        ("/srv/a/b/file", ["/srv/a", "/srv/a/b"]),
+        ("/srv/file", []),
+        ("/srv", []),
+        ("/srv/home/x/y", ["/srv/home/x"]),
+        ("//srv//a/file/", ["/srv/a"]),
+        ("/srvx/a/file", []),
+    ],
+)
+def test_the_folders_between_a_source_and_a_path_below_it(path: str, folders: list[str]) -> None:
+    assert between(path, ["/srv/", "/srv/home"]) == folders
+
+
+def test_every_folder_lies_between_the_root_and_a_path() -> None:
+    assert between("/srv/a/file", ["/"]) == ["/srv", "/srv/a"]

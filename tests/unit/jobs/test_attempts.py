@@ -14,10 +14,9 @@ from backup_jobs.bodies import BODIES, Body, attempt
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.engine_host import EngineHost
 from backup_jobs.host import Interrupted, Step
-from backup_jobs.sources import LeftOut, Sources
 from backup_jobs.work import EvidenceUnknown, Work
 from backup_protocol import BackupBlock, Block, CheckBlock, DeleteBlock, JobKind, PruneBlock
-from tests.support.scripted_host import INTERRUPTED, ScriptedHost, an_engine, id_of, listing, work_on
+from tests.support.scripted_host import INTERRUPTED, NoSources, ScriptedHost, an_engine, id_of, listing, work_on
 
 FAILING = 2
 
@@ -129,22 +128,6 @@ def test_a_cancel_that_comes_after_the_end_does_not_change_how_the_end_was_judge
 
     with pytest.raises(Interrupted):
         KilledEngine(tmp_path / "1").cancel().step("create", command)
-
-
-class NoSources(Sources):
-    @property
-    def expected_size(self) -> int | None:
-        return None
-
-    def left_out(self) -> LeftOut:
-        return LeftOut()
-
-    def outside(self) -> list[str]:
-        return []
-
-    def missing(self, sources: Sequence[str]) -> tuple[str, ...]:
-        del sources
-        return ()
 
 
 class Measured(ScriptedHost):

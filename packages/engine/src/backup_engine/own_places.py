@@ -300,6 +300,17 @@ def is_really_within(path: str, sources: Iterable[str]) -> bool:
     )
 
 
+def between(path: str, sources: Iterable[str]) -> list[str]:
+    """The folders on the way from the source that a path is below to the path; without both ends."""
+    name = normal(path)
+    held = [normal(source).rstrip("/") for source in sources if is_at_or_in(name, normal(source))]
+    if not held:
+        return []
+    source = max(held, key=len)
+    parts = [part for part in name[len(source) :].split("/") if part]
+    return [f"{source}/{'/'.join(parts[:count])}" for count in range(1, len(parts))]
+
+
 def is_at_or_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 

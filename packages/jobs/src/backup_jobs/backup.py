@@ -10,6 +10,7 @@ from backup_engine.command import Command
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import CreateRequest, DeleteArchiveRequest, ListArchivesRequest
 from backup_engine.results import ArchiveInfo, CreateResult, GarbledOutput, parse_create_result
+from backup_jobs.archive_keys import key_in
 from backup_jobs.archives import Info, archives_now, described, document, info_now
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Interrupted, Step
@@ -34,7 +35,6 @@ BEFORE, AFTER = "evidence-before", "evidence"
 """The repository is queried before a further attempt and after an unclear end: two queries, each with its own
 answer.
 """
-KEY_PREFIX = "holdfast:"
 DELETE_TRIES = 3
 MAY_COME_AFTER_THE_ARCHIVE = frozenset(
     {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
@@ -44,7 +44,7 @@ LEFT_NO_RECORD = "The engine left no record of its end; the repository holds the
 FAILED_LATE = "The engine failed when the archive was complete; the repository holds it."
 STOPPED_LATE = "The engine was stopped when the archive was complete; the repository holds it."
 MADE_NOTHING = "The engine reported success but made no archive."
-OUTSIDE = "A link leads out of the repository's sources. Only an admin may back up what is outside them."
+OUTSIDE = "A link leads out of the repository's sources, or may do so. Only an admin may back up what is outside them."
 OWN_PLACES_ONLY = (
     "The sources hold nothing but the service's own data, which is left out of backups."
     " To back it up, an admin names it in the repository's sources and confirms it."
@@ -57,11 +57,6 @@ def run(work: Work[BackupBlock]) -> Ended:
 
 def interrupted(work: Work[BackupBlock], interrupted: Interrupted) -> Ended:
     return BackupAttempt(work).interrupted(interrupted)
-
-
-def key_of(block: BackupBlock) -> str | None:
-    """The part of the comment that identifies the archive as this job's."""
-    return next((word for word in (block.comment or "").split() if word.startswith(KEY_PREFIX)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +247,11 @@ class BackupAttempt:
 
         Raise EvidenceUnknown if the repository cannot be read.
         """
-        key = key_of(self._block)
+        key = key_in(self._block.comment)
         if key is None:
             return None
         for archive in archives_now(self._work, question, ListArchivesRequest()):
-            if key in archive.comment.split():
+            if key_in(archive.comment) == key:
                 return Found(archive, self._info(question, archive))
         return None
 

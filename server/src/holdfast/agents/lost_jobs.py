@@ -18,6 +18,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from backup_engine.results import ArchiveInfo, GarbledOutput, parse_archives
+from backup_jobs.archive_keys import PREFIX, key_in
 from backup_protocol import JobKind, ListBlock
 from holdfast.agents import job_ends, store
 from holdfast.agents.models import AgentJob
@@ -282,8 +283,8 @@ def _made_by(
 ) -> _Found | None:
     """The archive of a backup: the one with its key, or the only new one that its template can have named."""
     found = _read(items)
-    key = f"holdfast:{operation.uuid}"
-    by_key = next((each for each in found if key in each.archive.comment.split()), None)
+    key = f"{PREFIX}{operation.uuid}"
+    by_key = next((each for each in found if key_in(each.archive.comment) == key), None)
     if by_key is not None or job.claimed_at is None:
         return by_key
     template = str((job.payload.get("backup") or {}).get("archive_name") or "")
@@ -293,7 +294,7 @@ def _made_by(
         for each in found
         if each.archive.start >= earliest
         and _fits(template, each.archive.name)
-        and "holdfast:" not in each.archive.comment
+        and key_in(each.archive.comment) is None
     ]
     taken = select(Archive.engine_id).where(
         Archive.repository_id == operation.repository_id,

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backup_engine.results import ArchiveInfo
+from backup_jobs.archive_keys import PREFIX, key_in
 from holdfast.kit import clock
 from holdfast.kit.frozen import frozen
 from holdfast.operations.end_time import end_of_work
@@ -16,9 +17,6 @@ from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
-
-KEY = "holdfast:"
-"""Before the key of the operation in the comment of each archive that this service makes."""
 
 
 @frozen
@@ -107,10 +105,7 @@ def _refresh(stored: Archive, archive: ArchiveInfo, template: str, now: datetime
 def _makers(session: Session, archives: Iterable[ArchiveInfo]) -> dict[str, int]:
     """The operations of this service that made archives, by the key in the archives' comments. A rename keeps it."""
     keys = {
-        word.removeprefix(KEY): archive.id
-        for archive in archives
-        for word in archive.comment.split()
-        if word.startswith(KEY)
+        key.removeprefix(PREFIX): archive.id for archive in archives if (key := key_in(archive.comment)) is not None
     }
     found: dict[str, int] = {}
     for block in archive_records.batched(sorted(keys), archive_records.STATEMENT_VALUES):

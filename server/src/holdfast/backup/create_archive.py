@@ -23,7 +23,7 @@ from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.repositories.job_kinds import job_kind
-from holdfast.repositories.location import Opener
+from holdfast.repositories.location import Opener, runs_on
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
@@ -105,7 +105,13 @@ class ServiceSources(Sources):
         return left_out(self._opener, self._context, self._repository, self._block.source_paths)
 
     def outside(self) -> list[str]:
-        return sources_outside(self._repository, self._block.source_paths) if self._block.within else []
+        if not self._block.within:
+            return []
+        paths, machine_id = self._block.source_paths, runs_on(self._repository)
+        found = sources_outside(self._repository, paths)
+        if found or machine_id is None:
+            return found
+        return self._opener.machines.behind_links(machine_id, paths, self._repository.source_paths)
 
     def missing(self, sources: Sequence[str]) -> tuple[str, ...]:
         return self._opener.missing_sources(self._repository, sources)

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from backup_engine.results import CreateResult, GarbledOutput, RepositoryTotals, parse_archives, parse_create_result
+from backup_jobs.archive_keys import PREFIX
 from backup_jobs.archives import described
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.event_schemas import RepositoryPart
@@ -26,7 +27,7 @@ STATS = ("original_size", "compressed_size", "deduplicated_size", "nfiles")
 
 def key_of(operation: Operation) -> str:
     """What the archive's comment carries, so that an archive can always be matched with its operation."""
-    return f"holdfast:{operation.uuid}"
+    return f"{PREFIX}{operation.uuid}"
 
 
 def conclude(

@@ -44,7 +44,7 @@ same = [one["path"] for one in given["known"] if _identity(one["path"]) == (one[
 print(json.dumps(OwnPlaces(same).exclusions(given["sources"])))
 """
 """Runs behind the text of `backup_engine.own_places`."""
-MISSING, OURS = "holdfast-missing-", "holdfast-own-place"
+MISSING, LINKED, OURS = "holdfast-missing-", "holdfast-linked-", "holdfast-own-place"
 LASTING = (ssh.HOST_KEY_CHANGED, ssh.KEY_REFUSED, "ssh.not_installed")
 """Failures of ssh that another attempt does not change."""
 NEEDED = frozenset({"reach", "host_key", "key", "engine"})
@@ -116,8 +116,18 @@ class Machines:
         answer = ssh.run_script(link, f"{tests}\nexit 0\n")
         if answer.code != 0:
             return ()
-        named = {found[1] for found in re.finditer(rf"(?m)^{MISSING}(\d{{1,9}})\s*$", answer.output)}
-        return tuple(path for number, path in enumerate(paths) if str(number) in named)
+        return _numbered(MISSING, paths, answer.output)
+
+    def behind_links(self, connection_id: int, paths: Sequence[str], sources: Sequence[str]) -> list[str]:
+        tests = "".join(
+            f"[ ! -L {shlex.quote(folder)} ] || echo {LINKED}{number}\n"
+            for number, path in enumerate(paths)
+            for folder in own_places.between(path, sources)
+        )
+        if not tests:
+            return []
+        answer = ssh.run_script(self.links.link(connection_id), f"{tests}exit 0\n")
+        return list(_numbered(LINKED, paths, _required(answer)))
 
     def control(self, connection_id: int) -> Control:
         link = self.links.link(self._known(connection_id).id)
@@ -152,13 +162,7 @@ class Machines:
             f" echo {OURS}\n"
             for one in known
         )
-        answer = ssh.run_script(link, f"{same}exit 0\n")
-        if answer.failure in LASTING:
-            raise errors.refused(answer.failure)
-        if answer.code != 0:
-            message = (answer.errors.strip().splitlines() or ["no answer"])[-1]
-            raise Unavailable(UNREACHABLE, unreachable(message.rstrip(".")))
-        if OURS in answer.output.split():
+        if OURS in _required(ssh.run_script(link, f"{same}exit 0\n")).split():
             sentence = (
                 "This ssh connection leads to the service's own machine, and without Python there it is unknown how "
                 "to leave the service's own data out. Install python3 and test the connection again, or run the "
@@ -189,6 +193,22 @@ class Machines:
 
 MACHINES = Part[Machines]("machines")
 TheMachines = Annotated[Machines, Depends(MACHINES)]
+
+
+def _required(answer: ssh.Answer) -> str:
+    """The output of a script. Raise Unprocessable or Unavailable if the machine did not run it to its end."""
+    if answer.failure in LASTING:
+        raise errors.refused(answer.failure)
+    if answer.code != 0:
+        message = (answer.errors.strip().splitlines() or ["no answer"])[-1]
+        raise Unavailable(UNREACHABLE, unreachable(message.rstrip(".")))
+    return answer.output
+
+
+def _numbered(word: str, paths: Sequence[str], output: str) -> tuple[str, ...]:
+    """The paths whose numbers follow a word in the output of a script."""
+    named = {found[1] for found in re.finditer(rf"(?m)^{word}(\d{{1,9}})\s*$", output)}
+    return tuple(path for number, path in enumerate(paths) if str(number) in named)
 
 
 def _is_probed(connection: SshConnection) -> bool:

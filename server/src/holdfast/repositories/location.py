@@ -45,6 +45,12 @@ class SshMachines(Protocol):
     def missing(self, connection_id: int, paths: Sequence[str]) -> tuple[str, ...]:
         """The paths that do not exist there; none where that cannot be determined."""
 
+    def behind_links(self, connection_id: int, paths: Sequence[str], sources: Sequence[str]) -> list[str]:
+        """The paths below sources that are reached there through a link below the source.
+
+        Raise Unprocessable or Unavailable if the machine does not answer.
+        """
+
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
