@@ -13,7 +13,7 @@ import pytest
 
 from backup_engine.far.unpack import LONGEST_NAME, Unpacker, link_fault, name_fault
 from holdfast.restore.download.from_tar import TarEntries, tar_blocks, zip_blocks
-from holdfast.restore.download.gate import MANIFEST
+from holdfast.restore.download.gate import LARGEST_ID, LATEST, LINK_TO_LEFT_OUT, MANIFEST, Gate
 from holdfast.restore.source import BrokenOff, Source
 from tests.real.restore.archives import Archive, Workshop
 from tests.support.archive_sets import OwnEngine
@@ -79,6 +79,53 @@ def manifest_in(content: bytes, form: str) -> str:
             return file.read().decode()
     with zipfile.ZipFile(io.BytesIO(content)) as opened:
         return opened.read(MANIFEST).decode()
+
+
+def an_entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", **numbers: Any) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, target
+    for field, value in numbers.items():
+        setattr(entry, field, value)
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "reason"),
+    [
+        ([an_entry("way", tarfile.SYMTYPE, "folder")], "way/file", "the link leads out of the folder"),
+        ([], "../victim", "the link leads out of the folder"),
+        ([], "/etc/shadow", "the link leads out of the folder"),
+        ([], "C:\\victim", "the link leads out of the folder"),
+        ([an_entry("left\x00out")], "left\x00out", "the link leads out of the folder"),
+        ([an_entry("out", tarfile.SYMTYPE, "../victim")], "out", LINK_TO_LEFT_OUT),
+    ],
+)
+def test_a_hard_link_leads_through_no_link_to_no_place_outside_and_to_nothing_left_out(
+    before: list[tarfile.TarInfo], target: str, reason: str
+) -> None:
+    gate = Gate()
+    for entry in before:
+        gate.passes(entry)
+
+    assert not gate.passes(an_entry("hard", tarfile.LNKTYPE, target))
+    assert gate.manifest().decode().splitlines()[-1].endswith(f": {reason}")
+    assert gate.passes(an_entry("another", tarfile.LNKTYPE, "file")), "an honest one"
+
+
+def test_numbers_that_no_file_can_have_are_set_right() -> None:
+    wild = [
+        an_entry("a", mtime=float("inf"), uid=-1, gid=2**40, mode=0o7777777),
+        an_entry("b", mtime=1e300),
+        an_entry("c", mtime=-1e300),
+    ]
+    gate = Gate()
+
+    assert all(gate.passes(entry) for entry in wild)
+    assert [entry.mtime for entry in wild] == [0, LATEST, -LATEST]
+    assert (wild[0].uid, wild[0].gid, wild[0].mode) == (0, 0, 0o7777)
+    honest = an_entry("d", mtime=1.5, uid=LARGEST_ID, gid=7, mode=0o4755)
+    assert gate.passes(honest)
+    assert (honest.mtime, honest.uid, honest.gid, honest.mode) == (1.5, LARGEST_ID, 7, 0o4755)
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
