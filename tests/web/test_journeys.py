@@ -152,7 +152,11 @@ def test_two_filters_pressed_in_a_moment_show_at_once_and_both_apply_and_back_le
     expect(inside.locator("[aria-pressed=true]")).to_have_text(["Backups", "failed"])
     assert "category=backup" in inside.url
     assert "status=failed" in inside.url
-    inside.evaluate("document.querySelector('nav.side [href=\"/queue\"]').click(); history.back()")
+    inside.evaluate(
+        """async () => { document.querySelector('nav.side [href="/queue"]').click()
+        while (location.pathname !== '/queue') await new Promise((done) => setTimeout(done))
+        history.back() }"""
+    )
     expect(inside.locator('[data-page="/activity"]')).to_be_visible()
     inside.go_back()
     expect(inside.locator('[data-page="/machines"]')).to_be_visible()

@@ -1,4 +1,4 @@
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Link, useRouter } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import type { Schemas } from '../../api/client'
 import { useOverview } from '../../api/overview'
@@ -30,11 +30,13 @@ export function Overview() {
 /** Nothing is there: the first admin is led to a first backup, unless they chose to look around first. */
 function Nothing() {
   const { data: me } = useMe()
-  const navigate = useNavigate()
+  const router = useRouter()
   const lead = me?.role === 'admin' && sessionStorage.getItem('welcome-skipped') === null
   useEffect(() => {
-    if (lead) void navigate({ to: '/welcome/{-$step}', params: { step: 'what' }, replace: true })
-  }, [lead, navigate])
+    // Not if another page was chosen in the meantime.
+    if (lead && router.latestLocation.pathname === '/')
+      void router.navigate({ to: '/welcome/{-$step}', params: { step: 'what' }, replace: true })
+  }, [lead, router])
   if (me === undefined || lead) return null
   return (
     <>
