@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, Link, useRouter } from '@tanstack/react-router'
 import { useEffect } from 'react'
+import type { Search as FilesSearch } from './features/files/times'
 import { Overview } from './features/overview/Overview'
 import type { AuditSearch } from './features/system/auditFilter'
 import { Shell } from './layout/Shell'
@@ -108,19 +109,7 @@ const files = createRoute({
 const timeMachine = createRoute({
   getParentRoute: () => root,
   path: '/files/$id',
-  validateSearch: (
-    search: Params,
-  ): {
-    at?: number
-    vs?: number
-    path?: string
-    pathb64?: string
-    sel?: string
-    gone?: boolean
-    top?: boolean
-    sort?: 'size'
-    name?: string
-  } => ({
+  validateSearch: (search: Params): FilesSearch => ({
     at: number(search.at),
     vs: number(search.vs),
     path: text(search.path),

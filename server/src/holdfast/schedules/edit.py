@@ -150,7 +150,7 @@ class Editor:
         if set(CALENDAR_COLUMNS) & changes.keys() or schedule.enabled != was_enabled:
             set_due_times(schedule, now)
         if was_enabled and not schedule.enabled:
-            _end_waiting(session, schedule, Reason.DISABLED, now)
+            end_waiting(session, schedule, Reason.DISABLED, now)
         _changed(session, caller, schedule, "schedule.changed", fields=sorted(changes))
         return schedule
 
@@ -239,7 +239,7 @@ def set_enabled(session: Session, caller: Caller, schedule: Schedule, *, enabled
     schedule.enabled = enabled
     set_due_times(schedule, now)
     if not enabled:
-        _end_waiting(session, schedule, Reason.DISABLED, now)
+        end_waiting(session, schedule, Reason.DISABLED, now)
     return _changed(session, caller, schedule, "schedule.enabled" if enabled else "schedule.disabled")
 
 
@@ -258,14 +258,15 @@ def snooze(session: Session, caller: Caller, schedule: Schedule, until: datetime
 def delete(session: Session, caller: Caller, schedule: Schedule) -> None:
     """Forget a schedule; what waits is skipped, what runs goes on, and its history stays."""
     now = clock.now()
-    _end_waiting(session, schedule, Reason.DELETED, now)
+    end_waiting(session, schedule, Reason.DELETED, now)
     schedule.deleted_at = now
     schedule.enabled = False
     schedule.next_due_at = None
     _changed(session, caller, schedule, "schedule.deleted")
 
 
-def _end_waiting(session: Session, schedule: Schedule, reason: Reason, now: datetime) -> None:
+def end_waiting(session: Session, schedule: Schedule, reason: Reason, now: datetime) -> None:
+    """Skip what waits of a schedule that was disabled or deleted. What runs goes on."""
     for row in store.waiting_of(session, schedule.id):
         ended.end(session, schedule, row, End(Outcome.SKIPPED, reason), now)
 

@@ -463,22 +463,6 @@ def results_of(session: Session, run_ids: Iterable[str], repositories: frozenset
     return found
 
 
-def end_waiting(session: Session, schedule_id: int, reason: str, now: datetime) -> int:
-    """Skip what waits of a schedule that was disabled or deleted; return how many. What runs goes on."""
-    ended = session.execute(
-        update(ScheduleRun)
-        .where(
-            ScheduleRun.schedule_id == schedule_id,
-            ScheduleRun.settled_at.is_(None),
-            ScheduleRun.outcome == Outcome.WAITING,
-        )
-        .values(outcome=Outcome.SKIPPED, reason=reason, look_at=None, waiting_for=None, settled_at=now)
-        .returning(ScheduleRun.id)
-        .execution_options(synchronize_session="fetch")
-    ).all()
-    return len(ended)
-
-
 def forget_old(session: Session, before: datetime) -> int:
     """Remove runs that ended before this time."""
     gone = session.execute(delete(ScheduleRun).where(ScheduleRun.settled_at < before).returning(ScheduleRun.id)).all()

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.operations.status import Status
-from holdfast.schedules import store
-from holdfast.schedules.models import Outcome, Reason
+from holdfast.schedules import edit
+from holdfast.schedules.models import Outcome, Reason, Schedule
 from tests.unit.schedules.running.world import ALL_STEPS, World, at, kinds
 
 
@@ -203,7 +203,7 @@ def test_deleting_or_disabling_ends_what_waits(world: World) -> None:
     schedule = world.schedule(world.repository(execution_target="agent", agent_machine_id=agent))
     world.tick(at(2, 2))
     with world.database.writing() as session:
-        assert store.end_waiting(session, schedule, Reason.DELETED, world.now) == 1
+        edit.end_waiting(session, session.get_one(Schedule, schedule), Reason.DELETED, world.now)
     assert world.told(schedule) == [(at(2, 2), Outcome.SKIPPED, "deleted")]
 
 

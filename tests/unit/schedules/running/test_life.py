@@ -7,8 +7,8 @@ from datetime import datetime, time, timedelta
 import pytest
 
 from holdfast.operations.status import Status
-from holdfast.schedules import store
-from holdfast.schedules.models import Reason
+from holdfast.schedules import edit
+from holdfast.schedules.models import Reason, Schedule
 from tests.unit.schedules.running.life_model import Life, Pattern
 from tests.unit.schedules.running.world import BEGIN, World
 
@@ -140,7 +140,8 @@ class Stage:
         )
         if not life.model.enabled:
             with self.world.database.writing() as session:
-                store.end_waiting(session, life.schedule, Reason.DISABLED, self.world.now)
+                schedule = session.get_one(Schedule, life.schedule)
+                edit.end_waiting(session, schedule, Reason.DISABLED, self.world.now)
 
     # --- comparison ---------------------------------------------------------------------------------------------------
 
