@@ -1,7 +1,9 @@
 """Restores as a way to overwrite the service's own data, or a repository."""
 
 import os
+from itertools import takewhile
 from pathlib import Path
+from shutil import copymode
 from typing import Any
 
 import pytest
@@ -37,6 +39,9 @@ class Forged:
         file = self.source / str(place).lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        for folder in takewhile(lambda folder: folder != self.source, file.parents):
+            if (there := "/" / folder.relative_to(self.source)).is_dir():
+                copymode(there, folder)  # a restore to / gives the machine's folders the archived modes
 
     def body(self, destination: Path | str, **more: Any) -> dict[str, Any]:
         """A restore of all that was put, which lands below the destination as if the prefix were not there."""

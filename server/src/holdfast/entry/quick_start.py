@@ -24,6 +24,7 @@ def begin() -> None:
     give_memory_back()
     _load_without("rich", "structlog")  # only for tracebacks in colour
     _load_without("watchfiles", "uvicorn")  # only for restarts when a source file changes
+    sys.modules["pydantic.v1"] = None  # type: ignore[assignment] # the framework asks it about each route, if it is there
 
 
 def give_memory_back() -> None:

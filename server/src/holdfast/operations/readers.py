@@ -36,8 +36,6 @@ from functools import cache
 from typing import Any, Literal, cast
 
 from sqlalchemy import CursorResult, Select, and_, bindparam, delete, func, select, text, update
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
@@ -45,6 +43,7 @@ from holdfast.kit import clock, courtesy
 from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
+from holdfast.storage.inserts import conflict_aware_insert
 from holdfast.storage.session import Database
 
 POLL_SECONDS = 1.0
@@ -268,8 +267,9 @@ def forget_old(session: Session, before: datetime) -> int:
 
 def _know(session: Session, name: str, position: int) -> None:
     values = {"name": name, "position": position, "seen_at": clock.now()}
-    insert = sqlite_insert if session.get_bind().dialect.name == "sqlite" else postgresql_insert
-    session.execute(insert(OutboxReader).values(values).on_conflict_do_nothing(index_elements=["name"]))
+    session.execute(
+        conflict_aware_insert(session, OutboxReader).values(values).on_conflict_do_nothing(index_elements=["name"])
+    )
     session.execute(update(OutboxReader).where(OutboxReader.name == name).values(seen_at=values["seen_at"]))
 
 

@@ -17,7 +17,6 @@ from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_agent.job_work import ReceiveWork
 from backup_agent.received import LinkCut, Received
 from backup_engine.extracted import LINK_IN_THE_WAY, Complaints
-from backup_engine.far.unpack import BrokenOff, Unpacker
 from backup_engine.listing import ListedFile
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Interrupted
@@ -153,6 +152,8 @@ def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict
 
 
 def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
+    from backup_engine.far.unpack import BrokenOff, Unpacker  # an idle agent does not need them in memory
+
     complaints = _Complaints()
     try:
         with work.receive() as stream, _cut_when_asked(work, stream):

@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from backup_engine.command import Command, Machine
-from backup_engine.far import pour, unpack
+
+# Programs of their own: an idle agent need not load them.
+POUR = Path(__file__).with_name("pour.py")
+UNPACK = Path(__file__).with_name("unpack.py")
 
 
 def unpacked_here(command: Command, folder: bytes) -> Command:
     """The engine's tar stream becomes files in a folder of this machine."""
-    words = (sys.executable, "-I", "-S", unpack.__file__, _exact(folder))
+    words = (sys.executable, "-I", "-S", str(UNPACK), _exact(folder))
     return _into(command, words, f"unpack into {shlex.quote(_shown(folder))}")
 
 
@@ -21,14 +24,14 @@ def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command
     Holdfast.
     """
     assert machine.python is not None
-    program = (machine.python, "-I", "-S", "-c", Path(unpack.__file__).read_text(), _exact(folder))
+    program = (machine.python, "-I", "-S", "-c", UNPACK.read_text(), _exact(folder))
     words = (*machine.ssh, shlex.join(program))
     return _into(command, words, f"[{machine.name}] unpack into {shlex.quote(_shown(folder))}")
 
 
 def joined(command: Command, engine: Command) -> Command:
     """Given a command that is poured, and what is run here for its engine, return what runs both."""
-    argv = (sys.executable, "-I", "-S", pour.__file__, str(len(command.into)), *command.into, *engine.argv)
+    argv = (sys.executable, "-I", "-S", str(POUR), str(len(command.into)), *command.into, *engine.argv)
     return replace(engine, argv=argv, machine=None, into=())
 
 
