@@ -6,7 +6,6 @@ the engine.
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from backup_engine.detect import EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.feed import PROGRAM
 from backup_engine.requests import InvalidRequest
+from backup_engine.small_shutil import which
 
 KINDS = ("postgresql", "postgresql_globals", "mysql", "sqlite")
 ENDINGS: Mapping[str, str] = {
@@ -153,7 +153,7 @@ def _mysql(database: Database, plain: Mapping[str, str]) -> dict[str, Any]:
 def _found_here(dump: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The dump with its program on this machine. Raise EngineUnsupported if that is missing."""
     names: Sequence[str] = dump["programs"]
-    program = next((found for name in names if (found := shutil.which(name, path=path))), None)
+    program = next((found for name in names if (found := which(name, path))), None)
     if program is None:
         raise EngineUnsupported(f"The program {names[0]} is not installed on the machine that dumps the database.")
     argv = [program if argument == PROGRAM else argument for argument in dump["argv"]]

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from backup_engine.command import Command
 from backup_engine.far.request import ended_file, near_command
 from backup_engine.far.streaming import joined
 from backup_engine.file_lock import locked_if_free
+from backup_engine.small_shutil import remove_tree, which
 
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS, FURTHER_NICENESS, LOWEST_NICENESS = 10, 9, 19
@@ -63,7 +63,7 @@ class ExitRecord:
 @cache
 def io_priority_command() -> tuple[str, ...]:
     """The command that gives a process a low I/O priority (its pid comes last); empty where the system has none."""
-    program = shutil.which("ionice")
+    program = which("ionice")
     return (program, "-c", "2", "-n", "7", "-p") if program else ()
 
 
@@ -195,7 +195,7 @@ class Spool:
     def remove(self) -> None:
         """Remove the folder. A shim that comes late finds either the mark that it is abandoned or no command."""
         (self.folder / "command.json").unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
     def _signal_survivors(self, number: signal.Signals) -> bool:
         """Signal the processes that the engine left behind: all that still hold the lock, except the shim."""
@@ -246,7 +246,7 @@ def remove_spools(folder: Path) -> None:
     """Remove a folder with all the spools in it."""
     for spool in spools_below(folder):
         spool.remove()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 def _widen(pipe: int) -> None:

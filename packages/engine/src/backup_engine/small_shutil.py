@@ -1,0 +1,25 @@
+"""What an agent needs of `shutil`, which brings three compression libraries along: half a megabyte of an idle agent."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def which(program: str, path: str | None = None) -> str | None:
+    """The file that a bare name stands for on a search path, by default the environment's."""
+    for folder in os.get_exec_path() if path is None else path.split(os.pathsep):
+        file = Path(folder, program)
+        if file.is_file() and os.access(file, os.X_OK):
+            return str(file)
+    return None
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of our own with all that is in it, as far as possible. Links are removed, not followed."""
+    for name, folders, files in os.walk(folder, topdown=False):
+        path = Path(name)
+        for file in (*files, *(below for below in folders if (path / below).is_symlink())):
+            with suppress(OSError):
+                (path / file).unlink()
+        with suppress(OSError):
+            path.rmdir()
