@@ -230,8 +230,7 @@ class Readers:
 
     def _handle_batch(self, reader: Reader, complete: int, most: int) -> tuple[int, bool]:
         """Handle one batch. Return how many rows it had, and whether there is more."""
-        with courtesy.shown(BESIDE_REQUESTS_SECONDS):
-            courtesy.give_way()
+        courtesy.give_way_for(BESIDE_REQUESTS_SECONDS)
         with self._database.writing() as session:
             row = session.scalar(_OWN, {"name": reader.name})
             if row is None:

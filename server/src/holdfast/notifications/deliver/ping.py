@@ -21,7 +21,7 @@ GOOD = ("completed", "completed_with_warnings")
 
 def is_used(session: Session) -> bool:
     """Whether any run is to be reported when it is queued."""
-    return session.scalar(_WANTED.with_only_columns(Destination.id).limit(1)) is not None
+    return session.scalar(_ANY) is not None
 
 
 def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
@@ -99,3 +99,4 @@ def _lines(session: Session, run: dict[str, Any]) -> str:
 
 
 _WANTED = select(Destination).where(Destination.enabled, Destination.kind == DestinationKind.PING)
+_ANY = _WANTED.with_only_columns(Destination.id).limit(1)

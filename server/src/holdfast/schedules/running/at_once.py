@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit.courtesy import give_way
 from holdfast.operations.kinds import Registry
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running.chains import enqueue
@@ -54,6 +55,7 @@ def _as_object(row: dict[str, Any]) -> ScheduleRun:
 
 
 def _may_run(row: ScheduleRun, around: Around) -> bool:
+    give_way()
     try:
         return isinstance(verdict_of(row, around.schedules[row.schedule_id], around), Release)
     except UNREADABLE:

@@ -35,7 +35,7 @@ TRANSACTION_SECONDS = 0.04
 """What a transaction should take. On SQLite nobody else writes meanwhile, so a slow machine does less in each."""
 BESIDE_REQUESTS_SECONDS = 0.01
 """The same while requests come: a read that meets a transaction shares the interpreter with it."""
-COURTESY = 1.0
+COURTESY = 2.0
 """For how long it gives way to requests, in each transaction and after it: against what a transaction should take."""
 SHARE_OF_OWN_WORK = 0.6
 """On a busy machine a transaction takes longer than its work. Smaller ones would only add to that work."""
@@ -167,8 +167,7 @@ class Tick:
                 break
             wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else TRANSACTION_SECONDS
             size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most, wanted)
-            with courtesy.shown(wanted * COURTESY):
-                courtesy.give_way()
+            courtesy.give_way_for(wanted * COURTESY)
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
         return self._timed(step)[0]
