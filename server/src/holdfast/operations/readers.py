@@ -18,7 +18,7 @@ To use it from a feature:
 - It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and SQLite has one writer.
 - It may write outbox rows of its own (`outbox.tell`); they are read like any other.
 - `topics` limits the rows that are passed; None passes everything. Rows of other topics count as read.
-- `ends_only` leaves out rows of operations that wait or run: always, or while a function says so. Most rows are such.
+- `ends_only` leaves out rows of operations that wait or run: always, or while a function returns true.
 - A new reader starts after the existing rows (`starts="newest"`), or with the oldest stored row (`starts="oldest"`).
 - Any number of processes may register the same reader: at each moment one of them reads.
 - The tidy tick keeps rows that a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is removed.

@@ -36,7 +36,11 @@ TRANSACTION_SECONDS = 0.04
 BESIDE_REQUESTS_SECONDS = 0.01
 """The same while requests come: a read that meets a transaction shares the interpreter with it."""
 COURTESY = 2.0
-"""For how long it gives way to requests, in each transaction and after it: against what a transaction should take."""
+"""For how long it gives way to requests: in a transaction, against what that should take; after it, against what it took.
+
+On a busy machine both take longer, and so does the request that is waited for.
+"""
+LONGEST_COURTESY_SECONDS = 0.1
 SHARE_OF_OWN_WORK = 0.6
 """On a busy machine a transaction takes longer than its work. Smaller ones would only add to that work."""
 
@@ -167,7 +171,7 @@ class Tick:
                 break
             wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else TRANSACTION_SECONDS
             size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most, wanted)
-            courtesy.give_way_for(wanted * COURTESY)
+            courtesy.give_way_for(min(max(wanted, took.clock) * COURTESY, LONGEST_COURTESY_SECONDS))
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
         return self._timed(step)[0]
