@@ -65,6 +65,13 @@ def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(runnin
     expect(inside.get_by_role("button", name="Enable")).to_be_visible()
     theirs.reload()
     expect(theirs.get_by_role("heading", name="Log in")).to_be_visible()
+    path = f"/api/users/{user['id']}"
+    for change in ({"disabled": False, "role": "operator"}, {"disabled": True}):  # by another admin, meanwhile
+        assert running.admin.put(path, json=change).status_code == 200
+        running.admin.delete(f"{path}/repositories/{shared['id']}")
+        expect(inside.get_by_role("button", name="Enable" if change["disabled"] else "Disable")).to_be_visible()
+    expect(inside.get_by_label("operator", exact=False).first).to_be_checked()
+    expect(inside.get_by_label(f"Right on {shared['name']}")).to_have_value("none")
     theirs.goto(link)
     theirs.reload()  # only what is behind the # has changed
     expect(theirs.get_by_text("The invitation is not valid, has expired or was used.")).to_be_visible()

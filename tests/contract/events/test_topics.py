@@ -98,6 +98,37 @@ def test_changed_schedules_are_reported_to_everyone_without_a_name_and_changed_n
 
 
 @both_stores
+def test_changes_of_users_rights_and_tokens_are_reported_to_admins_alone(running: Running, admin: Client) -> None:
+    viewer = running.client_with_right(running.scratch, "viewer")
+    operator = running.client_with_right(running.scratch, "operator")
+    topics = {"topics": "user.updated,queue.updated"}
+    with (
+        EventStream(admin, params=topics) as all_of_it,
+        EventStream(viewer, params=topics) as watched,
+        EventStream(operator, params=topics) as operated,
+    ):
+        user = running.new_user("operator")
+        path = f"/api/users/{user['id']}"
+        body = {"name": running.new_name("token")}
+        token = running.client_of(user).post("/api/settings/tokens", json=body)
+        right = admin.put(f"{path}/repositories/{running.scratch['id']}", json={"role": "viewer"})
+        invited = admin.post(f"{path}/invitation")
+        assert (token.status_code, right.status_code, invited.status_code) == (201, 200, 201)
+        refused = admin.put(f"{path}/repositories/987654", json={"role": "viewer"})
+        assert (refused.status_code, admin.delete(path).status_code) == (404, 204)
+        same = admin.get("/api/operations/queue").json()["limits"]["max_running_total"]
+        assert admin.put("/api/operations/limits", json={"max_running_total": same}).status_code == 200
+        for stream in (all_of_it, watched, operated):
+            stream.wait_for(lambda event: event.data.get("change") == "settings")
+
+    told = [event.data for event in all_of_it.of("user.updated") if event.data["id"] == user["id"]]
+    assert told == [
+        {"id": user["id"], "change": change} for change in ("created", "changed", "changed", "changed", "deleted")
+    ]
+    assert watched.of("user.updated") == operated.of("user.updated") == []
+
+
+@both_stores
 @pytest.mark.parametrize(
     "query", [{"topics": "schedule.run,repository.updated"}, {"topics": ["repository.updated", "schedule.run"]}]
 )

@@ -50,3 +50,13 @@ def test_work_waits_no_longer_than_it_has_promised_however_long_the_request_take
             courtesy.give_way()
 
     assert time.monotonic() - began < LONG / 2
+
+
+def test_between_two_pieces_of_work_requests_go_first_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courtesy, "LONGEST_PAUSE_SECONDS", 0.001)
+    began = time.monotonic()
+    with courtesy.answering():
+        courtesy.give_way_for(0.02)
+
+    assert 0.02 <= time.monotonic() - began < LONG / 2
+    courtesy.give_way_for(LONG)

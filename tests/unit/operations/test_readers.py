@@ -107,6 +107,34 @@ def test_a_batch_is_as_large_as_its_time_allows(rows: int, seconds: float, follo
     assert readers.next_size(rows, seconds, 5) == 5
 
 
+def test_a_reader_may_leave_out_operations_that_have_not_ended_always_or_for_a_time(database: Database) -> None:
+    is_left_out = [True]
+    always, at_times = Taken(), Taken()
+    both = Readers(database, Supervisor(), Horizon(database))
+    both.register(
+        Reader("always", always, ends_only=True),
+        Reader("at-times", at_times, ends_only=lambda _session: is_left_out[0]),
+    )
+    both.know()
+
+    def report(*statuses: str) -> list[int]:
+        with database.writing() as session:
+            for status in statuses:
+                outbox.tell(session, "operation.updated", {"status": status}, repository_id=None)
+            outbox.tell(session, "schedule.updated", {"status": "pending"}, repository_id=None)
+        while both.catch_up():
+            pass
+        return ids(database)[-len(statuses) - 1 :]
+
+    first = report("pending", "running", "failed", "pending")
+    is_left_out[0] = False
+    second = report("pending", "completed", "running")
+
+    ended = [first[2], first[4], second[1], second[3]]
+    assert always.ids == ended
+    assert at_times.ids == [*ended[:2], *second]
+
+
 def test_a_new_reader_starts_at_the_newest_row_or_at_the_oldest(database: Database) -> None:
     tell(database)
     newest, oldest = Taken(), Taken()

@@ -9825,6 +9825,7 @@ export interface components {
             "schedule.run": components["schemas"]["ScheduleRunEvent"];
             "schedule.updated": components["schemas"]["ScheduleUpdatedEvent"];
             "session.ended": components["schemas"]["SessionEndedEvent"];
+            "user.updated": components["schemas"]["UserUpdatedEvent"];
         };
         LiveList: {
             archives: components["schemas"]["LiveArchive"][];
@@ -11866,6 +11867,11 @@ export interface components {
             must_change_password?: boolean | null;
             password?: string | null;
             role?: components["schemas"]["Role"] | null;
+        };
+        UserUpdatedEvent: {
+            /** @enum {string} */
+            change: "created" | "changed" | "deleted";
+            id: number;
         };
         Users: {
             users: components["schemas"]["UserAnswer"][];

@@ -162,6 +162,10 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
         void client.invalidateQueries({ queryKey: keys.repositories })
         void client.invalidateQueries({ queryKey: ['evidence'] })
       }
+      if (name === 'user.updated') {
+        void client.invalidateQueries({ queryKey: keys.users })
+        void client.invalidateQueries({ queryKey: keys.tokens })
+      }
       if (name.startsWith('alarm.')) void client.invalidateQueries({ queryKey: keys.alarms })
       if (name.startsWith('notification.')) void client.invalidateQueries({ queryKey: ['notifications'] })
       if (name === 'operation.updated') void client.invalidateQueries({ queryKey: keys.packages })

@@ -25,6 +25,7 @@ const TOPICS: (keyof Schemas['LiveEvents'])[] = [
   'notification.failed',
   'notification.recovered',
   'notification.updated',
+  'user.updated',
 ]
 const LONGEST_WAIT_FOR_TOKEN = 4000
 

@@ -1,5 +1,6 @@
 """The audit trail: rows are added, never changed."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import insert
@@ -9,6 +10,17 @@ from holdfast.access.caller import Caller
 from holdfast.access.models import ADDRESS_LENGTH, AuditEntry
 from holdfast.kit import clock
 from holdfast.kit.text import storable
+
+Follower = Callable[[Session, Sequence[Mapping[str, Any]]], None]
+"""Called with new entries, in the transaction that adds them."""
+
+_followers: list[Follower] = []
+
+
+def followed_by(follower: Follower) -> None:
+    """For layers above this one that report what has changed. One for the whole program, like its tables."""
+    if follower not in _followers:
+        _followers.append(follower)
 
 
 class About(TypedDict, total=False):
@@ -53,6 +65,8 @@ def add(session: Session, *entries: dict[str, Any]) -> None:
     """As ``record``, for actors who are not signed in: those who log in, or try to, and agents."""
     if entries:
         session.execute(insert(AuditEntry), entries)
+        for follower in _followers:
+            follower(session, entries)
 
 
 def entry(

@@ -28,6 +28,7 @@ from starlette.responses import Response
 
 from holdfast.api.dependencies import WORK
 from holdfast.api.threads import Work, in_thread
+from holdfast.kit import courtesy
 from holdfast.kit.frozen import frozen
 from holdfast.storage.remembered import Remembered, StoreVersion
 
@@ -121,6 +122,7 @@ class PreparedRoute:
             raise NotPrepared(f"{route.path}: an asynchronous route with a dependency that needs a thread")
         self._asking = [step for step in self._steps if _asks(step.dependant)]
         self._work = self._whose_threads()
+        self._reads = self._end.in_thread and self._work == "reading"
         self._wants_response = any(step.dependant.response_param_name for step in self._steps)
         self._takes_form = route.body_field is not None and isinstance(route.body_field.field_info, Form)
         self._write = _writer(route)
@@ -130,13 +132,16 @@ class PreparedRoute:
     async def answer(self, request: Request) -> Response:
         """Run the route. Raise RequestValidationError for invalid parameters, and its own errors."""
         try:
-            return await self._answer(request)
+            body = await self._body(request)
+            if not self._reads:
+                return await self._answer(request, body)
+            with courtesy.answering():  # from here, not only in its thread: it computes on the event loop, too
+                return await self._answer(request, body)
         finally:
             if self._takes_form:
                 await request.close()
 
-    async def _answer(self, request: Request) -> Response:
-        body = await self._body(request)
+    async def _answer(self, request: Request, body: Any) -> Response:
         parameters = [NOTHING] * len(self._steps)
         for step in self._asking:
             parameters[step.place] = _parameters(step, request)

@@ -68,3 +68,10 @@ def give_way() -> None:
         began = time.monotonic()
         _requests.free.wait(min(_own.seconds, LONGEST_PAUSE_SECONDS))
         _own.seconds -= time.monotonic() - began
+
+
+def give_way_for(seconds: float) -> None:
+    """Let requests go first that are being answered, for at most this long. For between two pieces of work."""
+    with shown(seconds):
+        while _requests.number and _own.seconds > 0:
+            give_way()

@@ -112,4 +112,4 @@ def read(session: Session) -> dict[str, list[tuple[str, float]]]:
 
 
 _ORDER = (MetricTotal.name, MetricTotal.labels)
-READER = Reader("metrics", count, TOPICS)
+READER = Reader("metrics", count, TOPICS, ends_only=True)

@@ -198,6 +198,13 @@ class NotificationUpdatedEvent(Schema):
     id: int
 
 
+class UserUpdatedEvent(Schema):
+    """A user was created, changed or deleted, or their rights, invitation, second factor or tokens have changed. For admins."""
+
+    id: int
+    change: Literal["created", "changed", "deleted"]
+
+
 class LiveEvents(Schema):
     """The events of the stream: the name of each, and the schema of its `data`."""
 
@@ -223,6 +230,7 @@ class LiveEvents(Schema):
     notification_failed: NotificationFailedEvent = Field(alias="notification.failed")
     notification_recovered: NotificationRecoveredEvent = Field(alias="notification.recovered")
     notification_updated: NotificationUpdatedEvent = Field(alias="notification.updated")
+    user_updated: UserUpdatedEvent = Field(alias="user.updated")
 
 
 EVENTS: dict[str, type[Schema]] = {

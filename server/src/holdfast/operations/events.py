@@ -45,7 +45,7 @@ Unstored = Literal["hello", "reset", "session.ended", "operation.progress", "ope
 
 FOR_EVERYONE = frozenset({"queue.updated", "schedule.updated"})
 """They name nothing that not every user may see."""
-NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery"})
+NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery", "user.updated"})
 
 
 @frozen

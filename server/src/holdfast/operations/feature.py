@@ -2,9 +2,10 @@
 
 from functools import partial
 
+from holdfast.access import audit
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
-from holdfast.operations import background
+from holdfast.operations import background, user_events
 from holdfast.operations.event_routes import routes as event_routes
 from holdfast.operations.events import EVENT_HUB, EventHub
 from holdfast.operations.kinds import REGISTRY
@@ -29,6 +30,9 @@ def _tasks(parts: Parts) -> tuple[Task, ...]:
         Task(When.STOP, events.stop),
     )
 
+
+audit.followed_by(user_events.report)
+"""For the whole program, not for one service: `holdfast admin` changes users, too."""
 
 FEATURE = Feature(
     name="operations",

@@ -29,6 +29,7 @@ Topic = Literal[
     "notification.failed",
     "notification.recovered",
     "notification.updated",
+    "user.updated",
 ]
 """What rows can be about. Each is also an event of the stream, with its schema in `event_schemas`."""
 

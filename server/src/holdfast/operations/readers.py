@@ -18,6 +18,7 @@ To use it from a feature:
 - It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and SQLite has one writer.
 - It may write outbox rows of its own (`outbox.tell`); they are read like any other.
 - `topics` limits the rows that are passed; None passes everything. Rows of other topics count as read.
+- `ends_only` leaves out rows of operations that wait or run: always, or while a function returns true.
 - A new reader starts after the existing rows (`starts="newest"`), or with the oldest stored row (`starts="oldest"`).
 - Any number of processes may register the same reader: at each moment one of them reads.
 - The tidy tick keeps rows that a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is removed.
@@ -43,6 +44,7 @@ from holdfast.kit import clock, courtesy
 from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
+from holdfast.operations.status import ACTIVE
 from holdfast.storage.inserts import conflict_aware_insert
 from holdfast.storage.session import Database
 
@@ -70,6 +72,10 @@ class Reader:
     topics: frozenset[str] | None = None
     starts: Literal["newest", "oldest"] = "newest"
     most_rows: int = 200
+    ends_only: bool | Callable[[Session], bool] = False
+
+    def leaves_out_begun(self, session: Session) -> bool:
+        return self.ends_only if isinstance(self.ends_only, bool) else self.ends_only(session)
 
 
 class Horizon:
@@ -179,12 +185,16 @@ class Readers:
             for reader in behind:
                 self._passed[reader.name] = max(self._passed.get(reader.name, 0), positions.get(reader.name, 0))
             after = min(self._passed[reader.name] for reader in behind)
-            new = session.execute(_NEWEST_OF_TOPICS, {"after": after, "complete": complete})
-            newest = {row.topic: row.newest for row in new}
+            new = session.execute(_NEWEST_OF_TOPICS, {"after": after, "complete": complete}).all()
+            leaving_out = {reader.name for reader in behind if reader.leaves_out_begun(session)}
         concerned = []
         for reader in behind:
-            topics = newest.keys() if reader.topics is None else newest.keys() & reader.topics
-            is_new = any(newest[topic] > self._passed[reader.name] for topic in topics)
+            is_new = any(
+                row.newest > self._passed[reader.name]
+                for row in new
+                if (reader.topics is None or row.topic in reader.topics)
+                and not (row.begun and reader.name in leaving_out)
+            )
             if reader.name in positions and (is_new or complete - positions[reader.name] >= MOST_UNRECORDED):
                 concerned.append(reader)
             elif reader.name in positions:
@@ -219,8 +229,7 @@ class Readers:
 
     def _handle_batch(self, reader: Reader, complete: int, most: int) -> tuple[int, bool]:
         """Handle one batch. Return how many rows it had, and whether there is more."""
-        with courtesy.shown(BESIDE_REQUESTS_SECONDS):
-            courtesy.give_way()
+        courtesy.give_way_for(BESIDE_REQUESTS_SECONDS)
         with self._database.writing() as session:
             row = session.scalar(_OWN, {"name": reader.name})
             if row is None:
@@ -228,13 +237,15 @@ class Readers:
             if row.position >= complete:
                 return 0, False
             size = min(most, self._sizes.get(reader.name, most))
-            new = {"after": row.position, "complete": complete, "most": size}
-            rows = session.scalars(_wanted(reader.topics), new).all()
+            after = max(row.position, self._passed.get(reader.name, 0))
+            new = {"after": after, "complete": complete, "most": size}
+            wanted = _wanted(reader.topics, ends_only=reader.leaves_out_begun(session))
+            rows = session.scalars(wanted, new).all()
             if rows:
                 began = time.thread_time()
                 reader.handle(session, rows)
-                wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else BATCH_SECONDS
-                self._sizes[reader.name] = next_size(len(rows), time.thread_time() - began, reader.most_rows, wanted)
+                seconds = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else BATCH_SECONDS
+                self._sizes[reader.name] = next_size(len(rows), time.thread_time() - began, reader.most_rows, seconds)
             has_more = len(rows) == size
             row.position = rows[-1].id if has_more else complete
             row.seen_at = clock.now()
@@ -276,15 +287,25 @@ def _know(session: Session, name: str, position: int) -> None:
 _IS_NEW = and_(OutboxEntry.id > bindparam("after"), OutboxEntry.id <= bindparam("complete"))
 
 
+_BEGUN = and_(
+    OutboxEntry.topic == "operation.updated",
+    func.coalesce(OutboxEntry.payload["status"].as_string(), "").in_(sorted(ACTIVE)),
+)
+"""Rows of operations that wait or run."""
+
+
 @cache
-def _wanted(topics: frozenset[str] | None) -> Select[OutboxEntry]:
+def _wanted(topics: frozenset[str] | None, *, ends_only: bool) -> Select[OutboxEntry]:
     found = select(OutboxEntry).where(_IS_NEW).order_by(OutboxEntry.id).limit(bindparam("most"))
+    if ends_only:
+        found = found.where(~_BEGUN)
     return found if topics is None else found.where(OutboxEntry.topic.in_(topics))
 
 
 _NEWEST = select(func.max(OutboxEntry.id))
-_NEWEST_OF_TOPICS = (
-    select(OutboxEntry.topic, func.max(OutboxEntry.id).label("newest")).where(_IS_NEW).group_by(OutboxEntry.topic)
+_new = select(OutboxEntry.topic, _BEGUN.label("begun"), OutboxEntry.id).where(_IS_NEW).subquery()
+_NEWEST_OF_TOPICS = select(_new.c.topic, _new.c.begun, func.max(_new.c.id).label("newest")).group_by(
+    _new.c.topic, _new.c.begun
 )
 _POSITIONS = select(OutboxReader.name, OutboxReader.position)
 _OWN = select(OutboxReader).where(OutboxReader.name == bindparam("name")).with_for_update(skip_locked=True)

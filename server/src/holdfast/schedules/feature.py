@@ -41,7 +41,7 @@ def _readers(parts: Parts) -> tuple[Reader, ...]:
         once.finish(session, parts[REGISTRY], entries)
 
     return (
-        Reader("schedules", settle.handle, frozenset({settle.TOPIC})),
+        Reader("schedules", settle.handle, frozenset({settle.TOPIC}), ends_only=True),
         Reader("schedules-once", finish, frozenset({ended.TOPIC})),
     )
 

@@ -381,21 +381,6 @@ WHERE (SELECT count(*) FROM schedule_runs AS run WHERE run.schedule_id = given.s
 AND run.repository_id = given.repository_id AND run.settled_at IS NULL) > 0 LIMIT 1"""
 
 
-@frozen
-class Agent:
-    status: str
-    labels: dict[str, str]
-
-
-def agents(session: Session, ids: Iterable[int]) -> dict[int, Agent]:
-    wanted = sorted(set(ids))
-    if not wanted:
-        return {}
-    columns = (AgentMachine.id, AgentMachine.status, AgentMachine.labels)
-    found = session.execute(select(*columns).where(AgentMachine.id.in_(wanted)))
-    return {row.id: Agent(row.status, row.labels or {}) for row in found}
-
-
 def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: str, now: datetime) -> None:
     """Have waiting runs of these schedules and repositories looked at, because what they wait for has come."""
     for schedule_id, repository_id in sorted(places):

@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from holdfast.kit.courtesy import give_way
 from holdfast.kit.frozen import frozen
 from holdfast.storage.types import IdList, UtcDateTime, stored_text
 
@@ -120,9 +121,12 @@ def _many(
     connection: Connection, statement: str, model: type[DeclarativeBase], names: Sequence[str], rows: Rows
 ) -> int:
     """A prepared statement for each row; return how many rows it has changed."""
+    give_way()
     columns = zip(*map(itemgetter(*names), rows), strict=True)
     converted = [_converted(connection, model, name, values) for name, values in zip(names, columns, strict=True)]
-    return connection.exec_driver_sql(statement, list(zip(*converted, strict=True))).rowcount
+    values = list(zip(*converted, strict=True))
+    give_way()
+    return connection.exec_driver_sql(statement, values).rowcount
 
 
 def _converted(connection: Connection, model: type[DeclarativeBase], name: str, values: Sequence[Any]) -> Sequence[Any]:

@@ -52,7 +52,7 @@ function Shown({ user }: { user: Person }) {
         </span>
       </div>
       {own && <Note>This is you. Your own password, sessions and tokens are under your name.</Note>}
-      <Profile key={user.updated_at} user={user} own={own} />
+      <Profile key={`${user.role} ${user.email}`} user={user} own={own} />
       {user.role !== 'admin' && <Rights user={user} />}
       {!own && <Safety user={user} />}
     </div>

@@ -39,7 +39,7 @@ from holdfast.access.vault import TheVault
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
-from holdfast.kit import clock
+from holdfast.kit import clock, courtesy
 from holdfast.storage.session import Database
 
 auth = router("/api/auth", "Login")
@@ -137,8 +137,9 @@ def refresh(request: Request, response: Response, caller: SessionToRefresh, logi
 
 @auth.get("/me", summary="Who am I")
 async def me(caller: SignedInEvenIfPasswordMustChange, accounts: TheAccounts) -> Me:
-    record = await accounts.of(caller.user_id)
-    return Me.of_caller(caller, record.user, record.rights)
+    with courtesy.answering():
+        record = await accounts.of(caller.user_id)
+        return Me.of_caller(caller, record.user, record.rights)
 
 
 @auth.post("/logout", summary="End this session", status_code=204)

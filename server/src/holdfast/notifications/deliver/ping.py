@@ -19,11 +19,15 @@ from holdfast.operations.status import Status
 GOOD = ("completed", "completed_with_warnings")
 
 
+def is_used(session: Session) -> bool:
+    """Whether any run is to be reported when it is queued."""
+    return session.scalar(_ANY) is not None
+
+
 def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
     """Queue the pings for outbox rows, each once."""
-    wanted = select(Destination).where(Destination.enabled, Destination.kind == DestinationKind.PING)
     by_schedule: dict[int, list[Destination]] = {}
-    for destination in session.scalars(wanted):
+    for destination in session.scalars(_WANTED):
         by_schedule.setdefault(destination.options["schedule_id"], []).append(destination)
     if not by_schedule:
         return
@@ -32,7 +36,8 @@ def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
     for operation in session.scalars(found):
         assert operation.schedule_id is not None
         for destination in by_schedule[operation.schedule_id]:
-            _once(session, destination, "start", operation.run_id, "", now)
+            if operation.created_at >= destination.created_at:  # a new one gets no pings of earlier runs
+                _once(session, destination, "start", operation.run_id, "", now)
     for row in rows:
         if row.topic == "schedule.run" and row.payload.get("schedule_id") in by_schedule:
             action = action_of(row.payload)
@@ -91,3 +96,7 @@ def _lines(session: Session, run: dict[str, Any]) -> str:
         )
         lines += [message for message in session.scalars(failed.limit(5)) if message]
     return clean_lines("\n".join(lines))
+
+
+_WANTED = select(Destination).where(Destination.enabled, Destination.kind == DestinationKind.PING)
+_ANY = _WANTED.with_only_columns(Destination.id).limit(1)

@@ -24,7 +24,7 @@ DELIVERED = (DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.WAITING)
 
 
 def reader() -> Reader:
-    return Reader(NAME, handle, topics=TOPICS)
+    return Reader(NAME, handle, topics=TOPICS, ends_only=lambda session: not ping.is_used(session))
 
 
 def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:

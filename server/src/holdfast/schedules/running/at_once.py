@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit.courtesy import give_way
 from holdfast.operations.kinds import Registry
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running.chains import enqueue
@@ -29,12 +30,11 @@ def release_at_once(session: Session, registry: Registry, due: Due) -> list[dict
     ready = {row["id"]: _as_object(row) for row in rows if _is_ready(row, due)}
     if not ready:
         return rows
-    around = gather(session, list(ready.values()), due.now, known=Known(due.paused, due.covered, due.schedules))
+    known = Known(due.paused, due.covered, due.schedules, due.places)
+    around = gather(session, list(ready.values()), due.now, known=known)
     released = {number: row for number, row in ready.items() if _may_run(row, around)}
     enqueue(session, registry, released.values(), around)
-    return [
-        {name: getattr(released[row["id"]], name) for name in row} if row["id"] in released else row for row in rows
-    ]
+    return [vars(released[row["id"]]) if row["id"] in released else row for row in rows]
 
 
 def _is_ready(row: dict[str, Any], due: Due) -> bool:
@@ -55,6 +55,7 @@ def _as_object(row: dict[str, Any]) -> ScheduleRun:
 
 
 def _may_run(row: ScheduleRun, around: Around) -> bool:
+    give_way()
     try:
         return isinstance(verdict_of(row, around.schedules[row.schedule_id], around), Release)
     except UNREADABLE:

@@ -28,6 +28,7 @@ from holdfast.schedules.models import (
     WaitingFor,
 )
 from holdfast.schedules.running import ended
+from holdfast.schedules.running.gathering import Places, places
 from holdfast.schedules.running.judge import End, too_late
 from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
 from holdfast.schedules.running.steps import needs_backup
@@ -79,6 +80,8 @@ class _Surroundings:
     covered: Covered
     known: Mapping[int, Target]
     """Repositories by id; all of them where a schedule chooses by labels."""
+    places: Places | None
+    """More about them, unless they are all."""
     calendars: dict[tuple[Any, ...], plan.Calendar] = field(default_factory=dict)
     next_times: dict[tuple[int, datetime], datetime | None] = field(default_factory=dict)
 
@@ -115,6 +118,7 @@ class Due:
     rows: list[dict[str, Any]]
     paused: bool
     covered: Covered
+    places: Places | None
     now: datetime
 
 
@@ -172,7 +176,7 @@ def write_due_rows(
             for schedule in schedules:
                 schedule.next_due_at = coming.get(schedule.id, schedule.next_due_at)
             by_id = {schedule.id: schedule for schedule in schedules}
-            rows = release_at_once(session, Due(by_id, rows, around.paused, around.covered, now))
+            rows = release_at_once(session, Due(by_id, rows, around.paused, around.covered, around.places, now))
         written = insert_many(session, ScheduleRun, rows, unless_there=True)
         if written != len(rows) and any(row["outcome"] == Outcome.RAN for row in rows):
             raise AlreadyWritten
@@ -187,8 +191,10 @@ def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime
         chosen = (schedule.targets or {}).get("repository_ids") or ()
         ids.update(number for number in chosen if isinstance(number, int))
     by_label = any("repository_ids" not in (schedule.targets or {}) for schedule in schedules)
-    known = store.every_target(session, None if by_label else ids)
-    return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts_as_values(session)), known)
+    found = None if by_label else places(session, ids)
+    known = found.targets if found is not None else store.every_target(session)
+    covered = covered_by(store.blackouts_as_values(session))
+    return _Surroundings(now, store.is_paused(session), covered, known, found)
 
 
 def _rows_of(

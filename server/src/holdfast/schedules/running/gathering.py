@@ -8,12 +8,15 @@ from typing import Any
 from sqlalchemy import column, select, table
 from sqlalchemy.orm import Session
 
+from holdfast.agents.labels import together
+from holdfast.agents.models import AgentMachine
 from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
 from holdfast.schedules.running.plans import Covered, covered_by
 from holdfast.storage.bulk import ByIds, objects, plain
+from holdfast.storage.types import stored_text
 
 EVIDENCE = {
     "backup": "last_backup",
@@ -39,6 +42,10 @@ OF_REPOSITORY = plain(
     *(getattr(Repository, name) for name in EVIDENCE.values()),
 )
 """What of a repository is needed here, read as plain rows: so are schedules, and nothing here changes either."""
+_OF_AGENT = (
+    stored_text(AgentMachine.labels).label("agent_labels"),
+    AgentMachine.status.label("agent_status"),
+)
 OF_SCHEDULE = plain(
     *(
         column
@@ -49,9 +56,38 @@ OF_SCHEDULE = plain(
 _mirrors = table("repository_mirrors", column("repository_id"))
 _databases = table("dumped_databases", column("repository_id"))
 """Known by name alone."""
-_REPOSITORIES = ByIds(select(*OF_REPOSITORY), Repository.id)
+_PLACES = ByIds(
+    select(*OF_REPOSITORY, *_OF_AGENT).outerjoin(AgentMachine, AgentMachine.id == Repository.agent_machine_id),
+    Repository.id,
+)
 _SCHEDULES = ByIds(select(*OF_SCHEDULE), Schedule.id)
 _MIRRORED = ByIds(select(_mirrors.c.repository_id), _mirrors.c.repository_id)
+
+
+@frozen
+class Places:
+    """Some repositories, and the state of their agents."""
+
+    repositories: Mapping[int, Repository]
+    targets: Mapping[int, store.Target]
+    agents: Mapping[int, str]
+
+
+def places(session: Session, repository_ids: Collection[int]) -> Places:
+    wanted = sorted(repository_ids)
+    found: list[Any] = []
+    for first in range(0, len(wanted), store.AT_ONCE):
+        found += objects(_PLACES.run(session, wanted[first : first + store.AT_ONCE]))
+    return Places(
+        repositories={one.id: one for one in found},
+        targets={
+            one.id: store.Target(
+                one.id, one.uuid, one.name, together(one.labels, one.agent_labels), one.execution_target
+            )
+            for one in found
+        },
+        agents={one.agent_machine_id: one.agent_status for one in found if one.agent_status is not None},
+    )
 
 
 @frozen
@@ -71,6 +107,8 @@ class Around:
     """Repositories that have databases to dump."""
     reachable: Collection[int]
     """Repositories whose ssh machine has just answered."""
+    are_targets: bool = False
+    """The rows were made from the targets of their schedules in this transaction."""
     prepared: dict[Any, Any] = field(default_factory=dict)
     """Chains that many rows share, see `chains`."""
 
@@ -82,6 +120,8 @@ class Known:
     paused: bool
     covered: Covered
     schedules: Mapping[int, Schedule]
+    places: Places | None = None
+    """Of all rows; the rows were made from them."""
 
 
 def gather(
@@ -92,9 +132,7 @@ def gather(
     known: Known | None = None,
 ) -> Around:
     repository_ids = sorted({row.repository_id for row in rows})
-    repositories = objects(_REPOSITORIES.run(session, repository_ids))
-    found: dict[int, Repository] = {row.id: row for row in repositories}
-    agents = store.agents(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id})
+    place = known.places if known is not None and known.places is not None else places(session, repository_ids)
     earlier = {} if known else store.unended_beside(session, [row.id for row in rows])
     known = known or _look(session, rows)
     return Around(
@@ -102,13 +140,14 @@ def gather(
         paused=known.paused,
         covered=known.covered,
         schedules=known.schedules,
-        repositories=found,
-        targets={number: _target(one, agents) for number, one in found.items()},
-        agents={number: agent.status for number, agent in agents.items()},
+        repositories=place.repositories,
+        targets=place.targets,
+        agents=place.agents,
         earlier=earlier,
         mirrored=frozenset(_MIRRORED.run(session, repository_ids).scalars()),
         dumped=_with_databases(session, known.schedules.values(), repository_ids),
         reachable=reachable,
+        are_targets=known.places is not None,
     )
 
 
@@ -116,12 +155,6 @@ def _look(session: Session, rows: Sequence[ScheduleRun]) -> Known:
     chosen = objects(_SCHEDULES.run(session, sorted({row.schedule_id for row in rows})))
     covered = covered_by(store.blackouts_as_values(session))
     return Known(store.is_paused(session), covered, {row.id: row for row in chosen})
-
-
-def _target(repository: Repository, agents: Mapping[int, store.Agent]) -> store.Target:
-    agent = agents.get(repository.agent_machine_id or 0)
-    labels = {**(agent.labels if agent else {}), **(repository.labels or {})}
-    return store.Target(repository.id, repository.uuid, repository.name, labels, repository.execution_target)
 
 
 def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:

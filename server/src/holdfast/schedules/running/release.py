@@ -147,7 +147,9 @@ def verdict_of(row: ScheduleRun, schedule: Schedule, around: Around) -> Verdict:
 
 def _place(row: ScheduleRun, schedule: Schedule, around: Around) -> Place:
     repository, target = around.repositories.get(row.repository_id), around.targets.get(row.repository_id)
-    if repository is None or target is None or not store.matching(schedule, {target.id: target}):
+    if repository is None or target is None:
+        return Place(is_target=False)
+    if not around.are_targets and not store.matching(schedule, {target.id: target}):
         return Place(is_target=False)
     earlier = around.earlier.get((row.schedule_id, row.repository_id))
     return Place(

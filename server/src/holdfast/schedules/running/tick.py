@@ -35,8 +35,12 @@ TRANSACTION_SECONDS = 0.04
 """What a transaction should take. On SQLite nobody else writes meanwhile, so a slow machine does less in each."""
 BESIDE_REQUESTS_SECONDS = 0.01
 """The same while requests come: a read that meets a transaction shares the interpreter with it."""
-COURTESY = 1.0
-"""For how long it gives way to requests, in each transaction and after it: against what a transaction should take."""
+COURTESY = 2.0
+"""For how long it gives way to requests: in a transaction, against what that should take; after it, against what it took.
+
+On a busy machine both take longer, and so does the request that is waited for.
+"""
+LONGEST_COURTESY_SECONDS = 0.1
 SHARE_OF_OWN_WORK = 0.6
 """On a busy machine a transaction takes longer than its work. Smaller ones would only add to that work."""
 
@@ -167,20 +171,24 @@ class Tick:
                 break
             wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else TRANSACTION_SECONDS
             size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most, wanted)
-            with courtesy.shown(wanted * COURTESY):
-                courtesy.give_way()
+            courtesy.give_way_for(min(max(wanted, took.clock) * COURTESY, LONGEST_COURTESY_SECONDS))
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
         return self._timed(step)[0]
 
     def _timed(self, step: Callable[[Session], Answer]) -> tuple[Answer, _Took]:
-        """One transaction, and what it took from when it may write: waiting for others says nothing about its size."""
+        """One transaction, and what it took from when it may write: waiting for others says nothing about its size.
+
+        Nor does the clock of its commit: the disk takes as long for few rows as for many.
+        """
         with self._database.writing() as session:
             began, used = time.monotonic(), time.thread_time()
             with courtesy.shown(BESIDE_REQUESTS_SECONDS * COURTESY):
                 answer = step(session)
-        took = _Took(time.monotonic() - began, time.thread_time() - used)
-        self.longest_transaction_seconds = max(self.longest_transaction_seconds, took.clock)
+            session.flush()
+            clock_of_step = time.monotonic() - began
+        took = _Took(clock_of_step, time.thread_time() - used)
+        self.longest_transaction_seconds = max(self.longest_transaction_seconds, time.monotonic() - began)
         return answer, took
 
 
