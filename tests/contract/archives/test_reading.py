@@ -256,7 +256,13 @@ def exported(library: Library, path: str) -> dict[str, tuple[Any, ...]]:
         "BORG_BASE_DIR": str(library.running.folder / "alone"),
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
     }
-    command = ["export-tar", f"--strip-components={depth}", f"{library.repository['path']}::{library.archive_name}", "-", path[1:]]
+    command = [
+        "export-tar",
+        f"--strip-components={depth}",
+        f"{library.repository['path']}::{library.archive_name}",
+        "-",
+        path[1:],
+    ]
     written = subprocess.run([ENGINES["1.4"], *command], env=environment, stdout=subprocess.PIPE, check=True)
     return members(written.stdout)
 

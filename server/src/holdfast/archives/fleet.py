@@ -73,9 +73,7 @@ class Wanted:
             return False
         if self.max_size is not None and (hit.size is None or hit.size > self.max_size):
             return False
-        return self.extension is None or _readable(hit).casefold().endswith(
-            f".{self.extension.casefold().lstrip('.')}"
-        )
+        return self.extension is None or _readable(hit).casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
 
 
 @dataclass(slots=True)
