@@ -155,6 +155,7 @@ class Questions:
             ("a directory of any archive with what its folders hold, p95", WEIGHED_MILLISECONDS, self._weighed),
             ("first page of changes against the day before, p95", READ_MILLISECONDS, self._changes),
             ("changes against the day before by folder, p95", WEIGHED_MILLISECONDS, self._groups),
+            ("lanes of a folder, p95", WEIGHED_MILLISECONDS, self._lanes),
             ("first page of changes between any two archives, p95", None, self._far_changes),
         ):
             times = [self._timed(ask) for _ in range(self._sizes.questions)]
@@ -201,6 +202,9 @@ class Questions:
     def _some_folder(self) -> bytes:
         parts = self._rng.choice(self._source.directories).path.encode().split(b"/")
         return b"/".join(parts[: self._rng.randrange(len(parts) + 1)])
+
+    def _lanes(self) -> object:
+        return self._index.lanes(self._some_folder())
 
     def _groups(self) -> object:
         number = self._rng.randrange(1, self._sizes.archives)

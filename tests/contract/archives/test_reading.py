@@ -8,14 +8,17 @@ import signal
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 import pytest
 
+from tests.contract.archives.test_webdav import Drive
 from tests.contract.fields import error_of
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG
@@ -45,6 +48,11 @@ class Library:
     def get(self, name: str, client: Client | None = None, what: str = "files", **headers: str) -> Any:
         path = str(self.source / name)
         return (client or self.running.admin).get(f"{self.url}/{what}", params={"path": path}, headers=headers)
+
+    @property
+    def archive_name(self) -> str:
+        archives = self.running.admin.get(f"/api/repositories/{self.repository['id']}/archives").json()["archives"]
+        return next(str(one["name"]) for one in archives if one["id"] == self.archive_id)
 
     @property
     def place(self) -> Path:
@@ -91,10 +99,46 @@ def make(running: Running, *beside: Path, **more: Any) -> Library:
     return Library(running, repository, source, wait_until(indexed, what="the archive is indexed"))
 
 
+@pytest.fixture(scope="module")
+def libraries(services: Services) -> Callable[[str], Library]:
+    """The library on each store, made when it is first asked for."""
+
+    @cache
+    def of(store: str) -> Library:
+        return make(services.new(store, HOLDFAST_BORG1=str(ENGINES["1.4"]), HOLDFAST_BORG2=str(ENGINE_2)))
+
+    return of
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def library(request: pytest.FixtureRequest, services: Services) -> Library:
-    running = services.new(request.param, HOLDFAST_BORG1=str(ENGINES["1.4"]), HOLDFAST_BORG2=str(ENGINE_2))
-    return make(running)
+def library(request: pytest.FixtureRequest, libraries: Callable[[str], Library]) -> Library:
+    return libraries(request.param)
+
+
+def test_with_an_index_in_postgresql_files_previews_folders_and_the_drive_are_read_without_the_engine(
+    libraries: Callable[[str], Library],
+) -> None:
+    """All tests of this file run on both stores, most of them on PostgreSQL in the campaign only."""
+    library = libraries("postgresql")
+    content = (library.source / "large").read_bytes()
+    drive = Drive(library.running.admin)
+    below = quote(f"{library.repository['name']}/{library.archive_name}{library.source}")
+    with library.running.held_backup(library.repository):
+        part = library.get("large", Range="bytes=7000000-8999999")
+        shown = library.get("words", what="preview")
+        tar, zipped = (
+            library.running.admin.get(f"{library.url}/download", params={"path": str(library.source), "format": form})
+            for form in ("tar", "zip")
+        )
+        on_drive = drive.ask("GET", f"/{below}/zz-second-name", Range="bytes=2-5")
+        names = drive.names(f"/{below}")
+    assert (part.status_code, part.content == content[7_000_000:9_000_000]) == (206, True)
+    assert shown.json()["text"] == "héllo\n" * 5000
+    assert members(tar.content)[f"{library.source.name}/large"][-1] == content
+    with zipfile.ZipFile(io.BytesIO(zipped.content)) as found:
+        assert found.read(f"{library.source.name}/small") == b"0123456789"
+    assert (on_drive.status_code, on_drive.content) == (206, b"2345")
+    assert {b"large", b"small", b"folder"} <= set(names)
 
 
 def test_any_part_of_a_file_is_those_bytes_of_it(library: Library) -> None:
@@ -206,15 +250,19 @@ def test_a_file_is_read_while_a_backup_holds_the_repository(library: Library) ->
 def exported(library: Library, path: str) -> dict[str, tuple[Any, ...]]:
     """What the engine itself writes into a tar file of a folder."""
     depth = path.rstrip("/").count("/") - 1
-    archives = library.running.admin.get(f"/api/repositories/{library.repository['id']}/archives").json()["archives"]
-    (name,) = (one["name"] for one in archives if one["id"] == library.archive_id)
     environment = {
         **os.environ,
         "BORG_PASSPHRASE": "a passphrase of the tests",
         "BORG_BASE_DIR": str(library.running.folder / "alone"),
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
     }
-    command = ["export-tar", f"--strip-components={depth}", f"{library.repository['path']}::{name}", "-", path[1:]]
+    command = [
+        "export-tar",
+        f"--strip-components={depth}",
+        f"{library.repository['path']}::{library.archive_name}",
+        "-",
+        path[1:],
+    ]
     written = subprocess.run([ENGINES["1.4"], *command], env=environment, stdout=subprocess.PIPE, check=True)
     return members(written.stdout)
 

@@ -19,7 +19,7 @@ from holdfast.archives import fleet_names
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
-from holdfast.archives.fleet_names import Holders
+from holdfast.archives.fleet_feed import Counted, Known, Visible
 from holdfast.archives.history.errors import IndexUnavailable
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history_stage import forget_index, trust_only
@@ -262,14 +262,16 @@ def test_reading_goes_on_where_it_was_stopped(service: Service, monkeypatch: pyt
 
 
 def test_a_state_that_differs_is_never_left_out() -> None:
-    known = fleet_names.Fed(0, "a", "generation", "mark", 1, 1)
-    holders = Holders({"a": known}, 0)
+    def numbers(uuid: str, generation: str | None, mark: str) -> dict[int, int]:
+        repository = Visible(7, uuid, "name", "local", None, None, "full", generation)
+        fed = {"a": fleet_names.Fed(3, "a", "generation", "mark", 1, 1)}
+        return Known([repository], {7: Counted(1, 1, mark)}).numbers(fed)
 
-    assert holders.lacks("a", "generation", "mark")
-    assert not holders.lacks("a", "generation", "another")
-    assert not holders.lacks("a", "another", "mark")
-    assert not holders.lacks("a", None, "mark")
-    assert not holders.lacks("b", "generation", "mark")
+    assert numbers("a", "generation", "mark") == {7: 3}
+    assert numbers("a", "generation", "another") == {}
+    assert numbers("a", "another", "mark") == {}
+    assert numbers("a", None, "mark") == {}
+    assert numbers("b", "generation", "mark") == {}
 
 
 @pytest.mark.parametrize("seed", range(2))

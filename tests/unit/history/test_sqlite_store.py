@@ -251,7 +251,7 @@ def test_a_file_taken_away_is_noticed(tmp_path: Path) -> None:
     store.retire()  # nothing of it is open any more
     (tmp_path / "x.db").unlink()
     with pytest.raises((IndexMissing, IndexUnavailable)):
-        HistoryIndex(store)
+        HistoryIndex(store).archives()
 
 
 def test_without_a_text_index_names_are_searched_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

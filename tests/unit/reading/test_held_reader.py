@@ -95,11 +95,25 @@ def test_lock_and_lane_are_kept_between_reads_and_given_back_when_nobody_reads(
 
 def test_it_gives_way_to_waiting_work_and_the_read_that_was_cut_may_be_tried_again(site: Site) -> None:
     reader = site.reader.open()
+    reader.read(PARTS)
     site.answers.clear()
     site.is_wanted = True
     with pytest.raises(GaveWay):
         reader.read(PARTS)
     assert site.events == ["lane held", "lock taken", "lock free", "lane free"], "the lock was given back first"
+
+
+def test_work_that_waits_while_it_opens_gets_the_lane_after_the_read_that_it_was_opened_for(site: Site) -> None:
+    site.is_wanted = True
+    assert site.reader.open().read(PARTS) == b"abc"
+    site.wait_until_free()
+
+
+def test_a_read_that_does_not_come_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_READ_SECONDS", 0.01)
+    site.is_wanted = True
+    site.reader.open()
+    site.wait_until_free()
 
 
 def test_users_outside_the_service_get_the_lock_however_much_is_read(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.archives.schemas import Coverage, HistoryState
 from holdfast.kit.frozen import frozen
@@ -11,6 +12,22 @@ from holdfast.repositories.archive_records import Archive
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
+
+
+class Listed(NamedTuple):
+    """The columns of an archive that answers about files need: over many repositories, whole rows would take longer
+    than the search."""
+
+    id: int
+    repository_id: int
+    engine_id: str
+    name: str
+    series: str
+    start: datetime
+    history_state: str
+
+
+AnyArchive = Archive | Listed
 
 
 @frozen
@@ -23,16 +40,16 @@ class Covered:
     def by(index: HistoryIndex | None, *, kept: bool = True) -> Covered:
         return Covered(frozenset(one.engine_id for one in index.archives()) if index else frozenset(), kept)
 
-    def has(self, archive: Archive) -> bool:
+    def has(self, archive: AnyArchive) -> bool:
         return archive.history_state == "indexed" and archive.engine_id in self.present
 
-    def state(self, archive: Archive) -> HistoryState:
+    def state(self, archive: AnyArchive) -> HistoryState:
         if self.has(archive):
             return "indexed"
         if archive.history_state == "failed":
             return "failed"
         return "pending" if self.kept else "skipped"
 
-    def told(self, archives: Sequence[Archive]) -> Coverage:
+    def told(self, archives: Sequence[AnyArchive]) -> Coverage:
         missing = [archive.id for archive in archives if not self.has(archive)]
         return Coverage(indexed=len(archives) - len(missing), total=len(archives), unindexed_archive_ids=missing)

@@ -20,7 +20,8 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.fleet_feed import Counted, Visible
+from holdfast.archives.coverage import Listed
+from holdfast.archives.fleet_feed import Known, Visible
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,
@@ -29,7 +30,8 @@ from holdfast.archives.fleet_schemas import (
     FleetSearchAnswer,
     IncompleteRepository,
 )
-from holdfast.archives.schemas import PathHistoryAnswer, SearchHit
+from holdfast.archives.path_view import Hit
+from holdfast.archives.schemas import PathHistoryAnswer
 from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
 from holdfast.kit.frozen import frozen
@@ -48,7 +50,7 @@ MOST_AT_ONCE = 16
 """Repositories whose archives are read together."""
 
 ARCHIVES = (
-    select(Archive)
+    select(*(getattr(Archive, name) for name in Listed._fields))
     .where(Archive.repository_id.in_(bindparam("ids", expanding=True)))
     .order_by(Archive.start, Archive.id)
 )
@@ -64,14 +66,14 @@ class Wanted:
     max_size: int | None = None
     extension: str | None = None
 
-    def takes(self, hit: SearchHit) -> bool:
+    def takes(self, hit: Hit) -> bool:
         if self.modified_since is not None and (hit.mtime is None or hit.mtime < self.modified_since):
             return False
         if self.min_size is not None and (hit.size is None or hit.size < self.min_size):
             return False
         if self.max_size is not None and (hit.size is None or hit.size > self.max_size):
             return False
-        return self.extension is None or hit.path.casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
+        return self.extension is None or _readable(hit).casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ class Fleet:
     places: ServicePlaces
     caller: Caller
     repositories: list[Visible]
-    counts: dict[int, Counted]
+    known: Known
     seconds: float = SECONDS
     clock: Callable[[], float] = time.monotonic
     _unavailable: set[int] = field(default_factory=set)
@@ -93,16 +95,17 @@ class Fleet:
         database: Database, index: ArchiveIndex, places: ServicePlaces, caller: Caller, wanted: Sequence[int]
     ) -> Fleet:
         """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
-        every, counts = index.feed.known(database)
+        known = index.feed.known(database)
         with database.reading() as session:
             allowed = rights.visible_repositories(session, caller)
-        visible = [repository for repository in every if allowed is None or repository.id in allowed]
-        if wanted:
-            known = {repository.id for repository in visible}
-            for missing in sorted(set(wanted) - known):
+        visible = known.repositories
+        if allowed is not None:
+            visible = [repository for repository in visible if repository.id in allowed]
+        if chosen := set(wanted):
+            for missing in sorted(chosen - {repository.id for repository in visible}):
                 raise rights.repository_not_found(missing)
-            visible = [repository for repository in visible if repository.id in set(wanted)]
-        return Fleet(database, index, places, caller, visible, counts)
+            visible = [repository for repository in visible if repository.id in chosen]
+        return Fleet(database, index, places, caller, visible, known)
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
         found: list[FleetHit] = []
@@ -156,16 +159,16 @@ class Fleet:
     def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[Visible, str | None]]:
         """The repositories that are still to be asked, each with the position in its own index."""
         first, inner = cursors.decode(cursor, int, str) if cursor else (0, "")
-        for repository in self.repositories:
-            if repository.id >= int(first) and not self._lacks(repository, holders):
+        for repository in self._possible(holders):
+            if repository.id >= int(first):
                 yield repository, (str(inner) or None) if repository.id == first else None
 
-    def _lacks(self, repository: Visible, holders: Holders | None) -> bool:
-        """Is it certain, without asking the repository's index, that it has nothing?"""
-        known = self.counts.get(repository.id)
-        if known is None or holders is None:
-            return False
-        return holders.lacks(repository.uuid, repository.history_generation, known.mark)
+    def _possible(self, holders: Holders | None) -> list[Visible]:
+        """All but the repositories that certainly have nothing: their indexes need not be asked."""
+        if holders is None:
+            return self.repositories
+        numbers, having = self.index.feed.numbers(self.known, holders.fed), holders.numbers()
+        return [one for one in self.repositories if (number := numbers.get(one.id)) is None or number in having]
 
     def _next(self, repository: Visible) -> tuple[int, str] | None:
         """Where to go on behind a repository; None behind the last one."""
@@ -175,7 +178,7 @@ class Fleet:
     def _search_one(
         self,
         visible: Visible,
-        archives: list[Archive],
+        archives: list[Listed],
         query: str,
         wanted: Wanted,
         limit: int,
@@ -184,34 +187,31 @@ class Fleet:
         deadline: float,
     ) -> str | None:
         """Add the hits of one repository. Return where to go on in it, None at its end."""
-        by_id = {archive.id: archive for archive in archives}
         sealed: Sealed | None = None
         while True:
             room = limit - len(found)
             try:
                 answer = self.index.ask(
                     visible,
-                    lambda opened, covered, after=inner, room=room: path_view.search(  # type: ignore[misc]
+                    lambda opened, covered, after=inner, room=room: path_view.find(  # type: ignore[misc]
                         opened,
                         covered,
                         archives,
                         query,
                         limit=room,
                         cursor=after,
-                        series=None,
                         deleted_only=wanted.deleted_only,
                     ),
                 )
             except Unavailable:
                 self._unavailable.add(visible.id)
                 return None
-            hits = [hit for hit in answer.results if wanted.takes(hit)]
+            hits = [hit for hit in answer.hits if wanted.takes(hit)]
             if hits and sealed is None:
                 sealed = self._sealed(visible)
                 if sealed is None:
                     return None
-            shown = [hit for hit in hits if not (sealed or NOTHING_SEALED).hides(paths.exact(hit.path, hit.path_b64))]
-            found += [_hit(visible, by_id, hit) for hit in shown]
+            found += [_hit(visible, hit) for hit in hits if not (sealed or NOTHING_SEALED).hides(hit.path)]
             inner = answer.next_cursor
             if inner is None or len(found) >= limit or self.clock() >= deadline:
                 return inner
@@ -237,7 +237,7 @@ class Fleet:
 
     def _with_archives(
         self, asked: Iterator[tuple[Visible, str | None]]
-    ) -> Iterator[tuple[Visible, str | None, list[Archive]]]:
+    ) -> Iterator[tuple[Visible, str | None, list[Listed]]]:
         """Repositories with their archives, which are read for more and more of them at once: the first may be enough."""
         count = 1
         while some := list(islice(asked, count)):
@@ -245,11 +245,12 @@ class Fleet:
             yield from ((visible, inner, archives[visible.id]) for visible, inner in some)
             count = min(2 * count, MOST_AT_ONCE)
 
-    def _archives(self, some: Sequence[Visible]) -> dict[int, list[Archive]]:
+    def _archives(self, some: Sequence[Visible]) -> dict[int, list[Listed]]:
         """None of a repository that has gone in the meantime."""
-        found: dict[int, list[Archive]] = {visible.id: [] for visible in some}
+        found: dict[int, list[Listed]] = {visible.id: [] for visible in some}
         with self.database.reading() as session:
-            for archive in session.scalars(ARCHIVES, {"ids": list(found)}):
+            for row in session.connection().execute(ARCHIVES, {"ids": list(found)}):
+                archive = Listed(*row)
                 found[archive.repository_id].append(archive)
         return found
 
@@ -263,21 +264,25 @@ class Fleet:
 
     def _coverage(self, looked_at: int) -> FleetCoverage:
         incomplete = [
+            (repository, counted)
+            for repository in self.repositories
+            if (counted := self.known.counted(repository.id)).indexed < counted.total
+            or repository.id in self._unavailable
+        ]
+        told = [
             IncompleteRepository(
                 repository_id=repository.id,
                 repository_name=repository.name,
-                indexed=known.indexed,
-                total=known.total,
+                indexed=counted.indexed,
+                total=counted.total,
                 reason="unavailable" if repository.id in self._unavailable else "not_indexed",
             )
-            for repository in self.repositories
-            if (known := self.counts.get(repository.id, Counted())).indexed < known.total
-            or repository.id in self._unavailable
+            for repository, counted in incomplete[:MOST_INCOMPLETE]
         ]
         return FleetCoverage(
             repositories=len(self.repositories),
             looked_at=looked_at,
-            incomplete=incomplete[:MOST_INCOMPLETE],
+            incomplete=told,
             incomplete_count=len(incomplete),
         )
 
@@ -292,25 +297,28 @@ def _of(repository: Visible) -> dict[str, str | int | None]:
     }
 
 
-def _hit(repository: Visible, archives: dict[int, Archive], hit: SearchHit) -> FleetHit:
+def _hit(repository: Visible, hit: Hit) -> FleetHit:
     return FleetHit.model_validate(
         {
             **_of(repository),
-            "path": hit.path,
-            "path_b64": hit.path_b64,
+            **paths.told(hit.path),
             "size": hit.size,
             "mtime": hit.mtime,
-            "first_archive_id": hit.first_seen,
-            "first_seen_at": archives[hit.first_seen].start,
-            "last_archive_id": hit.last_seen,
-            "last_seen_at": archives[hit.last_seen].start,
+            "first_archive_id": hit.first.id,
+            "first_seen_at": hit.first.start,
+            "last_archive_id": hit.last.id,
+            "last_seen_at": hit.last.start,
             "archive_count": hit.archive_count,
-            "present_in_latest": hit.present_in_latest,
+            "present_in_latest": hit.is_in_latest,
         }
     )
 
 
-def _presence(repository: Visible, archives: Sequence[Archive], answer: PathHistoryAnswer) -> FleetPresence:
+def _readable(hit: Hit) -> str:
+    return paths.told(hit.path)["path"] or ""
+
+
+def _presence(repository: Visible, archives: Sequence[Listed], answer: PathHistoryAnswer) -> FleetPresence:
     states = [entry for entry in answer.entries if entry.change != "removed"]
     held = _holders(archives, answer)
     return FleetPresence.model_validate(
@@ -329,7 +337,7 @@ def _presence(repository: Visible, archives: Sequence[Archive], answer: PathHist
     )
 
 
-def _holders(archives: Sequence[Archive], answer: PathHistoryAnswer) -> list[Archive]:
+def _holders(archives: Sequence[Listed], answer: PathHistoryAnswer) -> list[Listed]:
     """The archives that have the path, oldest first."""
     ordered = sorted(archives, key=lambda archive: (archive.start, archive.id))
     unindexed = set(answer.coverage.unindexed_archive_ids)

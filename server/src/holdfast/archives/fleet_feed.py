@@ -79,6 +79,31 @@ def counted(session: Session) -> dict[int, Counted]:
     return {row[0]: Counted(row[1], row[2], f"{row[3]}:{row[4]}:{row[5]}") for row in session.execute(statement)}
 
 
+NOTHING_COUNTED = Counted()
+
+
+@frozen
+class Known:
+    """All repositories in the order of their ids, and the archives of each. Not to be changed."""
+
+    repositories: list[Visible]
+    counts: dict[int, Counted]
+
+    def counted(self, repository_id: int) -> Counted:
+        return self.counts.get(repository_id, NOTHING_COUNTED)
+
+    def numbers(self, fed: dict[str, Fed]) -> dict[int, int]:
+        """The numbers of those repositories, by their ids, whose names were read in the state that they are in."""
+        found = {}
+        for repository in self.repositories:
+            known, counted = fed.get(repository.uuid), self.counts.get(repository.id)
+            if known is None or counted is None:
+                continue
+            if known.generation == repository.history_generation and known.mark == counted.mark:
+                found[repository.id] = known.number
+        return found
+
+
 class FleetFeed:
     def __init__(self, folder: Path, indexes: Indexes) -> None:
         self._folder = folder
@@ -86,19 +111,26 @@ class FleetFeed:
         self._wanted = threading.Event()
         self._latest = 0.0
         self._made: FleetNames | None = None
-        self._known: Remembered[tuple[list[Visible], dict[int, Counted]]] | None = None
+        self._known: Remembered[Known] | None = None
+        self._numbers: tuple[Known, dict[str, Fed], dict[int, int]] | None = None
 
-    def known(self, database: Database) -> tuple[list[Visible], dict[int, Counted]]:
-        """All repositories, and the archives of each. Not to be changed."""
+    def known(self, database: Database) -> Known:
         if self._known is None:
             self._known = Remembered(database.version, 1)
 
-        def read() -> tuple[list[Visible], dict[int, Counted]]:
+        def read() -> Known:
             with database.reading() as session:
-                return [Visible(*row) for row in session.connection().execute(EVERY)], counted(session)
+                return Known([Visible(*row) for row in session.connection().execute(EVERY)], counted(session))
 
         known = self._known.get("all")
         return self._known.read("all", read) if known is None else known
+
+    def numbers(self, known: Known, fed: dict[str, Fed]) -> dict[int, int]:
+        """As `Known.numbers`, worked out once while neither has changed."""
+        made = self._numbers
+        if made is None or made[0] is not known or made[1] is not fed:
+            made = self._numbers = known, fed, known.numbers(fed)
+        return made[2]
 
     def close(self) -> None:
         if self._made is not None:

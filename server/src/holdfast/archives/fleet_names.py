@@ -63,12 +63,8 @@ class Holders:
     fed: dict[str, Fed]
     bits: int
 
-    def lacks(self, uuid: str, generation: str | None, mark: str) -> bool:
-        """Is it certain that the repository, in this state, has no such name?"""
-        known = self.fed.get(uuid)
-        if known is None or (known.generation, known.mark) != (generation, mark):
-            return False
-        return not self.bits >> known.number & 1
+    def numbers(self) -> set[int]:
+        return set(numbers_in(self.bits))
 
 
 @dataclass(slots=True, eq=False)
@@ -261,6 +257,13 @@ def _union(all_holders: Iterable[int | bytes]) -> int:
 
 def bits_of(holders: int | bytes) -> int:
     return 1 << holders if isinstance(holders, int) else int.from_bytes(holders, "little")
+
+
+def numbers_in(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def holders_of(bits: int) -> int | bytes:

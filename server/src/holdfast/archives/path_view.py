@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.archives import paths
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import AnyArchive, Covered
 from holdfast.archives.history.answers import PathHistory, unchanged
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import InvalidCursor
@@ -22,14 +23,13 @@ from holdfast.archives.schemas import (
     SearchHit,
 )
 from holdfast.kit.cursor import bad_cursor
-from holdfast.repositories.archive_records import Archive
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
 
 
 def path_history(
-    index: HistoryIndex | None, covered: Covered, archives: Sequence[Archive], path: bytes
+    index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArchive], path: bytes
 ) -> PathHistoryAnswer:
     """Every archive that touched a path, series by series."""
     found = {one.archive: one.entry for one in index.file_history(path).presence} if index else {}
@@ -60,12 +60,12 @@ def _presence(coverage: Coverage, *, in_latest: bool, ever: bool) -> Presence:
     return "unknown" if coverage.unindexed_archive_ids else "never"
 
 
-def _by_series(archives: Sequence[Archive]) -> list[tuple[str, list[Archive]]]:
+def _by_series(archives: Sequence[AnyArchive]) -> list[tuple[str, list[AnyArchive]]]:
     ordered = sorted(archives, key=lambda archive: (archive.series, archive.start, archive.id))
     return [(series, list(group)) for series, group in groupby(ordered, key=lambda archive: archive.series)]
 
 
-def _events(series: list[Archive], found: dict[str, Entry], covered: Covered) -> list[HistoryEntry]:
+def _events(series: list[AnyArchive], found: dict[str, Entry], covered: Covered) -> list[HistoryEntry]:
     """One entry for each archive in which the path differs from the indexed archive before it."""
     events: list[HistoryEntry] = []
     before: Entry | None = None
@@ -96,7 +96,7 @@ def _name_equals(entries: list[HistoryEntry], state: dict[int, Entry | None]) ->
             entry.same_content_as = earlier if earlier != entry.archive_id else None
 
 
-def _event(archive: Archive, change: str, entry: Entry | None) -> HistoryEntry:
+def _event(archive: AnyArchive, change: str, entry: Entry | None) -> HistoryEntry:
     return HistoryEntry(
         archive_id=archive.id,
         archive_name=archive.name,
@@ -114,7 +114,7 @@ def _size(entry: Entry) -> int | None:
     return None if entry.is_directory else entry.size
 
 
-def _ranges(series: list[Archive], found: dict[str, Entry], covered: Covered) -> list[PresentRange]:
+def _ranges(series: list[AnyArchive], found: dict[str, Entry], covered: Covered) -> list[PresentRange]:
     """Runs of indexed archives that have the path; null is the end of one that reaches the newest."""
     ranges: list[PresentRange] = []
     current: PresentRange | None = None
@@ -140,10 +140,36 @@ def _ranges(series: list[Archive], found: dict[str, Entry], covered: Covered) ->
     return ranges
 
 
+class Hit(NamedTuple):
+    """A path that was found, as it is in the last archive that has it."""
+
+    path: bytes
+    entry: Entry
+    first: AnyArchive
+    last: AnyArchive
+    archive_count: int
+    series: set[str]
+    is_in_latest: bool
+
+    @property
+    def size(self) -> int | None:
+        return _size(self.entry)
+
+    @property
+    def mtime(self) -> datetime | None:
+        return paths.moment(self.entry.mtime)
+
+
+class Hits(NamedTuple):
+    hits: list[Hit]
+    truncated: bool = False
+    next_cursor: str | None = None
+
+
 def search(
     index: HistoryIndex | None,
     covered: Covered,
-    archives: Sequence[Archive],
+    archives: Sequence[AnyArchive],
     query: str,
     *,
     limit: int,
@@ -153,40 +179,74 @@ def search(
 ) -> SearchAnswer:
     """Paths by a part of their name, over all indexed archives, or those of one series."""
     asked = [archive for archive in archives if series is None or archive.series == series]
-    indexed = {archive.engine_id: archive for archive in asked if covered.has(archive)}
-    answer = SearchAnswer(query=query, results=[], truncated=False, next_cursor=None, coverage=covered.told(asked))
+    found = find(index, covered, asked, query, limit=limit, cursor=cursor, deleted_only=deleted_only)
+    return SearchAnswer(
+        query=query,
+        results=[_told(hit) for hit in found.hits],
+        truncated=found.truncated,
+        next_cursor=found.next_cursor,
+        coverage=covered.told(asked),
+    )
+
+
+def find(
+    index: HistoryIndex | None,
+    covered: Covered,
+    archives: Sequence[AnyArchive],
+    query: str,
+    *,
+    limit: int,
+    cursor: str | None,
+    deleted_only: bool,
+) -> Hits:
+    """Paths by a part of their name, over those of the archives that are indexed."""
+    indexed = [archive for archive in archives if covered.has(archive)]
     if index is None or not indexed:
-        return answer
-    newest = {group[-1].engine_id for _, group in _by_series(list(indexed.values()))}
+        return Hits([])
+    indexed.sort(key=lambda archive: (archive.start, archive.id))
+    newest = {archive.series: archive.engine_id for archive in indexed}.values()
     try:
         page = index.search(
-            query, limit=limit, cursor=cursor, within=list(indexed), missing_from=newest if deleted_only else ()
+            query,
+            limit=limit,
+            cursor=cursor,
+            within=[archive.engine_id for archive in indexed],
+            missing_from=newest if deleted_only else (),
         )
     except InvalidCursor as error:
         raise bad_cursor() from error
-    hits = [_hit(hit, indexed, newest) for hit in page.hits]
-    answer.results = [hit for hit in hits if hit is not None]
-    answer.truncated = page.truncated
-    answer.next_cursor = page.next_cursor
-    return answer
+    places = {archive.engine_id: place for place, archive in enumerate(indexed)}
+    hits = [_hit(hit, indexed, places, set(newest)) for hit in page.hits]
+    return Hits([hit for hit in hits if hit is not None], page.truncated, page.next_cursor)
 
 
-def _hit(hit: PathHistory, archives: dict[str, Archive], newest: set[str]) -> SearchHit | None:
-    holders = sorted(
-        ((archives[one.archive], one.entry) for one in hit.presence if one.archive in archives),
-        key=lambda pair: (pair[0].start, pair[0].id),
-    )
-    if not holders:
+def _hit(
+    hit: PathHistory, archives: Sequence[AnyArchive], places: dict[str, int], newest: Collection[str]
+) -> Hit | None:
+    """`places`: of the archives, oldest first, by their engine ids."""
+    entries = {places[one.archive]: one.entry for one in hit.presence if one.archive in places}
+    if not entries:
         return None
-    first, last = holders[0][0], holders[-1][0]
-    entry = holders[-1][1]
+    last = max(entries)
+    return Hit(
+        hit.path,
+        entries[last],
+        archives[min(entries)],
+        archives[last],
+        len(entries),
+        {archives[place].series for place in entries},
+        any(archives[place].engine_id in newest for place in entries),
+    )
+
+
+def _told(hit: Hit) -> SearchHit:
     return SearchHit(
         **paths.told(hit.path),
-        size=_size(entry),
-        mtime=paths.moment(entry.mtime),
-        first_seen=first.id,
-        last_seen=last.id,
-        archive_count=len(holders),
-        series=sorted({archive.series for archive, _ in holders}),
-        present_in_latest=any(archive.engine_id in newest for archive, _ in holders),
+        size=hit.size,
+        mtime=hit.mtime,
+        first_seen=hit.first.id,
+        last_seen=hit.last.id,
+        archive_count=hit.archive_count,
+        series=sorted(hit.series),
+        present_in_latest=hit.is_in_latest,
     )

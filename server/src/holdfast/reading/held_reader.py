@@ -1,8 +1,8 @@
 """The warm reader of a repository on a server, which `borg serve` reads under the engine's shared lock.
 
 Nobody can write to the repository while that lock is held. So the reader has a place in the repository's lane for as long,
-and it gives both back soon: when nobody has read for a moment, when it has had them for some seconds, and at once when
-other work of the service waits for the lane.
+and it gives both back soon: when nobody has read for a moment, when it has had them for some seconds, and after the
+read under way when other work of the service waits for the lane.
 """
 
 import threading
@@ -27,6 +27,9 @@ PAUSE_SECONDS = 0.05
 """Between two looks at the queue, however much happens in it."""
 LAST_READ_SECONDS = 5.0
 """How long the read under way may take when other work waits; then it is cut."""
+FIRST_READ_SECONDS = 5.0
+"""How long a reader that has not read anything yet is left to those who opened it. They were there first: without it the
+engine would read the same for them, in the same lane, and that takes longer."""
 STOP_SECONDS = 3.0
 """How long the server may take to give the lock back, and again after the reader was asked to end."""
 LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
@@ -48,6 +51,7 @@ class HeldReader:
         self._opened_at: float | None = None
         self._used_at = time.monotonic()
         self._reading = 0
+        self._has_read = False
 
     @property
     def is_usable(self) -> bool:
@@ -82,7 +86,9 @@ class HeldReader:
         try:
             if self._leaving.is_set():
                 raise ChunkRouteFailed("the reader has ended")
-            return self._files.read(parts)
+            content = self._files.read(parts)
+            self._has_read = True
+            return content
         except HistoryError as error:
             if not self._leaving.is_set():
                 raise
@@ -102,10 +108,15 @@ class HeldReader:
         self._left.wait(LEFT_SECONDS)
 
     def _watch(self) -> None:
+        wanted_since: float | None = None
         while not self._is_time():
             seen = self._work.number
-            if self._is_waited_for():
+            if not self._is_waited_for():
+                wanted_since = None
+            elif self._has_read or time.monotonic() - (wanted_since or time.monotonic()) > FIRST_READ_SECONDS:
                 break
+            else:
+                wanted_since = wanted_since or time.monotonic()
             self._leaving.wait(PAUSE_SECONDS)
             self._work.wait(seen, LOOK_SECONDS)
         self._leaving.set()

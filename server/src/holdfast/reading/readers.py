@@ -50,6 +50,8 @@ OPENING_SECONDS = 90.0
 MOVED_SECONDS = 30.0
 """How long a chunk that a compaction moves is looked for: until the engine has written its new index."""
 LOOK_SECONDS = 0.1
+LANE_SECONDS = 0.5
+"""Between two attempts to get a lane that is taken: each of them writes to the store."""
 UNREACHED_SECONDS = 60.0
 """How long a machine whose reader did not come up is left alone; meanwhile its engine is asked at once."""
 RESUME_SECONDS = 60.0
@@ -122,15 +124,13 @@ class Readers:
         deadline = started + MOVED_SECONDS
         has_failed = False
         while True:
-            seen = self._database.work.number
             try:
                 with self._lent(repository) as reader:
                     return reader.read(parts)
             except LaneTaken:
                 if not has_begun or time.monotonic() > started + RESUME_SECONDS:
                     raise
-                self._database.work.wait(seen, LOOK_SECONDS)
-                if gone.wait(LOOK_SECONDS) or self._supervisor.stopping.is_set():
+                if gone.wait(LANE_SECONDS) or self._supervisor.stopping.is_set():
                     raise NobodyWaits from None
             except GaveWay as gave_way:
                 if time.monotonic() > started + RESUME_SECONDS:

@@ -16,6 +16,9 @@ _READ_AT_ONCE = 128  # of at most 192 KiB each
 _CACHED_CHUNKS = 1024  # of 32 KiB each: 8.4 million ids
 
 
+_EMPTY = {kind: np.zeros(0, dtype) for kind, dtype in COLUMN_TYPES.items()}
+
+
 def load(snapshot: Snapshot, kind: int) -> Numbers:
     """Return the whole column, at least one chunk; ids beyond its end have the number 0."""
     rows = snapshot.column(kind)
@@ -113,7 +116,7 @@ class CachedColumn:
     def _forget(self, epoch: bytes) -> None:
         self._epoch = epoch
         self._loaded: set[int] = set()
-        self._numbers: Numbers = np.zeros(0, COLUMN_TYPES[self._kind])
+        self._numbers: Numbers = _EMPTY[self._kind]
 
     def _read(self, snapshot: Snapshot, chunks: list[int]) -> None:
         if not chunks:

@@ -74,13 +74,11 @@ class HistoryIndex:
         columns = KeptColumns()
         self._comparer = Comparer(columns)
         self._browser = Browser(FolderSizes(columns), self._comparer)
-        with store.read() as snapshot:
-            self._generation = snapshot.meta()["generation"].decode()
 
     @property
     def generation(self) -> str:
         """Another value means another index: what was indexed before is not in this one."""
-        return self._generation
+        return self._store.generation
 
     def close(self) -> None:
         self._store.close()

@@ -242,6 +242,7 @@ class PostgresStore:
             raise errors.IndexVersionMismatch(
                 f"{schema} has version {int(meta['version'])}, this code writes {SCHEMA_VERSION}"
             )
+        self.generation = meta["generation"].decode()
 
     @classmethod
     def create(cls, pool: Pool, schema: str) -> "PostgresStore":

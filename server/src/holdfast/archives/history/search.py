@@ -1,8 +1,9 @@
 """Find paths by a part of their name, or of the whole path when the text has a slash."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,8 +21,8 @@ _WORK_MOST = 15_000  # what one call looks at before it answers with what it has
 _WORK_OF_A_HISTORY = 20
 
 _BY_NAME, _IN_DIRECTORY, _BY_DIRECTORY = 1, 2, 3
-_FEW_DIRECTORIES = 500
 
+Row = TypeVar("Row")
 Position = tuple[int, int, int]  # stage, then the two ids that order it
 Candidate = tuple[Position, int]  # path id, or 0 where a position holds no match
 
@@ -71,7 +72,8 @@ class _Filter:
     def __init__(self, snapshot: Snapshot, within: Collection[str] | None, missing_from: Collection[str]) -> None:
         self._snapshot = snapshot
         self._within = None if within is None else set(within)
-        rows = [row for row in snapshot.archives() if row.engine_id in set(missing_from)]
+        absent = set(missing_from)
+        rows = [row for row in snapshot.archives() if row.engine_id in absent] if absent else []
         self._absent = [bits.decode(snapshot.bits(row.id, all_chunks(snapshot))) for row in rows]
 
     def not_missing(self, paths: set[int]) -> set[int]:
@@ -108,6 +110,8 @@ class _Candidates:
         self._needle = needle
         self._above, slash, self._begin = needle.rpartition("/")
         self._has_slash = bool(slash)
+        self._found: dict[tuple[tuple[str, ...], int], list[tuple[int, bytes]]] = {}
+        """The last page of directories: what decides which way is better is where that way begins."""
 
     def after(self, position: Position) -> Iterator[Candidate]:
         stage, first, second = position
@@ -124,8 +128,8 @@ class _Candidates:
             return _BY_NAME
         if len(self._begin) < SHORTEST_SEARCHED:
             return _BY_DIRECTORY
-        found = self._snapshot.directories_like(searchable_parts(self._above + "/"), 0, _FEW_DIRECTORIES)
-        return _BY_DIRECTORY if len(found) < _FEW_DIRECTORIES else _BY_NAME
+        found = self._directories_like(tuple(searchable_parts(self._above + "/")), 0)
+        return _BY_DIRECTORY if len(found) < _FETCH else _BY_NAME
 
     def _by_directory(self, first: int, second: int) -> Iterator[Candidate]:
         for directory, directory_path in self._directories(self._above + "/", first):
@@ -164,22 +168,32 @@ class _Candidates:
 
     def _names(self, text: str, first: int) -> Iterator[list[tuple[int, bytes]]]:
         parts, after = searchable_parts(text), max(first - 1, 0)
-        while rows := self._snapshot.names_like(parts, after, _FETCH):
-            yield rows
-            after = rows[-1][0]
+        return _pages(lambda last: self._snapshot.names_like(parts, last[0] if last else after, _FETCH))
 
     def _directories(self, text: str, first: int) -> Iterator[tuple[int, bytes]]:
         parts, after = searchable_parts(text), max(first - 1, 0)
-        while rows := self._snapshot.directories_like(parts, after, _FETCH):
-            yield from rows
-            after = rows[-1][0]
+        pages = _pages(lambda last: self._directories_like(tuple(parts), last[0] if last else after))
+        return chain.from_iterable(pages)
+
+    def _directories_like(self, parts: tuple[str, ...], after: int) -> list[tuple[int, bytes]]:
+        if (parts, after) not in self._found:
+            self._found = {(parts, after): self._snapshot.directories_like(parts, after, _FETCH)}
+        return self._found[parts, after]
 
     def _paths_named(self, names: list[int], after: tuple[int, int]) -> Iterator[tuple[int, int, int, bytes]]:
-        while rows := self._snapshot.paths_named(names, after, _FETCH):
-            yield from rows
-            after = rows[-1][:2]
+        pages = _pages(lambda last: self._snapshot.paths_named(names, last[:2] if last else after, _FETCH))
+        return chain.from_iterable(pages)
 
     def _paths_in(self, directory: int, after: int) -> Iterator[tuple[int, bytes]]:
-        while rows := self._snapshot.paths_in(directory, after, _FETCH):
-            yield from rows
-            after = rows[-1][0]
+        pages = _pages(lambda last: self._snapshot.paths_in(directory, last[0] if last else after, _FETCH))
+        return chain.from_iterable(pages)
+
+
+def _pages(read: Callable[[Row | None], list[Row]]) -> Iterator[list[Row]]:
+    """Rows behind the last one of the page before, until a page is not full."""
+    rows = read(None)
+    while rows:
+        yield rows
+        if len(rows) < _FETCH:
+            return
+        rows = read(rows[-1])

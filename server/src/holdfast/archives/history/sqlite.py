@@ -39,6 +39,7 @@ _BUSY_MILLISECONDS = 30_000
 _IDS_PER_STATEMENT = 1000
 _IDLE_READERS = 4
 
+_TEXT_SEARCH = b"fts5"
 _SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
 
 
@@ -61,8 +62,9 @@ def _named(error: sqlite3.Error, file: Path) -> HistoryError:
 
 
 class SqliteSnapshot(SqlSnapshot):
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, has_text_search: bool | None = None) -> None:
         self._connection = connection
+        self._has_text_search = has_text_search  # None: not known yet
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         return self._connection.execute(sql, parameters).fetchall()
@@ -132,7 +134,10 @@ class SqliteSnapshot(SqlSnapshot):
         return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in trigrams(list(parts)))
 
     def has_text_search(self) -> bool:
-        return bool(self.rows("SELECT 1 FROM meta WHERE key = 'text_search' AND value = ?", (b"fts5",)))
+        if self._has_text_search is None:
+            found = self.rows("SELECT 1 FROM meta WHERE key = 'text_search' AND value = ?", (_TEXT_SEARCH,))
+            self._has_text_search = bool(found)
+        return self._has_text_search
 
 
 def _pattern(parts: Sequence[str]) -> str:
@@ -222,12 +227,12 @@ class SqliteStore:
         self._writing = threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._closed = False
-        if not file.exists():
-            raise IndexMissing(f"no history index at {file.name}")
         with named_errors(file):
             connection = self._reader()
             try:
-                _check_header(connection, file)
+                meta = _checked(connection, file)
+                self.generation = meta["generation"].decode()
+                self._has_text_search = meta["text_search"] == _TEXT_SEARCH
             except BaseException:
                 connection.close()
                 raise
@@ -255,7 +260,7 @@ class SqliteStore:
             connection = self._take()
             try:
                 connection.execute("BEGIN")
-                yield SqliteSnapshot(connection)
+                yield SqliteSnapshot(connection, has_text_search=self._has_text_search)
                 connection.execute("ROLLBACK")
             except BaseException:
                 connection.close()
@@ -395,10 +400,11 @@ def _add_text_search(connection: sqlite3.Connection) -> bytes:
     except sqlite3.OperationalError:  # this SQLite was built without it: names are then searched one by one
         connection.execute("ROLLBACK TO text_search")
         return b"scan"
-    return b"fts5"
+    return _TEXT_SEARCH
 
 
-def _check_header(connection: sqlite3.Connection, file: Path) -> None:
+def _checked(connection: sqlite3.Connection, file: Path) -> dict[str, bytes]:
+    """What an index says of itself. Raise IndexDamaged or IndexVersionMismatch for what is not one of this release."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
@@ -408,3 +414,4 @@ def _check_header(connection: sqlite3.Connection, file: Path) -> None:
     meta = SqliteSnapshot(connection).meta()
     if not {"generation", "secret", "text_search"} <= set(meta):
         raise IndexDamaged(f"{file.name} lacks its own description")
+    return meta

@@ -115,6 +115,9 @@ class Transaction(Snapshot, Protocol):
 
 
 class Store(Protocol):
+    generation: str
+    """Of the index that is in it."""
+
     def read(self) -> AbstractContextManager[Snapshot]: ...
     def write(self) -> AbstractContextManager[Transaction]: ...
 
