@@ -25,9 +25,10 @@ def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(runnin
     expect(inside.get_by_text("Will no longer start backups, restores and maintenance.")).to_be_visible()
     inside.get_by_role("button", name="Save").click()
     expect(inside.get_by_text(f"As a viewer, {name} can only look")).to_be_visible()
-    inside.get_by_label(f"Right on {shared['name']}").select_option("viewer")
     users = running.admin.get("/api/users").json()["users"]
     user = next(one for one in users if one["username"] == name)
+    with inside.expect_response(f"**/api/users/{user['id']}/repositories/{shared['id']}"):
+        inside.get_by_label(f"Right on {shared['name']}").select_option("viewer")
     expect(inside.get_by_label(f"Right on {shared['name']}")).to_be_enabled()
 
     browser = inside.context.browser
