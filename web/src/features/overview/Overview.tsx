@@ -95,7 +95,7 @@ function Everything({ overview }: { overview: Answer }) {
           <h2>Repositories</h2>
           <span className="muted">those that need you first</span>
           <Link to="/repositories" className="end">
-            All {count(total)}
+            {total === 1 ? 'All' : `All ${count(total)}`}
           </Link>
         </div>
         <EvidenceTable rows={overview.repositories} />
@@ -118,7 +118,9 @@ function Facts({ overview }: { overview: Answer }) {
   const now = useNow()
   return (
     <p>
-      Judged <Age at={overview.judged_at} words /> from {counted(overview.archives, 'archive')}.{' '}
+      Judged <Age at={overview.judged_at} words />
+      {/* Without an index it is not known how many there are. */}
+      {overview.archives > 0 && ` from ${counted(overview.archives, 'archive')}`}.{' '}
       {proof ? (
         <>
           Newest proof:{' '}
