@@ -18,8 +18,6 @@ interface Props {
   lane: Lane
   /** Of all rows of the folder. */
   place: number
-  /** Where it is in a long folder, of which not all rows are drawn. */
-  top?: number
   facts?: FolderFacts
   archives: Lanes['archives']
   step: number
@@ -48,7 +46,6 @@ export const Row = memo((props: Props) => {
     <div
       className={`tm-grid tm-row${props.selected ? ' selected' : ''}${ghost ? ' ghost' : ''}`}
       role="row"
-      style={props.top === undefined ? undefined : { transform: `translateY(${props.top}px)` }}
       aria-rowindex={props.place + 1}
       tabIndex={0}
       aria-selected={props.selected}

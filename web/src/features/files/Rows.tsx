@@ -57,14 +57,13 @@ export const Rows = memo(
           </span>
         </div>
         <Visible count={rows.length} box={box}>
-          {(place, top) => {
+          {(place) => {
             const lane = rows[place]
             return (
               lane && (
                 <Row
                   key={key(lane)}
                   place={place}
-                  top={top}
                   lane={lane}
                   facts={at(lane, step, archives.length).state === 'here' ? facts.get(key(lane)) : undefined}
                   archives={archives}
@@ -84,7 +83,7 @@ export const Rows = memo(
   },
 )
 
-/** Of a long folder, the rows that can be seen and some beside them, each at its own place: none moves for another one. */
+/** Of a long folder, the rows that can be seen and some beside them; between two spaces of the height of the others. */
 function Visible({
   count,
   box,
@@ -92,7 +91,7 @@ function Visible({
 }: {
   count: number
   box: RefObject<HTMLDivElement | null>
-  children: (place: number, top?: number) => ReactNode
+  children: (place: number) => ReactNode
 }) {
   const height = window.matchMedia('(max-width: 700px)').matches ? NARROW_ROW : ROW
   const rows = useVirtualizer({
@@ -104,10 +103,14 @@ function Visible({
     enabled: count > SHORT,
   })
   if (count <= SHORT) return Array.from({ length: count }, (_, place) => children(place))
+  const items = rows.getVirtualItems()
+  const [before, after] = [items[0]?.start ?? HEAD, items.at(-1)?.end ?? HEAD]
   return (
-    <div role="rowgroup" className="tm-long" style={{ height: rows.getTotalSize() }}>
-      {rows.getVirtualItems().map((item) => children(item.index, item.start - HEAD))}
-    </div>
+    <>
+      <div aria-hidden="true" style={{ height: before - HEAD }} />
+      {items.map((item) => children(item.index))}
+      <div aria-hidden="true" style={{ height: rows.getTotalSize() - after + HEAD }} />
+    </>
   )
 }
 
