@@ -6,7 +6,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.support.receivers import web_receiver
 from tests.support.running import PASSWORD, Running
 from tests.support.service import wait_until
-from tests.web.conftest import go, log_in
+from tests.web.conftest import follow, go, log_in
 
 
 def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(running: Running, inside: Page) -> None:
@@ -25,9 +25,10 @@ def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(runnin
     expect(inside.get_by_text("Will no longer start backups, restores and maintenance.")).to_be_visible()
     inside.get_by_role("button", name="Save").click()
     expect(inside.get_by_text(f"As a viewer, {name} can only look")).to_be_visible()
-    inside.get_by_label(f"Right on {shared['name']}").select_option("viewer")
     users = running.admin.get("/api/users").json()["users"]
     user = next(one for one in users if one["username"] == name)
+    with inside.expect_response(f"**/api/users/{user['id']}/repositories/{shared['id']}"):
+        inside.get_by_label(f"Right on {shared['name']}").select_option("viewer")
     expect(inside.get_by_label(f"Right on {shared['name']}")).to_be_enabled()
 
     browser = inside.context.browser
@@ -46,7 +47,7 @@ def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(runnin
     expect(theirs.get_by_role("link", name=hidden["name"])).to_have_count(0)
     go(theirs, "/notifications/alarms")
     expect(theirs.get_by_role("heading", name="Alarms")).to_be_visible()
-    theirs.goto("/settings/users")
+    follow(theirs, "/settings/users")
     expect(theirs.get_by_text("The settings of the service are for admins.")).to_be_visible()
 
     inside.get_by_role("button", name="Reset the password").click()

@@ -38,7 +38,7 @@ def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def inside(page: Page) -> Page:
-    conftest.log_in(page)
+    conftest.log_in(page, address="/account")
     return page
 
 
@@ -88,7 +88,7 @@ def test_an_overview_and_the_page_of_a_running_operation_say_that_the_service_wa
     with running.held_backup(repository) as (job_id, gate):
         overview.goto("/")
         expect(right_now).to_contain_text(str(repository["name"]))
-        inside.goto(f"/operations/{job_id}")
+        conftest.go(inside, f"/operations/{job_id}")
         expect(inside.get_by_text("running", exact=True)).to_be_visible()
         cancel = inside.get_by_role("button", name="Cancel")
         expect(cancel).to_be_enabled()
@@ -159,7 +159,7 @@ def test_an_act_pressed_while_the_service_is_away_happens_once_when_it_is_back(r
 
 def test_an_act_whose_answer_was_lost_with_the_service_is_not_done_twice(running: Running, inside: Page) -> None:
     repository = running.new_repository()
-    inside.goto(f"/repositories/{repository['id']}")
+    conftest.go(inside, f"/repositories/{repository['id']}")
     button = inside.get_by_role("button", name="Back up", exact=True)
     button.wait_for()
     is_live(inside)
@@ -233,7 +233,7 @@ def test_a_killed_agent_is_offline_on_the_open_page_and_online_again_when_it_is_
     name = running.new_name("machine")
     agent.register(running.admin, name).start()
     try:
-        inside.goto("/machines")
+        conftest.go(inside, "/machines")
         machine = inside.get_by_role("row").filter(has_text=name)
         expect(machine).to_contain_text("online")
         expect(machine).to_contain_text("now")

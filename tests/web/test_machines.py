@@ -81,6 +81,8 @@ def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
     assert made["source_paths"] == [str(source)]
     go(inside, f"/machines/agent/{agent.agent_id}")
     expect(inside.get_by_role("link", name=name, exact=True)).to_be_visible()
+    running.wait_until_idle()  # the agent sets it up; without an agent that would wait for ever
+    assert (tmp_path / "repository" / "config").is_file()
 
 
 @pytest.fixture
@@ -110,6 +112,7 @@ def test_an_agent_enrols_by_the_line_of_the_page_and_is_renamed_disabled_and_rev
     expect(dialog.get_by_text("The agent is running.")).to_be_visible()
     expect(dialog.get_by_text("is there.")).to_be_visible()  # its engine
     dialog.get_by_role("link", name=f"Open {name}").click()
+    expect(inside.get_by_role("heading", name=name)).to_be_visible()  # the list that is left has the same words
     expect(inside.get_by_text("online", exact=True)).to_be_visible()
     assert in_both_themes(inside, "agent") == []
     inside.get_by_role("button", name="Rename").click()

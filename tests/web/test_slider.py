@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.service import wait_until
+from tests.support.warm_engines import LOADED_WITH, warm_command
 from tests.web.conftest import go
 
 pytestmark = pytest.mark.campaign
@@ -25,15 +26,17 @@ def aged(running: Running) -> dict[str, Any]:
     """A repository that another program has filled for 300 days; every third day a letter changes."""
     sources, place = running.new_source(), running.new_path("aged")
     environment = {
+        **LOADED_WITH,
         "PATH": os.environ["PATH"],
         "HOME": str(running.new_folder("home")),
-        "TZ": "UTC",
+        "BORG_HOST_ID": "another program",
         "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
         "BORG_SELFTEST": "disabled",
     }
+    engine = warm_command(ENGINES["1.4"])
 
     def borg(*words: str) -> None:
-        subprocess.run([str(ENGINES["1.4"]), *words], env=environment, check=True, capture_output=True)
+        subprocess.run([*engine, *words], env=environment, check=True, capture_output=True)
 
     borg("init", "--encryption", "none", str(place))
     for day in range(ARCHIVES):

@@ -40,8 +40,25 @@
   )
 })()
 
-// Whether a user is logged in is asked while the scripts still load; api/session.ts takes the answer.
+// Whether a user is logged in is asked while the scripts still load, and so is what every page needs first:
+// api/session.ts and api/early.ts take the answers.
 ;(() => {
-  const ask = () => fetch('/api/auth/refresh', { method: 'POST', headers: { 'X-Holdfast-Web': '1' } }).catch(() => null)
-  window.holdfastRefresh = navigator.locks ? navigator.locks.request('holdfast-refresh', ask) : ask()
+  const early = { token: null, answers: {} }
+  const ask = (path, options) => fetch(path, options).catch(() => null)
+  const refresh = async () => {
+    const answer = await ask('/api/auth/refresh', { method: 'POST', headers: { 'X-Holdfast-Web': '1' } })
+    if (!answer?.ok) return answer
+    const { access_token: token, must_change_password: mustChange } = await answer
+      .clone()
+      .json()
+      .catch(() => ({}))
+    if (!token || mustChange) return answer
+    early.token = token
+    const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)
+    for (const path of ['/api/auth/me', `/api/overview?tz=${zone}`])
+      early.answers[path] = ask(path, { headers: { Authorization: `Bearer ${token}` } })
+    return answer
+  }
+  window.holdfastEarly = early
+  window.holdfastRefresh = navigator.locks ? navigator.locks.request('holdfast-refresh', refresh) : refresh()
 })()

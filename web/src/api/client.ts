@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch'
+import { early } from './early'
 import { once } from './once'
 import type { components, paths } from './schema'
 import * as session from './session'
@@ -30,10 +31,11 @@ async function authorized(request: Request): Promise<Response> {
   return (await session.renew()) ? send(request) : first
 }
 
-function send(request: Request): Promise<Response> {
+async function send(request: Request): Promise<Response> {
   const state = session.current()
-  if (state.name === 'in') request.headers.set('Authorization', `Bearer ${state.token}`)
-  return fetch(request)
+  if (state.name !== 'in') return fetch(request)
+  request.headers.set('Authorization', `Bearer ${state.token}`)
+  return (await early(request, state.token)) ?? fetch(request)
 }
 
 async function keyOf(answer: Response): Promise<string> {

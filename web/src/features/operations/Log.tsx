@@ -79,7 +79,7 @@ export function Log({ operation }: { operation: Detail }) {
           </button>
         )}
         {!active && (
-          <Button acts small icon="download" onClick={() => void download()}>
+          <Button acts icon="download" onClick={() => void download()}>
             Download
           </Button>
         )}

@@ -1,5 +1,5 @@
 import { Link, useRouter } from '@tanstack/react-router'
-import { useEffect } from 'react'
+import { useDeferredValue, useEffect } from 'react'
 import type { Schemas } from '../../api/client'
 import { useOverview } from '../../api/overview'
 import { useMe } from '../../layout/Shell'
@@ -72,6 +72,8 @@ function Everything({ overview }: { overview: Answer }) {
   const proven = overview.counts.proven ?? 0
   const needs = total - proven
   useTitle(needs)
+  // The verdict is what people come for: it is painted first, what stands below it a moment later.
+  const all = useDeferredValue(true, false)
   return (
     <>
       <section className="verdict" aria-live="polite">
@@ -88,18 +90,22 @@ function Everything({ overview }: { overview: Answer }) {
         <NeedsYou items={overview.attention} />
         <ActiveOperations running={overview.running} waiting={overview.waiting} />
       </div>
-      <Alarms />
-      <Tide />
-      <section>
-        <div className="head">
-          <h2>Repositories</h2>
-          <span className="muted">those that need you first</span>
-          <Link to="/repositories" className="end">
-            All {count(total)}
-          </Link>
-        </div>
-        <EvidenceTable rows={overview.repositories} />
-      </section>
+      {all && (
+        <>
+          <Alarms />
+          <Tide />
+          <section>
+            <div className="head">
+              <h2>Repositories</h2>
+              <span className="muted">those that need you first</span>
+              <Link to="/repositories" className="end">
+                {total === 1 ? 'All' : `All ${count(total)}`}
+              </Link>
+            </div>
+            <EvidenceTable rows={overview.repositories} />
+          </section>
+        </>
+      )}
     </>
   )
 }
@@ -118,7 +124,9 @@ function Facts({ overview }: { overview: Answer }) {
   const now = useNow()
   return (
     <p>
-      Judged <Age at={overview.judged_at} words /> from {counted(overview.archives, 'archive')}.{' '}
+      Judged <Age at={overview.judged_at} words />
+      {/* Without an index it is not known how many there are. */}
+      {overview.archives > 0 && ` from ${counted(overview.archives, 'archive')}`}.{' '}
       {proof ? (
         <>
           Newest proof:{' '}
