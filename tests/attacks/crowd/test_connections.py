@@ -33,11 +33,15 @@ LOOSE = Bounds(
 REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
 LARGE = 64 * 1024 * 1024
+PIECE = 1024 * 1024
 Ask = Callable[..., Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Reads the body, takes `/known` for a valid credential, and answers with as much as `/large` asks for."""
+    """Reads the body, takes `/known` for a valid credential, and answers with as much as `/large` asks for.
+
+    In pieces, as lists and downloads are: the server closes a connection whose whole answer it was given by itself.
+    """
     if scope["path"] == "/known":
         mark_known(scope)
     while (message := await receive())["type"] == "http.request" and message.get("more_body"):
@@ -45,7 +49,9 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     size = LARGE if scope["path"] == "/large" else 2
     status = 400 if b"late" in dict(scope["headers"]) else 200
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", str(size).encode())]})
-    await send({"type": "http.response.body", "body": b"o" * size})
+    for left in range(size, 0, -PIECE):
+        piece = b"o" * min(left, PIECE)
+        await send({"type": "http.response.body", "body": piece, "more_body": left > PIECE})
 
 
 @contextlib.asynccontextmanager

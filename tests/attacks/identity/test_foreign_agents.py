@@ -1,11 +1,13 @@
 """An agent of another maker that works in whatever lies at the path: its report is compared with the repository that was meant."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.contract.agents.agent import Agent, Machines
+from tests.contract.agents.evidence import answer, listed, question_about
 from tests.support.running import Services
 
 OWN, STRANGER = "b" * 64, "c" * 64
@@ -105,3 +107,28 @@ def test_a_report_of_the_right_repository_or_without_an_id_counts(
         agent.complete(job, archive_name=f"name-{number}", stats=SIZES, details={"created": told})
         assert machines.admin.operation(job)["status"] == "completed"
         agent.finish_all()
+
+
+def test_an_archive_that_is_not_the_backups_own_is_never_taken_for_it(
+    machines: Machines, known: tuple[Agent, dict[str, Any]]
+) -> None:
+    """Of an agent that does not write the key of the backup into the comment, and names the archive by its template."""
+    agent, repository = known
+    job = machines.backup(repository)
+    agent.begin(job)
+    template = machines.job(job)["payload"]["backup"]["archive_name"]
+    agent.complete(job, archive_name=template, stats=SIZES)
+    question = question_about(agent, job)
+    assert question is not None
+    name, now = template.split("{")[0] + "2026-01-01T00:00:00", datetime.now(UTC)
+
+    answer(
+        agent,
+        question,
+        listed("", f"{name}.checkpoint", now, "1" * 64),
+        listed(f"holdfast:{'2' * 8}-2222-4222-8222-{'2' * 12}", f"{name}.2", now, "2" * 64),
+        listed("", f"{name}.3", datetime(2020, 1, 1, tzinfo=UTC), "3" * 64),
+        listed("", f"{name}.4", now, ARCHIVE),
+    )
+
+    assert machines.admin.operation(job)["archive_name"] is None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.agents.agent import EVERYTHING, Agent, Machines
+from tests.contract.agents.evidence import answer, listed, question_about
 from tests.support.running import Services
 from tests.support.service import wait_until
 
@@ -20,23 +21,6 @@ def impatient(services: Services) -> Iterator[Machines]:
         yield Machines(running)
 
 
-def listed(key: str, name: str, start: datetime) -> dict[str, Any]:
-    """An archive as the engine's list has it."""
-    local = start.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00")
-    return {
-        "archive": name,
-        "name": name,
-        "barchive": name,
-        "id": "ab" * 32,
-        "comment": key,
-        "start": local,
-        "time": local,
-        "end": local,
-        "hostname": "far",
-        "username": "root",
-    }
-
-
 def beat_until(agent: Agent, condition: Any, what: str, **heartbeat: Any) -> Any:
     """Send heartbeats that name no job until the condition holds."""
 
@@ -45,11 +29,6 @@ def beat_until(agent: Agent, condition: Any, what: str, **heartbeat: Any) -> Any
         return condition()
 
     return wait_until(held, pause=0.2, what=what)
-
-
-def question_about(agent: Agent, job: int) -> int | None:
-    """The job by which the service asks the repository about another one."""
-    return next((each["id"] for each in agent.poll(limit=10) if each["type"] == "evidence" and each["id"] != job), None)
 
 
 def begun(machines: Machines, capabilities: list[str] | None = None) -> tuple[Agent, int, str]:
@@ -62,16 +41,16 @@ def begun(machines: Machines, capabilities: list[str] | None = None) -> tuple[Ag
     return agent, job, machines.job(job)["payload"]["backup"]["comment"]
 
 
-def answer(agent: Agent, question: int, *archives: dict[str, Any]) -> None:
-    agent.begin(question)
-    agent.post(question, "parts", {"part": 0, "items": list(archives)})
-    assert agent.complete(question, parts=1).json()["status"] == "completed"
-
-
-def test_a_lost_backup_whose_archive_is_there_is_completed(impatient: Machines) -> None:
+def test_a_lost_backup_whose_archive_is_there_is_completed_by_the_first_question_that_is_answered(
+    impatient: Machines,
+) -> None:
     agent, job, key = begun(impatient)
-
     question = beat_until(agent, lambda: question_about(agent, job), "the repository is asked")
+    agent.begin(question)
+    assert agent.post(question, "fail", {"error_message": "it is locked"}).json()["status"] == "failed"
+    assert impatient.admin.operation(job)["status"] == "running", "that proves nothing"
+
+    question = beat_until(agent, lambda: question_about(agent, job), "the repository is asked again")
     answer(agent, question, listed(key, "made", datetime.now(UTC)))
 
     ended = impatient.admin.operation(job)

@@ -1,5 +1,6 @@
 """The frame around each attempt at a job, and what its bodies make of an unclear end."""
 
+import json
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -128,6 +129,20 @@ def test_a_cancel_that_comes_after_the_end_does_not_change_how_the_end_was_judge
 
     with pytest.raises(Interrupted):
         KilledEngine(tmp_path / "1").cancel().step("create", command)
+
+
+def test_work_that_ended_while_nobody_watched_ended_when_its_engine_did(tmp_path: Path) -> None:
+    """For every kind of job, here and on agents: the time of the record counts, not that of the restart."""
+    command = Command(("/bin/sh", "-c", "exit 0"), {"PATH": "/usr/bin:/bin"})
+    KilledEngine(tmp_path / "1").step("check", command)
+    record = tmp_path / "1" / "check" / "exit.json"
+    kept = json.loads(record.read_bytes())
+    record.write_text(json.dumps({**kept, "finished_at": kept["finished_at"] - 3600}))
+
+    host = KilledEngine(tmp_path / "1")
+    host.step("check", command)
+
+    assert host.ended_at().timestamp() - (kept["finished_at"] - 3600) < 3500
 
 
 class Measured(ScriptedHost):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
-from sqlalchemy import Executable, RowMapping, bindparam, select
+from sqlalchemy import Executable, bindparam, select
 from sqlalchemy.orm import Session
 
 from holdfast.access import access_tokens, browser_requests
@@ -40,6 +40,8 @@ MOST_KNOWN = 10_000
 """Maximum number of cached credentials."""
 
 Guard = TypeVar("Guard", bound=Callable[..., Any])
+Row = dict[str, Any]
+"""A user, with the session or token by which they came: the columns below, by name."""
 
 
 @frozen
@@ -122,7 +124,7 @@ _TOKEN_QUERY = Query(TOKEN_BY_HASH, "wanted")
 class Known:
     """The meaning of a valid credential in the store. Whether it still suffices is decided at each use."""
 
-    row: RowMapping
+    row: Row
     expires_at: datetime | None
     """Of the access token; account tokens have theirs in the row."""
     keys: tuple[Key, ...]
@@ -255,17 +257,23 @@ def as_now(session: Session, settings: Settings, caller: Caller) -> Caller:
     """As `still_valid`. Raise Unauthenticated once the credential is gone."""
     statement = SESSION_BY_ID if caller.session_id is not None else TOKEN_BY_ID
     wanted = caller.session_id if caller.session_id is not None else caller.account_token_id
-    row = session.connection().execute(statement, {"wanted": wanted}).mappings().one_or_none()
+    row = _read(session, statement, wanted)
     return _of_row(row, settings, caller.address, clock.now()).caller
 
 
-def _row(reading: Reading, statement: Executable, wanted: str) -> RowMapping | None:
+def _row(reading: Reading, statement: Executable, wanted: str) -> Row | None:
     """A transaction of its own, ended here: a connection kept while the route waits for a thread could starve both."""
     with reading() as session:
-        return session.connection().execute(statement, {"wanted": wanted}).mappings().one_or_none()
+        return _read(session, statement, wanted)
 
 
-def _of_row(row: RowMapping | None, settings: Settings, address: str | None, now: datetime) -> Identified:
+def _read(session: Session, statement: Executable, wanted: int | str | None) -> Row | None:
+    """As a plain dictionary: every request reads it, and looks for columns that it does not have."""
+    found = session.connection().execute(statement, {"wanted": wanted}).mappings().one_or_none()
+    return None if found is None else dict(found)
+
+
+def _of_row(row: Row | None, settings: Settings, address: str | None, now: datetime) -> Identified:
     if row is None or row["disabled"]:
         raise token_invalid()
     if "session_id" in row and _has_ended(row, settings, now):
@@ -288,7 +296,7 @@ def _of_row(row: RowMapping | None, settings: Settings, address: str | None, now
     return Identified(caller, row["last_used_at"])
 
 
-def _has_ended(row: RowMapping, settings: Settings, now: datetime) -> bool:
+def _has_ended(row: Row, settings: Settings, now: datetime) -> bool:
     idle: timedelta = now - row["last_used_at"]
     return row["ended_at"] is not None or idle > timedelta(days=settings.session_idle_days)
 

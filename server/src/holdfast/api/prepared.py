@@ -21,6 +21,7 @@ from fastapi.exceptions import RequestValidationError, ResponseValidationError
 from fastapi.params import Form
 from fastapi.routing import APIRoute
 from fastapi.utils import is_body_allowed_for_status_code
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined as Undefined
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -110,6 +111,17 @@ class JsonAnswer(Response):
     is_settled = True
 
 
+@frozen
+class Written:
+    """The result of a route as the JSON of its model: written once for all requests that share it."""
+
+    content: bytes
+
+    @staticmethod
+    def of(value: BaseModel) -> "Written":
+        return Written(value.model_dump_json(by_alias=True).encode())
+
+
 class PreparedRoute:
     def __init__(self, route: APIRoute, version: StoreVersion | None = None) -> None:
         self._route = route
@@ -184,7 +196,8 @@ class PreparedRoute:
         if isinstance(value, Response):
             return value
         status = this.response.status_code if this.response is not None else 0
-        answer = self._write(value, status or self._route.status_code or 200)
+        status = status or self._route.status_code or 200
+        answer = JsonAnswer(value.content, status) if isinstance(value, Written) else self._write(value, status)
         if isinstance(answer, JsonAnswer):
             answer.is_settled = getattr(value, "is_settled", True)
         if this.response is not None:

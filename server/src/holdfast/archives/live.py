@@ -6,6 +6,7 @@ from backup_engine.requests import ListArchivesRequest
 from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
+from holdfast.api.prepared import Written
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.errors import InvalidCursor, ListingFailed
 from holdfast.archives.live_browse import page_of_listing
@@ -31,8 +32,8 @@ class LiveAnswers:
     inline: InlineCalls
     opener: Opener
 
-    async def archives(self, asking: Asking, user_id: int, repository: Repository) -> LiveList:
-        """The engine's own list of archives, now. Many requests of a user at once share one run."""
+    async def archives(self, asking: Asking, user_id: int, repository: Repository) -> Written:
+        """The engine's own list of archives (LiveList), now. Many requests of a user at once share one run."""
         return await asking.run(user_id, partial(self._archives, repository), same=("archives", repository.id))
 
     async def browse(self, asking: Asking, user_id: int, folder: "EngineFolder") -> BrowsePage:
@@ -40,7 +41,7 @@ class LiveAnswers:
         archive_records.require_present(folder.archive)
         return await asking.run(user_id, partial(self._browse, folder), same=folder.same)
 
-    def _archives(self, repository: Repository) -> LiveList:
+    def _archives(self, repository: Repository) -> Written:
         listed = ask(
             self.inline,
             self.opener,
@@ -49,9 +50,10 @@ class LiveAnswers:
             archives_of,
         )
         with self.database.reading() as session:
-            known = {archive.engine_id: archive.id for archive in archive_records.all_of(session, repository.id)}
+            known = archive_records.ids_by_engine_id(session, repository.id)
         template = repository.archive_name_template
-        return LiveList(archives=[_told(archive, known.get(archive.id), template) for archive in listed])
+        told = [_told(archive, known.get(archive.id), template) for archive in listed]
+        return Written.of(LiveList(archives=told))
 
     def _browse(self, folder: "EngineFolder") -> BrowsePage:
         def read(step: Step) -> BrowsePage:

@@ -1,6 +1,6 @@
 """HTTP for the archives of a repository."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Response
 from fastapi.concurrency import run_in_threadpool
@@ -13,6 +13,7 @@ from holdfast.access.plans import has_feature
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
+from holdfast.api.prepared import Written
 from holdfast.api.router import router
 from holdfast.archives import archive_list, heatmap, schemas, status_view
 from holdfast.archives.archive_index import ArchiveIndex
@@ -25,6 +26,7 @@ from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.routes import Cursor
 from holdfast.repositories import actions, archive_records, errors, protection, store
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.lookup import TheRepositoryLookup
 from holdfast.repositories.models import Repository
 from holdfast.runner.engine_requests import TheEngineRequests
 
@@ -77,24 +79,24 @@ def list_archives(
     )
 
 
-@routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
-@second_version.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
+LIVE: dict[str, Any] = {"summary": "Archives, asked of the engine now", "responses": documented(404, 423)}
+
+
+@routes.get("/archives/live", response_model=schemas.LiveList, **LIVE)
+@second_version.get("/archives/live", response_model=schemas.LiveList, **LIVE)
 async def live_archives(
     caller: SignedIn,
     repository_id: RowId,
-    database: TheDatabase,
+    repositories: TheRepositoryLookup,
     live: TheLiveAnswers,
     engine_requests: TheEngineRequests,
-) -> schemas.LiveList:
-    def found() -> Repository:
-        with database.reading() as session:
-            return store.require(session, caller, repository_id, Role.VIEWER)
-
+) -> Written:
     engine_requests.require_room(caller.user_id)
-    return await live.archives(engine_requests, caller.user_id, await run_in_threadpool(found))
+    repository = await repositories.found(caller, repository_id)
+    return await live.archives(engine_requests, caller.user_id, repository)
 
 
-@deprecated.get("/list", summary="Archives, asked of the engine now", deprecated=True, responses=documented(404, 423))
+@deprecated.get("/list", response_model=schemas.LiveList, deprecated=True, **LIVE)
 async def old_list(
     caller: SignedIn,
     response: Response,
@@ -103,7 +105,7 @@ async def old_list(
     engine_requests: TheEngineRequests,
     repository: Annotated[str, PlainText(1, 4096)] | None = None,
     repository_id: RowId | None = None,
-) -> schemas.LiveList:
+) -> Written:
     """Use `/api/repositories/{id}/archives`; the headers say so too."""
 
     def registered() -> Repository:

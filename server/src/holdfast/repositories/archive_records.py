@@ -133,6 +133,11 @@ def all_of(session: Session, repository_id: int) -> list[Archive]:
     return list(session.scalars(statement))
 
 
+def ids_by_engine_id(session: Session, repository_id: int) -> dict[str, int]:
+    statement = select(Archive.engine_id, Archive.id).where(Archive.repository_id == repository_id)
+    return {row.engine_id: row.id for row in session.connection().execute(statement)}
+
+
 def count(session: Session, repository_id: int) -> int:
     """How many archives the repository has, without lost ones."""
     present = Archive.repository_id == repository_id, Archive.lost_at.is_(None)

@@ -14,6 +14,7 @@ from holdfast.repositories.cloud import CLOUD_PLACES
 from holdfast.repositories.corrections import Corrections
 from holdfast.repositories.key_files import keep_known_keys, key_context
 from holdfast.repositories.location import AGENT_ENGINES, CLOUD_ACCESS, OPENER, SSH_MACHINES, Opener, secret_context
+from holdfast.repositories.lookup import REPOSITORY_LOOKUP, RepositoryLookup
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import OWN_PLACES
 from holdfast.repositories.register import REGISTER, Register
@@ -59,6 +60,7 @@ FEATURE = Feature(
         OPENER.made_by(_opener),
         OWN_PLACES.made_by(lambda parts: parts[OPENER].own_places),
         REGISTER.made_by(_register),
+        REPOSITORY_LOOKUP.made_by(lambda parts: RepositoryLookup(parts[DATABASE])),
     ),
     ticks=_ticks,
     tasks=_tasks,

@@ -19,7 +19,7 @@ from backup_engine.extracted import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY, NOT_EXTRA
 from backup_engine.far.streaming import unpacked_there
 from backup_engine.guarded import Guard
 from backup_engine.listing import ListedFile
-from backup_jobs.endings import Completed, Ended, Failed
+from backup_jobs.endings import Ended, Failed
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.paths import readable, shown
 from backup_jobs.restore import endings, occupied, placing, private_tree, unfit, walking
@@ -278,12 +278,9 @@ class MachineRestore(Restore):
         self.host.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
         if result["files_skipped"]:
             self.host.log(f"Skipped, because something already exists there: {result['files_skipped']} files.")
-        if result["files_failed"]:
-            return Failed("restore.incomplete", endings.incomplete(result), None, result, warnings)
         left_out = [*endings.about_special(surveyed.special), *endings.passed_over(result)]
-        if not step.is_warned and not left_out:
-            return Completed(None, details=result)
-        return Completed(None, warned=True, warnings=(*warnings, *left_out), details=result)
+        is_warned = step.is_warned or bool(left_out)
+        return endings.counted(result, None, (*warnings, *left_out), is_warned=is_warned)
 
 
 def _add_lost(

@@ -4,7 +4,7 @@ The framework's threads serve all requests. A route that may take longer than a 
 it runs in one of a few separate threads, with a cap for each user and one for all, so that no number of such requests
 delays the others. The same question, asked again by the same user before the engine was started for it, is answered by
 the same run; after that it waits for one more run, however often it is asked. A run that answered several requests is
-followed by a pause, of its own length or a second, before the next run for the same question.
+followed by a pause before the next run for the same question: of its own length, and longer if it answered many.
 """
 
 import asyncio
@@ -30,6 +30,8 @@ WAITING_FOR_EACH_PLACE = 10
 """Requests of a user that may wait for each running one; more are refused immediately."""
 PAUSE_SECONDS = (1.0, 5.0)
 """Between two runs for a question that several requests ask all the time: at least and at most."""
+PAUSE_FOR_EACH_SECONDS = 0.1
+"""For each request that the run before answered: a crowd that asks all the time gets ten answers a second."""
 SECONDS_BETWEEN_ANSWERS = 0.01
 """Of one run: many clients that are answered at the same instant, and ask again, would keep all others waiting."""
 
@@ -49,12 +51,12 @@ class _Places:
         self._pauses: dict[Hashable, float] = {}
         """Question to the time before which it is not put to the engine again."""
 
-    def rest(self, key: Hashable, began: float) -> None:
+    def rest(self, key: Hashable, began: float, answered: int) -> None:
         """Several requests were answered by a run that began then: the next one waits about as long as this one took."""
         now = time.monotonic()
         self._pauses = {other: until for other, until in self._pauses.items() if until > now}
         least, most = PAUSE_SECONDS
-        self._pauses[key] = now + min(max(now - began, least), most)
+        self._pauses[key] = now + min(max(now - began, PAUSE_FOR_EACH_SECONDS * answered, least), most)
 
     async def pause(self, key: Hashable) -> None:
         await asyncio.sleep(max(0.0, self._pauses.get(key, 0.0) - time.monotonic()))
@@ -71,7 +73,10 @@ class _Question:
         self.is_told = False
 
     async def is_left(self) -> bool:
-        return all([await request.is_disconnected() for request in self.requests])
+        for request in self.requests:
+            if not await request.is_disconnected():
+                return False
+        return True
 
 
 class EngineRequests:
@@ -137,8 +142,8 @@ class EngineRequests:
             question.ticket.restart(self.wait_seconds)
             began = time.monotonic()
             answer = await self._run(places, call, question.is_left, question.ticket)
-            if len(question.requests) > 1:
-                places.rest(key, began)
+            if (answered := len(question.requests)) > 1:
+                places.rest(key, began, answered)
             return answer
         finally:
             if self._questions.get(key) is question:

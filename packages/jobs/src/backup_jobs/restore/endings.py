@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from backup_engine.guarded import IN_OWN_PLACE
-from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain, Warnings
 from backup_jobs.host import Host, Step
 from backup_jobs.paths import describe, shown
 from backup_jobs.restore.survey import Survey, readable_paths
@@ -133,16 +133,22 @@ def ended(
         return Stopped(code, result)
     if moved["how"] == "given_up":
         return Failed("restore.incomplete", GIVEN_UP, code, result, warnings)
+    if not result["files_failed"]:
+        host.report(
+            nfiles=result["files_restored"],
+            restored_size=result["bytes_restored"],
+            original_size=moved["size"],
+            progress_percent=100.0,
+            message=None,
+        )
+    return counted(result, code, warnings, is_warned=bool(warnings))
+
+
+def counted(result: dict[str, Any], code: int | None, warnings: Warnings, *, is_warned: bool) -> Failed | Completed:
+    """The ending by the number of files, on every machine: a restore that lacks one has failed."""
     if result["files_failed"]:
         return Failed("restore.incomplete", incomplete(result), code, result, warnings)
-    host.report(
-        nfiles=result["files_restored"],
-        restored_size=result["bytes_restored"],
-        original_size=moved["size"],
-        progress_percent=100.0,
-        message=None,
-    )
-    return Completed(code, bool(warnings), warnings=warnings, details=result)
+    return Completed(code, is_warned, warnings=warnings if is_warned else (), details=result)
 
 
 def incomplete(result: Mapping[str, Any]) -> str:

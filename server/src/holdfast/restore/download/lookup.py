@@ -9,28 +9,21 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import Depends
-from sqlalchemy import bindparam, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import bindparam, select
 
-from holdfast.access import rights
 from holdfast.access.caller import Caller
-from holdfast.access.models import RepositoryRight
-from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.kit.frozen import frozen
 from holdfast.repositories import archive_records
-from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.lookup import MOST_KNOWN, Seen, seen
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
 from holdfast.storage.remembered import Proof, Query, Remembered
 from holdfast.storage.session import Database
 
-MOST_KNOWN = 1000
 SEALED_SECONDS = 1.0
 """How long hidden names are remembered. Working them out takes longer than reading a file."""
-FEW_RIGHTS = 50
-"""Rights of a caller whose lookups are proven by reading them again."""
 
 Found = tuple[Repository, Archive, Sealed]
 """A repository, an archive of it, and the part of it that the caller may not read. Not to be changed."""
@@ -38,29 +31,16 @@ Found = tuple[Repository, Archive, Sealed]
 
 @frozen
 class _Known:
-    repository: Repository
+    seen: Seen
     archive: Archive
-    user_id: int
-    rights: int | None
-    """How many the caller has; None for one who sees all repositories."""
+
+    @property
+    def proof(self) -> Proof:
+        rows = self.seen.proof
+        return (*rows, (_ARCHIVE, self.archive.id)) if rows else ()
 
 
-_REPOSITORY = Query(select(Repository.__table__).where(Repository.id == bindparam("wanted")), "wanted")
 _ARCHIVE = Query(select(Archive.__table__).where(Archive.id == bindparam("wanted")), "wanted")
-_RIGHTS = Query(
-    select(RepositoryRight.__table__)
-    .where(RepositoryRight.user_id == bindparam("wanted"))
-    .order_by(RepositoryRight.repository_id),
-    "wanted",
-)
-_COUNT = select(func.count()).where(RepositoryRight.user_id == bindparam("user_id"))
-
-
-def _proof_of(known: _Known) -> Proof:
-    if known.rights is not None and known.rights > FEW_RIGHTS:
-        return ()
-    rows = (_REPOSITORY, known.repository.id), (_ARCHIVE, known.archive.id)
-    return rows if known.rights is None else (*rows, (_RIGHTS, known.user_id))
 
 
 class ArchiveLookup:
@@ -69,7 +49,7 @@ class ArchiveLookup:
     def __init__(self, database: Database, places: ServicePlaces) -> None:
         self._database = database
         self._places = places
-        self._known: Remembered[_Known] = Remembered(database.version, MOST_KNOWN, _proof_of)
+        self._known: Remembered[_Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
         self._sealed: dict[tuple[str, ...], tuple[float, Sealed]] = {}
         """By the sources of a repository."""
 
@@ -79,9 +59,10 @@ class ArchiveLookup:
         known = self._known.get(key)
         if known is None:
             known = self._known.read(key, partial(self._read, caller, repository_id, archive_id))
-        sealed = self.sealed(caller, known.repository)
+        repository = known.seen.repository
+        sealed = self.sealed(caller, repository)
         sealed.require(paths)
-        return known.repository, known.archive, sealed
+        return repository, known.archive, sealed
 
     def sealed(self, caller: Caller, repository: Repository) -> Sealed:
         """It follows from the mounts and links of this machine, which are looked at once a second."""
@@ -99,15 +80,9 @@ class ArchiveLookup:
 
     def _read(self, caller: Caller, repository_id: int, archive_id: int) -> _Known:
         with self._database.reading() as session:
-            repository = repositories.require(session, caller, repository_id, Role.VIEWER)
-            archive = archive_records.require_present(archive_records.of_repository(session, repository.id, archive_id))
-            return _Known(repository, archive, caller.user_id, _count_of_rights(session, caller))
-
-
-def _count_of_rights(session: Session, caller: Caller) -> int | None:
-    if rights.sees_all(caller):
-        return None
-    return session.connection().execute(_COUNT, {"user_id": caller.user_id}).scalar_one()
+            found = seen(session, caller, repository_id)
+            archive = archive_records.of_repository(session, repository_id, archive_id)
+            return _Known(found, archive_records.require_present(archive))
 
 
 ARCHIVE_LOOKUP = Part[ArchiveLookup]("archive_lookup")
