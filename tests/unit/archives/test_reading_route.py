@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from backup_engine.command import CalledAgent, Machine
+from backup_engine.command import CalledAgent, Command, Guard, Machine
 from backup_engine.detect import identified
 from backup_engine.requests import RepositoryLocation
-from holdfast.archives.history.chunks.route import RouteChooser
+from holdfast.archives.engine_refused import EngineRefused
+from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.reading import reader
 
 AGENT = CalledAgent("machine", 1, 1, "/nowhere")
@@ -37,3 +38,21 @@ def test_a_machine_that_cannot_read_chunks_is_asked_for_its_listing(
     with reader(work, index, RouteChooser(tmp_path / "verdicts.json")) as reading:
         assert reading.chunks is None
         assert reason in reading.reason
+
+
+def test_another_repository_at_the_path_is_not_read_by_chunks(tmp_path: Path) -> None:
+    """The reader of chunks is no run of the engine, so the guard of those does not look."""
+    (tmp_path / "config").write_text(f"[repository]\nid = {'2' * 64}\n")
+    guard = Guard(1, "1" * 64, str(tmp_path), "/bin/borg", ())
+    engine = SimpleNamespace(
+        program=identified("/nowhere/borg", "1.4.5"), list_archives=lambda *_: Command(("false",), {}, guard=guard)
+    )
+    repository = SimpleNamespace(history_index_excludes=[])
+    work: Any = SimpleNamespace(engine=engine, location=RepositoryLocation(str(tmp_path)), repository=repository)
+    chooser: Any = SimpleNamespace(choose=lambda *_: SimpleNamespace(route=Route.CHUNKS, reason=""))
+    index: Any = None
+
+    with pytest.raises(EngineRefused) as refused, reader(work, index, chooser):
+        pass
+
+    assert refused.value.outcome.error_key == "repository.replaced"
