@@ -90,7 +90,7 @@ def test_an_index_that_is_off_is_never_overdue(database: Database) -> None:
 
 def test_an_archive_that_is_newer_than_our_last_backup_is_the_evidence(database: Database) -> None:
     with database.writing() as session:
-        repository = a_repository(session, last_backup=clock.now() + timedelta(seconds=1))
+        repository = a_repository(session, last_backup=clock.now() + timedelta(hours=1))
         an_operation(session, repository, "backup", Status.FAILED)
         found = cell(session, repository, "backup")
 
