@@ -152,7 +152,10 @@ class Sshd:
         """Kill what serves the connections, as a cut would end them; what they started goes on or not by itself."""
         cut = 0
         for session in self.sessions():
-            for part in (session, *[child for child in session.children() if child.name() in SERVING]):
+            parts = [session]
+            with contextlib.suppress(psutil.NoSuchProcess):
+                parts += [child for child in session.children() if child.name() in SERVING]
+            for part in parts:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     part.send_signal(signal.SIGKILL)
                     cut += 1
