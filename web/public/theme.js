@@ -60,5 +60,6 @@
     return answer
   }
   window.holdfastEarly = early
+  setTimeout(() => (window.holdfastEarly = undefined), 10_000) // older answers would show what no longer is
   window.holdfastRefresh = navigator.locks ? navigator.locks.request('holdfast-refresh', refresh) : refresh()
 })()
