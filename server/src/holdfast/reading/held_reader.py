@@ -5,6 +5,7 @@ and it gives both back soon: when nobody has read for a moment, when it has had 
 read under way when other work of the service waits for the lane.
 """
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -108,15 +109,12 @@ class HeldReader:
         self._left.wait(LEFT_SECONDS)
 
     def _watch(self) -> None:
-        wanted_since: float | None = None
+        wanted_since = math.inf
         while not self._is_time():
-            seen = self._work.number
-            if not self._is_waited_for():
-                wanted_since = None
-            elif self._has_read or time.monotonic() - (wanted_since or time.monotonic()) > FIRST_READ_SECONDS:
+            seen, now = self._work.number, time.monotonic()
+            wanted_since = min(wanted_since, now) if self._is_waited_for() else math.inf
+            if now - wanted_since >= (0.0 if self._has_read else FIRST_READ_SECONDS):
                 break
-            else:
-                wanted_since = wanted_since or time.monotonic()
             self._leaving.wait(PAUSE_SECONDS)
             self._work.wait(seen, LOOK_SECONDS)
         self._leaving.set()
