@@ -28,7 +28,7 @@ def main() -> int:
         for name, found in benches.items():
             print(f"{name:20} {found.promise}")
         return 0
-    options = Options(quick=arguments.quick, store=arguments.store)
+    options = Options(quick=arguments.quick, store=arguments.store, only=arguments.only)
     quick_start.end()  # benches that call parts of the service in this process collect garbage as the service does
     all_of_them: list[Measurement] = []
     for name in arguments.names or benches:
@@ -56,6 +56,9 @@ def _read_arguments(names: list[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="say what there is")
     parser.add_argument("--quick", action="store_true", help="smaller stores and fewer repeats: a look, not a verdict")
     parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite", help="the store to measure on")
+    parser.add_argument(
+        "--only", default="", metavar="PART", help="one part alone, of a bench that has parts: a sort of `crowd`"
+    )
     return parser.parse_args()
 
 

@@ -100,7 +100,9 @@ class BareEngine:
 
 
 class Ends:
-    """Hears of the ends of operations on the event stream: asking for them again and again would cost what is measured."""
+    """Hears of the ends of operations on the event stream: asking for them again and again would cost what is
+    measured.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -1,4 +1,6 @@
-"""While the history of a large archive is being indexed: how soon a backup of another repository starts, and how long reads wait."""
+"""While the history of a large archive is being indexed: how soon a backup of another repository starts, and how long
+reads wait.
+"""
 
 import os
 import random

@@ -13,7 +13,7 @@ from bench.running import folder
 from holdfast.schedules.calendar import cron
 from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.models import Schedule
-from holdfast.schedules.overview import Span, read_calendar
+from holdfast.schedules.overview import Span, calendar, read_stored
 from holdfast.schedules.sight import Sight
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
@@ -65,7 +65,8 @@ def _read(database: Database) -> tuple[float, int]:
     began = time.process_time()
     with database.reading() as session:
         sight = Sight(session, None, is_for_one=False)
-        answer = read_calendar(session, sight, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
+        stored = read_stored(session, sight, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
+    answer = calendar(stored)
     took = time.process_time() - began
     return took, len(json.loads(answer)["entries"])
 
@@ -74,8 +75,8 @@ def _next_due() -> float:
     cron.next_after.cache_clear()
     calendars = [Calendar("cron", f"{number % 60} {number // 60} * * *", "Europe/Berlin") for number in range(1_000)]
     began = time.perf_counter()
-    for calendar in calendars:
-        next_due(calendar, NOW)
+    for each in calendars:
+        next_due(each, NOW)
     return (time.perf_counter() - began) / len(calendars)
 
 

@@ -1,6 +1,8 @@
-"""200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the service idle just before.
+"""200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the service idle just
+before.
 
-The control: as many engines as a user may have run at once, started by somebody else. What they cost is the machine's doing.
+The control: as many engines as a user may have run at once, started by somebody else. What they cost is the machine's
+doing.
 """
 
 import json
@@ -52,13 +54,15 @@ def run(options: Options) -> list[Measurement]:
             calls = normal_work(service, admin, agents[:BESIDE])
             latencies(calls, seconds / 3)  # the first round of everything is not idle
             told: list[Measurement] = []
-            for sorts in (*([name] for name in SORTS), list(SORTS)):
+            for sorts in phases(options.only):
                 idle = latencies(calls, seconds)
                 with crowd({**plan, "sorts": sorts}):
                     time.sleep(SETTLE_SECONDS)
                     beside = latencies(calls, seconds)
                     told += compared(sorts, idle, beside, number, service)
                 time.sleep(SETTLE_SECONDS)
+            if options.only:
+                return told
             idle = latencies(calls, seconds)
             told += compared(["nobody"], idle, latencies(calls, seconds), 0, service)
             with bare_engines(place, settings):
@@ -67,22 +71,39 @@ def run(options: Options) -> list[Measurement]:
     return told
 
 
+def phases(only: str) -> list[list[str]]:
+    """The sorts of clients that come at the same time, one phase after the other."""
+    return [[only]] if only else [*([name] for name in SORTS), list(SORTS)]
+
+
 def the_plan(service: ServiceProcess, admin: Client, place: Path, agents: list[str], number: int) -> dict[str, Any]:
     source = place / "source"
     source.mkdir()
     (source / "content").write_bytes(os.urandom(CONTENT_BYTES))
     repository = admin.create_repository(place / "repository", [source], encryption="none", passphrase=None)
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
-    base = f"/api/repositories/{repository['id']}/archives"
-    archive = wait_until(lambda: admin.get(base).json()["archives"], what="the archive is known")[0]
+    base, archive = its_archive(admin, repository)
+    bare = admin.create_repository(
+        place / "not indexed", [source], encryption="none", passphrase=None, index_mode="off"
+    )
+    assert admin.wait_for_end(admin.start_backup(bare))["status"] == "completed"
+    bare_base, bare_archive = its_archive(admin, bare)
     return {
         "port": service.port,
         "number": number,
         "credential": f"X-Backup-Authorization: {admin.headers['X-Backup-Authorization']}",
         "agents": agents,
         "live": f"{base}/live",
+        "folders": f"{bare_base}/{bare_archive['id']}/browse",
         "download": f"{base}/{archive['id']}/download",
+        "simulate": f"/api/repositories/{repository['id']}/retention/simulate",
     }
+
+
+def its_archive(admin: Client, repository: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    base = f"/api/repositories/{repository['id']}/archives"
+    archive: dict[str, Any] = wait_until(lambda: admin.get(base).json()["archives"], what="the archive is known")[0]
+    return base, archive
 
 
 def normal_work(service: ServiceProcess, admin: Client, agents: Sequence[tuple[str, str]]) -> Calls:
@@ -138,7 +159,10 @@ def latencies(calls: Calls, seconds: float) -> dict[str, list[float]]:
 @contextmanager
 def bare_engines(place: Path, settings: Settings) -> Iterator[None]:
     """As many engines as the requests of one user may run at once, again and again, as nice as ours."""
-    nice = f"echo {ENGINE_NICENESS} >/proc/self/autogroup; while :; do nice -n {ENGINE_NICENESS} $0 list $1 >/dev/null; done"
+    nice = (
+        f"echo {ENGINE_NICENESS} >/proc/self/autogroup; while :; do nice -n {ENGINE_NICENESS} $0 list $1 "
+        ">/dev/null; done"
+    )
     environment = {**os.environ, "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes"}
     loops = [
         subprocess.Popen(

@@ -131,8 +131,8 @@ def repository_row(number: int) -> dict[str, object]:
 def _statement(database: Database) -> str:
     """One INSERT for both databases. Row i is as old as i is small; what it is, i's remainders decide.
 
-    The last rows are the active ones: some run (each on its own lane), the others wait on the lanes of those. They name no
-    runner and belong to agents, so that a service over this store leaves them as they are.
+    The last rows are the active ones: some run (each on its own lane), the others wait on the lanes of those. They name
+    no runner and belong to agents, so that a service over this store leaves them as they are.
     """
     if database.is_sqlite:
         created, to_json = "strftime('%Y-%m-%d %H:%M:%f000', at, 'unixepoch')", ""

@@ -1,4 +1,6 @@
-"""How many agents one service holds at the contract's intervals, what it weighs then, and how soon it settles after a restart."""
+"""How many agents one service holds at the contract's intervals, what it weighs then, and how soon it settles after a
+restart.
+"""
 
 import json
 import resource

@@ -1,4 +1,6 @@
-"""Search over all repositories: 1,000 indexes of 3,000 paths each, asked over HTTP for common, rare and missing names."""
+"""Search over all repositories: 1,000 indexes of 3,000 paths each, asked over HTTP for common, rare and missing
+names.
+"""
 
 import http.client
 import json

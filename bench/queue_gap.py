@@ -71,7 +71,9 @@ def _of(repository: dict[str, Any], operations: list[dict[str, Any]]) -> list[di
 
 
 def _gaps(operations: list[dict[str, Any]]) -> list[float]:
-    """Milliseconds from the end of an exclusive job to the start of the next one, where that one was waiting already."""
+    """Milliseconds from the end of an exclusive job to the start of the next one, where that one was waiting
+    already.
+    """
     return [
         (_moment(later, "started_at") - _moment(earlier, "completed_at")) * 1000
         for earlier, later in pairwise(operations)

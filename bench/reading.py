@@ -1,4 +1,5 @@
-"""How soon the first byte of an archived file comes over HTTP, and how fast the rest and whole folders, beside the engine alone.
+"""How soon the first byte of an archived file comes over HTTP, and how fast the rest and whole folders, beside the
+engine alone.
 
 Processor time is that of the service and its readers, or of the engine: it says more than wall time on a busy machine.
 """

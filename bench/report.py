@@ -10,6 +10,8 @@ class Options:
 
     quick: bool = False
     store: str = "sqlite"
+    only: str = ""
+    """The one part to measure, of benches that have parts."""
 
     def rows(self) -> int:
         """The size of a large store."""

@@ -1,5 +1,6 @@
-"""The tick with many schedules: 10,000 due at once, none due, how long a due time waits until it is released, and how long the API
-takes meanwhile."""
+"""The tick with many schedules: 10,000 due at once, none due, how long a due time waits until it is released, and how
+long the API takes meanwhile.
+"""
 
 import time
 from collections.abc import Iterator

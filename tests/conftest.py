@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -13,8 +14,8 @@ from backup_engine.process import NICENESS_VARIABLE
 HERE = Path(__file__).parent
 os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, beside whatever else the machine does
 
-# A machine that stands still for a second proves nothing, so no profile has a deadline. The tests of `make test` are the
-# same each time; the campaign asks for new examples (`--hypothesis-profile campaign`).
+# A machine that stands still for a second proves nothing, so no profile has a deadline. The tests of `make test` are
+# the same each time; the campaign asks for new examples (`--hypothesis-profile campaign`).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None)
 hypothesis.settings.load_profile("tests")
@@ -42,7 +43,8 @@ ON_ONE_STORE = (
     "unit/archives/test_fleet_names.py",
     "unit/notifications",
 )
-"""Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays PostgreSQL.
+"""Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays
+PostgreSQL.
 
 All others run on both: queries, locks and events are each store's own.
 """
@@ -54,7 +56,8 @@ WITH_ONE_SERIES = (
     "real/restore",
     "real/test_failures.py",
 )
-"""Tests that are there for both series of engine 1: `make test` plays them with the newer one, the campaign with the older.
+"""Tests that are there for both series of engine 1: `make test` plays them with the newer one, the campaign with the
+older.
 
 What the older one prints is recorded, and the recordings are read each time.
 """
@@ -110,6 +113,21 @@ AT_LENGTH = (
 )
 """What needs minutes of real engines is played by the campaign alone, and so is a test with the mark `campaign`."""
 
+LONGEST = (
+    "real/test_documents.py::test_the_tour_and_the_other_documents_do_what_they_print",
+    "real/test_generated_clients.py",
+    "real/test_setup.py::test_without_a_package_index_it_says_so",
+    "real/schedules/test_kills.py",
+    "attacks/test_hostile_archives_over_http.py",
+    "chaos/test_partition.py::test_bad_networks_and_kills_lose_double_and_falsify_nothing",
+    "chaos/test_campaign.py::test_kills_at_random_instants_lose_double_and_falsify_nothing",
+    "real/scripts/test_on_agents.py",
+    "real/schedules/test_tells_when_it_fails.py",
+    "contract/test_secrets.py::test_nothing_of_a_whole_life_gives_a_secret_away",
+    "real/test_notifications.py",
+)
+"""What takes a minute or more begins first, one in each test process: begun last, it would keep a core waiting."""
+
 TWINS = {
     ON_ONE_STORE: ("postgresql", "sqlite"),
     WITH_ONE_SERIES: ("1.2", "1.4"),
@@ -118,14 +136,37 @@ TWINS = {
 """For each list the word of the tests that only the campaign plays, and the word of those that `make test` plays."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    _mark(items)
+    yield  # the others are deselected
+    items[:] = _longest_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _mark(items: list[pytest.Item]) -> None:
     known = {item.nodeid for item in items}
     for item in items:
         if _is_under(item, (*AT_LENGTH, *ON_ONE_MACHINE)) or any(
             _is_under(item, places) and _is_twin(item.nodeid, *words, known) for places, words in TWINS.items()
         ):
             item.add_marker(pytest.mark.campaign)
+
+
+def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """The tests, so that each process finds its share of the long ones at the beginning of its slice of the list."""
+    is_long = {place: [item for item in items if _is_under(item, (place,))] for place in LONGEST}
+    long = [item for found in is_long.values() for item in found]
+    known = set(long)
+    others = [item for item in items if item not in known]
+    ordered: list[pytest.Item] = []
+    begun = 0
+    for process in range(processes):
+        # As the scheduler does: each process gets its part of what is left.
+        mine = long[process::processes]
+        count = max((len(items) - len(ordered)) // (processes - process) - len(mine), 0)
+        ordered += mine + others[begun : begun + count]
+        begun += count
+    return ordered + others[begun:]
 
 
 def _is_twin(name: str, word: str, other: str, known: set[str]) -> bool:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the OpenAPI document from which the web UI's types are made: what routes take, and what they answer on success.
+"""Writes the OpenAPI document from which the web UI's types are made: what routes take, and what they answer on
+success.
 
     tools/api_document.py [--check]
 

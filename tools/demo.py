@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A service with a year behind it: real repositories, archives, jobs and failures, on a folder and a port of its own.
 
-It stays until Ctrl-C and then leaves nothing behind; DEMO_EXIT=1 ends it as soon as it is filled. `--keep-open FILE` writes
-address, user and password into a file, for a program that takes pictures of it.
+It stays until Ctrl-C and then leaves nothing behind; DEMO_EXIT=1 ends it as soon as it is filled. `--keep-open FILE`
+writes address, user and password into a file, for a program that takes pictures of it.
 """
 
 import argparse
@@ -38,7 +38,7 @@ ENDED = {"completed", "completed_with_warnings", "failed", "cancelled"}
 START_SECONDS, JOB_SECONDS = 120, 300
 QUICK = {"HOLDFAST_AGENT_POLL_SECONDS": "1"}
 
-# --- a year of changes -------------------------------------------------------------------------------------------------
+# --- a year of changes ----------------------------------------------------------------------------------------------
 
 
 def photos(folder: Path, chance: random.Random) -> Iterator[datetime]:
@@ -148,7 +148,7 @@ def date_back(folder: Path, moment: datetime) -> None:
             os.utime(path, (moment.timestamp(), moment.timestamp()))
 
 
-# --- the service -------------------------------------------------------------------------------------------------------
+# --- the service ----------------------------------------------------------------------------------------------------
 
 
 class Service:
@@ -252,7 +252,8 @@ def fill(service: Service, place: Path, machine: Machine) -> None:
         (place / "machines" / name / "today.txt").write_text("written today\n")
         say(f"Backup of {name}: {service.job('/api/backup/start', {'repository': str(place / 'repositories' / name)})}")
     say(
-        f"Backup of database, whose folder is not there: {service.job('/api/backup/start', {'repository': broken['path']})}"
+        "Backup of database, whose folder is not there: "
+        f"{service.job('/api/backup/start', {'repository': broken['path']})}"
     )
     if service.end_of(setup) == "completed":
         say(f"Backup of {SECOND}, by its agent: {service.job('/api/backup/start', {'repository': second['path']})}")
@@ -294,7 +295,7 @@ def wait_for_index(service: Service, ids: dict[str, int]) -> None:
             time.sleep(0.3)
 
 
-# --- the program -------------------------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------------------------
 
 
 def say(text: str) -> None:

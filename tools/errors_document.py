@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes docs/errors.md from the rows in each feature's `error_facts.toml`.
+"""Writes docs/errors.md, and the advice that the pages show, from the rows in each feature's `error_facts.toml`.
 
     tools/errors_document.py [--check]
 
-With --check nothing is written; the exit code is 1 if the committed document is another one, or if the code answers a key
+With --check nothing is written; the exit code is 1 if a committed file is another one, or if the code answers a key
 that has no row. Rows that no code answers any more are printed.
 """
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -19,6 +20,7 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "errors.md"
+ADVICE = ROOT / "web" / "src" / "api" / "advice.json"
 SERVER = ROOT / "server" / "src" / "holdfast"
 KEY = re.compile(r"[a-z][a-z_0-9]*\.[a-z_0-9]+")
 OF_OPERATIONS = {"Outcome", "TryAgain", "Failed", "Trouble", "_Failed", "fail_pending", "JobReport", "refused"}
@@ -27,10 +29,10 @@ INTRODUCTION = """# Errors
 
 Made by `tools/errors_document.py` from each feature's `error_facts.toml`; do not edit it by hand.
 
-A refused request answers `{"detail": {"key": …, "message": …, "params": {…}}}` with the status below. A failed operation
-carries the key as `error_key` and a sentence as `error_message`; both are marked `operation` here, findings of a
-connection test `test`. The key stays the same between versions; the message may change. A request that does not fit the
-API's schema answers 422 with a list of fields instead.
+A refused request answers `{"detail": {"key": …, "message": …, "params": {…}}}` with the status below. A failed
+operation carries the key as `error_key` and a sentence as `error_message`; both are marked `operation` here, findings
+of a connection test `test`. The key stays the same between versions; the message may change. A request that does not
+fit the API's schema answers 422 with a list of fields instead.
 """
 
 
@@ -72,6 +74,13 @@ def document(rows: Mapping[str, Iterable[Fact]]) -> str:
 def _line(fact: Fact) -> str:
     where = ", ".join(map(str, fact.where))
     return f"| `{fact.key}` | {where} | {fact.happened} | {fact.safe} | {fact.to_do} |\n"
+
+
+def advice(rows: Mapping[str, Iterable[Fact]]) -> str:
+    """What is safe and what to do, by the key of a failed operation, as JSON for the pages."""
+    facts = sorted((fact for found in rows.values() for fact in found), key=lambda fact: fact.key)
+    told = {fact.key: f"{fact.safe} {fact.to_do}" for fact in facts if "operation" in fact.where}
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
 
 @dataclass
@@ -208,10 +217,11 @@ def main() -> int:
         return 1
     for key in left_over():
         print(f"{key}: no code answers it; remove its row unless its feature is on the way")
-    made = document(features())
+    made = {DOCUMENT: document(features()), ADVICE: advice(features())}
     if "--check" in sys.argv[1:]:
-        return int(DOCUMENT.read_text() != made)
-    DOCUMENT.write_text(made)
+        return int(any(path.read_text() != text for path, text in made.items()))
+    for path, text in made.items():
+        path.write_text(text)
     return 0
 
 

@@ -2,9 +2,9 @@
 
     tools/play_documents.py [--server URL] FILE...
 
-A block that begins with ```sh is played line by line in one shell per file, on a terminal, in the current folder. Prompts are
-answered. The play ends with code 1 at the first line that fails, or whose output holds `null`, an error of jq or a traceback.
-A block that begins with ```sh example is only an example: NOT_PLAYED says why it cannot be played.
+A block that begins with ```sh is played line by line in one shell per file, on a terminal, in the current folder.
+Prompts are answered. The play ends with code 1 at the first line that fails, or whose output holds `null`, an error of
+jq or a traceback. A block that begins with ```sh example is only an example: NOT_PLAYED says why it cannot be played.
 
 The service has to run at --server: its address replaces the one that documents print. Uses the standard library only.
 """
@@ -64,8 +64,9 @@ NOT_PLAYED = {
 """Blocks marked as examples: the file and the beginning of the first line, and why it is not played."""
 
 PROMISED = {"holdfast search letters anna": "anna.txt"}
-"""What lines find some seconds after the line before them: the beginning of the line, and a word of its output. The player
-waits for it, as a person does."""
+"""What lines find some seconds after the line before them: the beginning of the line, and a word of its output. The
+player waits for it, as a person does.
+"""
 
 BROKEN = {
     re.compile(r"^null$", re.MULTILINE): "printed null",

@@ -1,6 +1,7 @@
 """Record what real engines write, for the tests that replay it.
 
-    python tools/record_engine_fixtures.py /usr/bin/borg .engines/borg-1.4/bin/borg .engines/borg-2.0/bin/borg [--only CASE]
+    python tools/record_engine_fixtures.py /usr/bin/borg .engines/borg-1.4/bin/borg .engines/borg-2.0/bin/borg [--only
+    CASE]
 
 Each case becomes tests/engine/recorded/<version>/<case>/ with ``stdout``, ``stderr``, ``exit.json`` (code, signal) and
 ``command.json`` (argv, environment, names of secrets). Run as root: the cases need a small file system of their own,

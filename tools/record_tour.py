@@ -27,7 +27,7 @@ asked for and are not shown. `$?` is given where a line ended with an exit code 
 $ make run
 {log}
 ```
-"""
+"""  # noqa: E501
 
 TOUR = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -42,7 +42,7 @@ holdfast browse letters latest "${HOME#/}/letters"
 echo 'Dear Bert' > ~/letters/bert.txt; echo 'Dear Anna, once more' > ~/letters/anna.txt
 holdfast backup letters
 """,
-    "Restore beside what is there": """
+    "Restore next to existing files": """
 holdfast restore letters latest ~/restored
 cat ~/restored/"${HOME#/}"/letters/anna.txt
 holdfast download letters latest "${HOME#/}/letters/anna.txt" -o anna.txt

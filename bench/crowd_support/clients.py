@@ -1,4 +1,5 @@
-"""`python -m bench.crowd_support.clients < plan.json`: slow clients of some sorts, in one process, until its input ends.
+"""`python -m bench.crowd_support.clients < plan.json`: slow clients of some sorts, in one process, until its input
+ends.
 
 None of them gives up: whoever is refused or cut off comes again after a pause.
 """
@@ -11,6 +12,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import uvloop
@@ -18,6 +20,21 @@ import uvloop
 DRIBBLE_SECONDS = 5.0
 AGAIN_SECONDS = 5.0
 SMALL_WINDOW = 4096
+COSTLY_SCHEDULE = json.dumps(
+    {
+        "cron_expression": "*/5 * * * *",
+        "targets": {"all": True},
+        "windows": [{"days": ["fri"], "from": "03:02", "to": f"03:{number + 3:02}"} for number in range(50)],
+    }
+)
+COSTLY_POLICIES = json.dumps(
+    {
+        "policy": {"keep_hourly": 5000},
+        "compare_with": {"keep_last": 5000},
+        "until": (datetime.now(UTC).date() + timedelta(days=700)).isoformat(),
+        "every_minutes": 60,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +45,9 @@ class Plan:
     credential: str
     agents: list[str]
     live: str
+    folders: str
     download: str
+    simulate: str
 
 
 class Connection:
@@ -43,9 +62,11 @@ class Connection:
             self.writer.write(b"x")
             await self.writer.drain()
 
-    async def ask(self, path: str, *headers: str) -> int:
-        lines = [f"GET {path} HTTP/1.1", "Host: here", *headers]
-        self.writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+    async def ask(self, path: str, *headers: str, body: str | None = None) -> int:
+        lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", "Host: here", *headers]
+        if body is not None:
+            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        self.writer.write(("\r\n".join(lines) + "\r\n\r\n" + (body or "")).encode())
         await self.writer.drain()
         return int((await self.reader.readline()).split()[1])
 
@@ -70,7 +91,26 @@ async def downloads(one: Connection, plan: Plan, _number: int) -> None:
 
 
 async def live_lists(one: Connection, plan: Plan, _number: int) -> None:
-    while await one.ask(plan.live, plan.credential) == 200:
+    await again_and_again(one, plan.live, plan.credential)
+
+
+async def folders(one: Connection, plan: Plan, number: int) -> None:
+    """Of an archive that is not indexed: each client another page, so that no two of them can share an engine."""
+    await again_and_again(one, f"{plan.folders}?limit={number + 1}", plan.credential)
+
+
+async def previews(one: Connection, plan: Plan, _number: int) -> None:
+    """Of a schedule that is costly to look ahead: due every five minutes, with fifty windows."""
+    await again_and_again(one, "/api/schedules/preview", plan.credential, COSTLY_SCHEDULE)
+
+
+async def simulations(one: Connection, plan: Plan, _number: int) -> None:
+    """Of two policies over two years of hourly backups."""
+    await again_and_again(one, plan.simulate, plan.credential, COSTLY_POLICIES)
+
+
+async def again_and_again(one: Connection, path: str, credential: str, body: str | None = None) -> None:
+    while await one.ask(path, credential, body=body) == 200:
         head = await one.reader.readuntil(b"\r\n\r\n")
         await one.reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
 
@@ -92,6 +132,9 @@ SORTS: dict[str, Sort] = {
     "bodies": bodies,
     "downloads": downloads,
     "live lists": live_lists,
+    "folders": folders,
+    "previews": previews,
+    "simulations": simulations,
     "event streams": event_streams,
     "long polls": long_polls,
 }

@@ -1,7 +1,8 @@
-"""`python -m bench.fleet_support.drive PORT SECONDS SEED < agents.json`: many agents on kept connections, in one process.
+"""`python -m bench.fleet_support.drive PORT SECONDS SEED < agents.json`: many agents on kept connections, in one
+process.
 
-Each sends a heartbeat every 30 seconds and a poll every 15, at moments of its own, whether or not the answer before came in
-time (an open loop, so that a slow service cannot hide). Answers, delays and failures are printed as JSON.
+Each sends a heartbeat every 30 seconds and a poll every 15, at moments of its own, whether or not the answer before
+came in time (an open loop, so that a slow service cannot hide). Answers, delays and failures are printed as JSON.
 """
 
 import asyncio

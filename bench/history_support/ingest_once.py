@@ -1,4 +1,6 @@
-"""Index one archive in a process of its own, so that its time and memory can be measured: arguments as JSON, result as JSON."""
+"""Index one archive in a process of its own, so that its time and memory can be measured: arguments as JSON, result as
+JSON.
+"""
 
 import json
 import os
@@ -8,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.index import HistoryIndex
+from holdfast.history.listing import ENVIRONMENT, Listing, listing_arguments
+from holdfast.history.sqlite import SqliteStore
 
 
 def main() -> None:

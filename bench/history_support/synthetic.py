@@ -1,7 +1,7 @@
 """A million made-up files and a hundred days of their life, as the engine's metadata chunks.
 
-Chunks hold whole directories, so a day's archive shares the chunks of the directories in which nothing happened. Nothing
-is stored but who the files are: chunks are written out when somebody fetches them.
+Chunks hold whole directories, so a day's archive shares the chunks of the directories in which nothing happened.
+Nothing is stored but who the files are: chunks are written out when somebody fetches them.
 """
 
 import random

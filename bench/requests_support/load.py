@@ -1,4 +1,5 @@
-"""`python -m bench.requests_support.load < plan.json`: ask for one path over many connections, and print what came of it.
+"""`python -m bench.requests_support.load < plan.json`: ask for one path over many connections, and print what came of
+it.
 
 Each connection sends its next request when the answer is complete. Heads are not parsed beyond the status and the
 length: a client that costs more than the service would measure itself.

@@ -25,7 +25,7 @@ LARGEST = """() => new Promise((done) => { new PerformanceObserver((list) => don
   .observe({ type: 'largest-contentful-paint', buffered: true }) })"""
 STATIC_PAGE = b"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Static</title>
 <style>body{font-family:sans-serif;margin:40px}li{margin:8px}</style></head><body><h1>Everything is restorable.</h1>
-<button onclick="this.textContent += '!'">Act</button><ul><li>One repository</li><li>Another repository</li><li>A third one</li></ul></body></html>"""
+<button onclick="this.textContent += '!'">Act</button><ul><li>One repository</li><li>Another repository</li><li>A third one</li></ul></body></html>"""  # noqa: E501
 
 
 class Measured:

@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.operations.kinds import REGISTRY
 from holdfast.settings import Settings
 from tests.architecture.composed import composed_service
+from tools.wrap_docs import WIDTH, wrapped
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATE = (ROOT / "docs" / "operate.md").read_text()
@@ -57,3 +58,12 @@ def test_the_settings_that_scripts_rely_on_exist() -> None:
 
     assert {f"HOLDFAST_{name}" for name in fixed.split()} <= set(SETTINGS)
     assert re.search(r"`holdfast\.toml`", OPERATE)
+
+
+def test_prose_of_documents_is_at_most_120_characters_wide() -> None:
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+    assert [path.name for path in documents if wrapped(path.read_text()) != path.read_text()] == [], (
+        "run tools/wrap_docs.py on these"
+    )
+    assert max(map(len, wrapped("word " * 100 + "`code that stays together`").split("\n"))) <= WIDTH

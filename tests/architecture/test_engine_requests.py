@@ -10,6 +10,7 @@ from holdfast.agents.runtime_routes import call_output
 from holdfast.api import dependencies
 from holdfast.archives import history_routes
 from holdfast.archives.live import LIVE_ANSWERS
+from holdfast.downloads.opening import DOWNLOADS
 from holdfast.machines import folder_routes
 from holdfast.machines.machines import MACHINES
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS
@@ -18,7 +19,6 @@ from holdfast.maintenance.wipe.preview import PREVIEWS as WIPE_PREVIEWS
 from holdfast.mirror.remotes import REMOTES
 from holdfast.operations import cancel as cancelling
 from holdfast.repositories.register import REGISTER
-from holdfast.restore.download.opening import DOWNLOADS
 from holdfast.restore.preview import PREVIEWS as RESTORE_PREVIEWS
 from holdfast.restore.to_agent.pouring import POURINGS
 from tests.architecture.test_guards import calls, name_of, routes
@@ -42,7 +42,8 @@ IN_A_WAY_OF_THEIR_OWN = {
     "browse": "asks the index in an ordinary thread, and the engine through the limiter",
     "download_file": "sends in threads of its own, with bounds of its own",
     "download_folder": "sends in threads of its own, with bounds of its own",
-    "live_archives": "asks the store in an ordinary thread, and the engine through the limiter, once for equal questions",
+    "live_archives": "asks the store in an ordinary thread, and the engine through the limiter, once for equal "
+    "questions",
     "old_list": "asks the store in an ordinary thread, and the engine through the limiter, once for equal questions",
     "restore_stream": "sends in threads of its own",
     "use_ticket": "sends in threads of its own, with bounds of its own",

@@ -18,6 +18,12 @@ def test_the_document_is_the_one_that_its_rows_make() -> None:
     assert errors_document.DOCUMENT.read_text() == made, "run tools/errors_document.py and commit docs/errors.md"
 
 
+def test_the_pages_have_the_advice_of_the_rows() -> None:
+    made = errors_document.advice(errors_document.features())
+
+    assert errors_document.ADVICE.read_text() == made, "run tools/errors_document.py and commit web/src/api/advice.json"
+
+
 def test_a_key_has_one_row_and_each_of_its_parts_is_a_sentence() -> None:
     assert [key for key, count in Counter(fact.key for fact in ROWS).items() if count > 1] == []
     parts = [(fact.key, part) for fact in ROWS for part in (fact.happened, fact.safe, fact.to_do)]

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ MEMBERS = sorted([*ROOT.glob("packages/*/pyproject.toml"), ROOT / "server" / "py
 MAY_IMPORT = {
     "agent": {"backup_engine", "backup_jobs"},
     "jobs": {"backup_engine"},
+    "protocol": {"backup_engine"},
     "engine": {"borg", "helper"},  # for what runs under the engine's own Python
 }
 STANDARD_LIBRARY_ONLY = [
@@ -151,3 +153,11 @@ def test_every_make_target_is_in_the_help() -> None:
 
     assert sorted(phony) == sorted(explained)
     assert {"run", "test", "setup", "bench", "chaos", "check", "demo", "help"} <= set(explained)
+
+
+def test_a_service_loads_neither_arrays_nor_the_dialect_of_a_store_that_it_does_not_use() -> None:
+    script = "import sys, holdfast.entry.serve; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+    assert {"numpy", "sqlalchemy.dialects.postgresql", "xml.etree.ElementTree"}.isdisjoint(loaded)
+    assert "holdfast.composition" in loaded

@@ -55,11 +55,13 @@ ONE_WORD = {
 }
 """Second words for a thing of the glossary, each with its word there."""
 NAMES = {
-    "directory": ("security director", "directory not found", "server/src/holdfast/archives/history/"),
+    "directory": ("security director", "directory not found", "server/src/holdfast/history/"),
     "daemons?": ("launchd", "a daemon that"),
     "snapshots?": ("a mirror or a snapshot",),
 }
-"""Uses of a word that mean something else: terms of the engine, of the system, and of the history index, whose tables they name."""
+"""Uses of a word that mean something else: terms of the engine, of the system, and of the history index, whose tables
+they name.
+"""
 JOINED = re.compile(r'"\s*\n\s*[rbf]*"')
 """Between two parts of one string literal."""
 

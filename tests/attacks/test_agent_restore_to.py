@@ -16,8 +16,9 @@ from backup_jobs.endings import Completed, Ended, Failed
 from backup_protocol.frames import DATA, END, SURVEY, frame
 from tests.support.agent_job import run_restore
 from tests.support.engines import ENGINES
+from tests.support.warm_engines import warm_program
 
-ENGINE = ENGINES[max(ENGINES)]
+ENGINE = warm_program(ENGINES[max(ENGINES)])
 FILE = "holdfast-attack-on-an-agent"
 """Not the name of a file that a machine has: without the rule it is written there."""
 

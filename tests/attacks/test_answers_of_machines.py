@@ -1,4 +1,6 @@
-"""An ssh machine answers short questions with whatever it likes: that costs no memory, and is never an internal error."""
+"""An ssh machine answers short questions with whatever it likes: that costs no memory, and is never an internal
+error.
+"""
 
 import tracemalloc
 

@@ -118,7 +118,7 @@ def test_what_is_read_whole_has_a_smaller_bound_than_what_is_read_in_pieces() ->
 FLOOD = """#!/bin/sh
 if [ -e "{flag}" ]; then for word in "$@"; do [ "$word" = list ] && head -c 20000000 /dev/zero && exec sleep 600; done; fi
 exec "{engine}" "$@"
-"""
+"""  # noqa: E501
 
 
 def test_a_list_of_archives_without_an_end_fails_and_the_index_keeps_what_it_has(

@@ -1,4 +1,6 @@
-"""A small repository must not take much memory: not in the helper that unpacks it, not in the service that indexes it."""
+"""A small repository must not take much memory: not in the helper that unpacks it, not in the service that
+indexes it.
+"""
 
 import json
 from functools import cache
@@ -6,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.errors import ArchiveTooLarge, ChunkRouteFailed
+from holdfast.history.chunks.file_chunks import FileChunks, Part
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.errors import ArchiveTooLarge, ChunkRouteFailed
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.hostile import BOMBS, HostileArchive, HostileRepository, hostile_repository, item, item_2
 from tests.support.peak import MIB, growths_of, peak_of
@@ -20,9 +22,9 @@ REFUSALS = ("ArchiveTooLarge", "ArchiveUnreadable", "GarbledItems", "ItemTooLarg
 INDEXED = """
 import os
 from pathlib import Path
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 program, repository, ids, folder, environment = sys.argv[1:]
 def indexed(engine_id):
     index = HistoryIndex(SqliteStore.create(Path(folder) / f"{engine_id}.db"))

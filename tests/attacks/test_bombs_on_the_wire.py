@@ -23,13 +23,13 @@ from backup_engine.far import agent_call, run
 from backup_engine.far.unpack import BoundedTar, BrokenOff, Unpacker, opened
 from backup_engine.results import GarbledOutput, parse_archives
 from backup_protocol.frames import SURVEY, frame
+from holdfast.downloads.from_tar import TarEntries
+from holdfast.downloads.source import BrokenOff as DownloadCut
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.mirror.program import Rclone
 from holdfast.mirror.rclone_log import _record
 from holdfast.operations.logs import LogWriter
-from holdfast.restore.download.from_tar import TarEntries
-from holdfast.restore.source import BrokenOff as DownloadCut
 from holdfast.runner.line_reader import LONGEST_LINE, LineReader
 from holdfast.settings import Settings
 from tests.support.service import PATIENCE

@@ -1,4 +1,6 @@
-"""However much an agent sends as its result, the service stores and reads a bounded part of it, and the job still ends."""
+"""However much an agent sends as its result, the service stores and reads a bounded part of it, and the job
+still ends.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

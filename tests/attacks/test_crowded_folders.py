@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from holdfast.archives.history.entry import Entry
 from holdfast.archives.live_browse import page_of_listing
+from holdfast.history.entry import Entry
 from tests.support.peak import MIB, growths_of
 from tests.unit.history.sources import record
 

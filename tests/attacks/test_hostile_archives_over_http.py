@@ -1,11 +1,11 @@
 """Archives with random malice in their items, all the way over HTTP: index, browse, WebDAV, downloads, restore check,
 restore.
 
-Every request gets a clear answer, every job an end with a key, nothing appears outside the destination, and the service takes
-little memory. Seeds as in `test_hostile_repositories`: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone.
+Every request gets a clear answer, every job an end with a key, nothing appears outside the destination, and the service
+takes little memory. Seeds as in `test_hostile_repositories`: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone.
 
-`make test` indexes 50 archives, and browses and takes every third through one of the other ways; the campaign plays 1,000 of
-each engine, and each in every way.
+`make test` indexes 50 archives, and browses and takes every third through one of the other ways; the campaign plays
+1,000 of each engine, and each in every way.
 """
 
 import io
@@ -133,7 +133,7 @@ def chosen(number: int, ways: int, each: int) -> set[str]:
     return set() if left else {WAYS[(taken + more) % len(WAYS)] for more in range(ways)}
 
 
-# --- archives -----------------------------------------------------------------------------------------------------------
+# --- archives -------------------------------------------------------------------------------------------------------
 
 
 def write(repository: dict[str, Any], seeds: list[int], around: Surroundings) -> None:
@@ -165,7 +165,7 @@ def none_pending(running: Running, base: str) -> list[dict[str, Any]] | None:
     return None if is_pending or not archives else archives
 
 
-# --- what is done with each ----------------------------------------------------------------------------------------------
+# --- what is done with each -----------------------------------------------------------------------------------------
 
 
 def play(

@@ -1,6 +1,7 @@
 """Archives with random malice in their items: the index takes each, or refuses it in a sentence, in little memory.
 
-Every case is an archive of its own, made from its seed: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone, `0-999` a thousand.
+Every case is an archive of its own, made from its seed: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone, `0-999` a
+thousand.
 """
 
 import json
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.listing import ENVIRONMENT, listing_arguments
+from holdfast.history.listing import ENVIRONMENT, listing_arguments
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.hostile import HostileRepository, hostile_repository
 from tests.support.hostile_cases import case, wanted_seeds
@@ -24,10 +25,10 @@ LISTED_IN_THE_CAMPAIGN = 100
 
 INDEXED = """
 from pathlib import Path
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.errors import HistoryError
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.errors import HistoryError
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 program, repository, ids, folder, environment, major = sys.argv[1:]
 index = HistoryIndex(SqliteStore.create(Path(folder) / "index.db"))
 def indexed(engine_id):
@@ -44,7 +45,7 @@ with EngineChunks(Path(program), repository, environment=json.loads(environment)
 
 LISTED = """
 from pathlib import Path
-from holdfast.archives.history.errors import ListingFailed
+from holdfast.history.errors import ListingFailed
 from holdfast.archives.live_browse import page_of_listing
 def listed(file):
     try:

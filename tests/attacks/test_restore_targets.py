@@ -1,4 +1,7 @@
-"""An operator restores to the repository's own machine, or to what an admin has granted. All else does not exist for them."""
+"""An operator restores to the repository's own machine, or to what an admin has granted.
+
+All else does not exist for them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

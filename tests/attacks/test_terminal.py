@@ -47,6 +47,7 @@ COMMANDS = (
     "archives 3",
     "browse 3 3",
     "search 3 x",
+    "search x",
     "history 3 x",
     "activity",
     "logs 3",

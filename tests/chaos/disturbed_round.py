@@ -22,7 +22,10 @@ ASK_SECONDS = 8.0
 
 @dataclass
 class Started:
-    """A backup that was asked for. Without an id the service has not answered yet: it is asked again, by the same key."""
+    """A backup that was asked for.
+
+    Without an id the service has not answered yet: it is asked again, by the same key.
+    """
 
     repository: str
     source: str

@@ -129,7 +129,10 @@ def document(hidden: Hidden) -> list[Route]:
 
 
 def test_the_walk_finds_what_there_is(hidden: Hidden, document: list[Route]) -> None:
-    """Who may see it does: otherwise it would prove nothing that others do not. Routes that ask the engine wait here."""
+    """Who may see it does: otherwise it would prove nothing that others do not.
+
+    Routes that ask the engine wait here.
+    """
     asked = 0
     for route in document:
         if route.method == "GET" and is_about_the_repository(route) and "423" not in route.answers:

@@ -1,4 +1,6 @@
-"""Requests made up from the OpenAPI document, right ones and wrong ones: every answer is one that the document knows."""
+"""Requests made up from the OpenAPI document, right ones and wrong ones: every answer is one that the document
+knows.
+"""
 
 import os
 from collections.abc import Iterator

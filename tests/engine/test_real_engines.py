@@ -26,7 +26,6 @@ from backup_engine.requests import (
     ListArchivesRequest,
     ListFilesRequest,
     PruneRequest,
-    RenameRequest,
     RepositoryLocation,
     RetentionPolicy,
 )
@@ -118,13 +117,15 @@ def test_a_passphrase_reaches_the_engine_unchanged(
 
 
 def test_braces_in_names_are_names_and_not_placeholders(
-    engine: Engine, location: RepositoryLocation, source: Path, tmp_path: Path
+    engine: Engine, location: RepositoryLocation, source: Path, tmp_path: Path, program: str
 ) -> None:
     location = replace(location, path=str(tmp_path / "repository: of mine"))
     init(engine, location)
     assert Path(location.path, "config").exists()
     back_up(engine, location, source)
-    completed(run(engine.rename(location, RenameRequest("a1", "{user} {unknown}"))))
+    environment = {**engine.info(location, InfoRequest()).environment, "BORG_PASSPHRASE": location.passphrase or ""}
+    rename = [program, "rename", f"{location.path}::a1", "{{user}} {{unknown}}"]
+    subprocess.run(rename, env=environment, capture_output=True, check=True)
 
     assert names(engine, location) == ["{user} {unknown}"]
     assert completed(run(engine.list_files(location, ListFilesRequest("{user} {unknown}")))).stdout

@@ -39,7 +39,6 @@ COMPLETED = (
     "prune",
     "prune_dry_run",
     "relocated_confirmed",
-    "rename",
     "repository_read_only",
     "undelete_archive",
 )

@@ -35,7 +35,6 @@ COMPLETED = (
     "prune",
     "prune_dry_run",
     "relocated_confirmed",
-    "rename",
 )
 
 WITH_WARNINGS = {

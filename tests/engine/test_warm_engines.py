@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from backup_engine.far.remote_talk import interpreter_of
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG, Gate
 from tests.support.service import wait_until
-from tests.support.warm_engines import LOADED_WITH, warm_command
+from tests.support.warm_engines import LOADED_WITH, warm_command, warm_program
 
 PROGRAMS = {**ENGINES, **({"2": ENGINE_2} if ENGINE_2 is not None else {})}
 pytestmark = pytest.mark.skipif(len(warm_command(ENGINES["1.4"])) == 1, reason="there is no compiler")
@@ -62,7 +63,38 @@ def test_a_signal_reaches_it_and_a_kill_ends_it_at_once(tmp_path: Path) -> None:
         gate.forget()
 
 
-def test_other_settings_than_it_was_loaded_with_start_the_program_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("series", PROGRAMS)
+def test_a_program_of_it_does_the_same_and_shows_the_python_of_the_engine(series: str, tmp_path: Path) -> None:
+    program = PROGRAMS[series]
+    warm = warm_program(program)
+    asked = ("-c", "import borg, sys; print(borg.__file__, sys.executable)")
+
+    for arguments in (("--version",), ("delete", "there is none"), ("nonsense",)):
+        assert run([str(warm)], tmp_path, *arguments) == run([str(program)], tmp_path, *arguments)
+    real, shown = interpreter_of(str(program)), interpreter_of(str(warm))
+    assert real is not None
+    assert shown is not None
+    assert run(shown, tmp_path, *asked) == run(real, tmp_path, *asked)
+
+
+@pytest.mark.parametrize("series", PROGRAMS)
+def test_a_program_of_it_is_forked_but_not_with_settings_that_it_reads_while_it_is_loaded(
+    series: str, tmp_path: Path
+) -> None:
+    known = environment(tmp_path)
+
+    for variables, is_forked in (({}, True), ({"BORG_WORKAROUNDS": "basesyncfile"}, False)):
+        engine = subprocess.Popen(
+            [warm_program(PROGRAMS[series]), "debug", "info"],
+            env={**known, **variables},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        told = engine.communicate()[0]
+        assert (f"PID: {engine.pid} " not in told) == is_forked, told
+
+
+def test_exit_codes_are_of_the_sort_that_is_asked_for(tmp_path: Path) -> None:
     missing = ("list", str(tmp_path / "there is none"))
     ended = [
         subprocess.run(

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from holdfast.entry.main import cli
 from tests.support.engines import ENGINE_2
 from tests.support.nginx import needs_nginx, nginx
-from tests.support.running import Running, Services
+from tests.support.running import PASSWORD, Running, Services
 from tests.support.service import ADMIN_PASSWORD, PATIENCE, PROGRAM, wait_until
 
 DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND, CONFLICT, UNREACHABLE, WARNINGS, ATTENTION = range(9)
@@ -252,6 +252,36 @@ def test_users_limits_machines_and_tokens_are_managed(terminal: Terminal, reposi
     terminal.says("account", "revoke-token", "monitoring", "--yes")
 
 
+def test_a_new_password_ends_the_account_tokens_too_if_asked(terminal: Terminal, tmp_path: Path) -> None:
+    running = terminal.running
+    user = running.new_user("operator")["username"]
+    own = Terminal(running, tmp_path)
+    login = ("login", "--server", running.process.url, "--username", user, "--password-stdin")
+    own.says(*login, typed=f"{PASSWORD}\n")
+
+    def works(token: str) -> bool:
+        answer = running.anonymous().get("/api/auth/me", headers={"X-Backup-Authorization": f"Bearer {token}"})
+        assert answer.status_code in (200, 401)
+        return answer.status_code == 200
+
+    first, second = (own.json("account", "create-token", name)["token"] for name in ("first", "second"))
+    own.says("account", "revoke-token", "second", "--yes")
+    assert (works(first), works(second)) == (True, False)
+    own.says("account", "password", "--password-stdin", typed=f"{PASSWORD}\nanother long one 2\n")
+    assert works(first)
+    own.says(
+        "account", "password", "--password-stdin", "--end-tokens", typed="another long one 2\nanother long one 3\n"
+    )
+    assert not works(first)
+
+    third = own.json("account", "create-token", "third")["token"]
+    reset = ("users", "reset-password", user, "--password-stdin")
+    terminal.says(*reset, typed="another long one 4\n")
+    assert works(third)
+    terminal.says(*reset, "--end-tokens", typed="another long one 5\n")
+    assert not works(third)
+
+
 def test_unknown_words_in_filters_are_errors_that_list_the_known_ones(terminal: Terminal) -> None:
     assert "'completed_with_warnings'" in terminal.says("ops", "list", "--status", "fialed", code=USAGE)
     assert "restore_check" in terminal.says("ops", "list", "--kind", "nonsense", code=USAGE)
@@ -281,6 +311,13 @@ def test_repositories_archives_and_what_is_in_them_are_listed(terminal: Terminal
     listed = terminal.says("browse", repository["name"], archives[-1]["name"], folder).splitlines()
     assert [line.split("\t")[-1] for line in listed] == ["file-0", "file-1", "file-2"]
     found = terminal.says("search", repository["name"], "file-1").splitlines()
+    everywhere = terminal.says("search", "file-1")
+    assert repository["name"] in everywhere
+    assert terminal.says("search", "file-1", "--machine", "local") == everywhere
+    assert "in 0 repositories" in terminal.says("search", "file-1", "--machine", "agent:999999")
+    terminal.says("search", repository["name"], "file-1", "--machine", "local", code=USAGE)
+    listed = terminal.says("archives", repository["name"]).splitlines()
+    assert [line.split("\t")[-1] for line in listed] == [one["series"] for one in archives]
     assert found[0].startswith(f"{folder}/file-1\t")
     told = terminal.says("history", repository["name"], f"{folder}/file-1").splitlines()
     assert [line.split("\t")[2] for line in told] == ["added"]

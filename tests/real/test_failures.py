@@ -1,7 +1,7 @@
 """What becomes of a backup when something is wrong, with the real engines: each trouble has its own name.
 
-A failed one says its error key, a sentence for a person, and the engine's own last words in the log; what only lost some
-files is completed, and lists them.
+A failed one says its error key, a sentence for a person, and the engine's own last words in the log; what only lost
+some files is completed, and lists them.
 """
 
 import os

@@ -128,7 +128,10 @@ def test_a_package_that_is_installed_beside_the_builds_and_fails_is_named(machin
 
 
 def test_another_apt_get_at_work_is_waited_for(machine: Machine) -> None:
-    script = 'case "$*" in *update) [ -e "$0.tried" ] || { touch "$0.tried"; echo "E: Could not get lock /x"; exit 100; };; *) exit 1;; esac'
+    script = (
+        'case "$*" in *update) [ -e "$0.tried" ] || { touch "$0.tried"; echo "E: Could not get lock /x"; exit '
+        "100; };; *) exit 1;; esac"
+    )
     apt(machine, script)
 
     result = machine.set_up("run")

@@ -45,7 +45,10 @@ def run_restore(
     machine: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Ended:
-    """How a restore ends: `restore.extract`, or with a stream `restore.receive`. `machine` is what `AgentPlace` takes."""
+    """How a restore ends: `restore.extract`, or with a stream `restore.receive`.
+
+    `machine` is what `AgentPlace` takes.
+    """
     kind = "restore.extract" if stream is None else "restore.receive"
     block = {"archive": archive, "destination": str(destination), "overwrite": "replace", **more}
     payload = {

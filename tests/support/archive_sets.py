@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.support.engines import ENGINES
 from tests.support.running import Running
+from tests.support.warm_engines import warm_program
 
 SCRIPT = """
 import json, sys
@@ -35,12 +36,13 @@ class OwnEngine:
 
     @staticmethod
     def of(running: Running, passphrase: str | None = None) -> "OwnEngine":
-        return OwnEngine(ENGINES[running.engine], running.process.data_dir, passphrase)
+        return OwnEngine(warm_program(ENGINES[running.engine]), running.process.data_dir, passphrase)
 
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "BORG_BASE_DIR": str((self.data_dir / "engine").absolute()),
             "BORG_HOST_ID": (self.data_dir / "install-id").read_text().strip(),

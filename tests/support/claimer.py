@@ -1,4 +1,5 @@
-"""A process that claims operations, holds them for a moment and ends them: `python -m tests.support.claimer URL FOLDER`.
+"""A process that claims operations, holds them for a moment and ends them: `python -m tests.support.claimer URL
+FOLDER`.
 
 It is a runner without engines: it holds a runner's lock, takes over what dead ones left, and writes down, in a file of
 its own in FOLDER, what it held and when. The times are those of a clock that all processes of the machine share.

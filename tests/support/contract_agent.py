@@ -1,7 +1,7 @@
 """An agent that somebody else wrote: plain HTTP by the written contract, the real engine, and nothing of our packages.
 
-It does what the contract's first release asks for and no more: it makes backups, reports their end, and names archives by the
-template that it was given.
+It does what the contract's first release asks for and no more: it makes backups, reports their end, and names archives
+by the template that it was given.
 """
 
 import json

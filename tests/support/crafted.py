@@ -1,7 +1,7 @@
 """Archives that no honest engine would make: the engine itself writes them, with items that a test has put together.
 
-The engine's own program backs up a folder with one file; for each crafted item a copy of that file's entry is added, changed as
-the test says. So the repository is a real one in every other respect, of major 1 or 2.
+The engine's own program backs up a folder with one file; for each crafted item a copy of that file's entry is added,
+changed as the test says. So the repository is a real one in every other respect, of major 1 or 2.
 """
 
 import json

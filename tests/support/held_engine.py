@@ -1,9 +1,9 @@
 """A real BorgBackup behind a script that can be held before or after its work, and writes down who is in a repository.
 
-While the file `before-VERB` is there, a run of that verb waits before the engine starts; while `after-VERB` is there, it
-waits when the engine has ended and done its work. `fail-VERB` makes a run fail before it has begun. Each run notes when it
-comes, and holds a lock on its repository's lane for as long as it lives: who finds it held by a run that excludes its own
-notes that too.
+While the file `before-VERB` is there, a run of that verb waits before the engine starts; while `after-VERB` is there,
+it waits when the engine has ended and done its work. `fail-VERB` makes a run fail before it has begun. Each run notes
+when it comes, and holds a lock on its repository's lane for as long as it lives: who finds it held by a run that
+excludes its own notes that too.
 """
 
 import re
@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.service import wait_until
+from tests.support.warm_engines import warm_program
 
 SCRIPT = r"""#!/bin/sh
-[ "$1" = --version ] && exec "@ENGINE@" "$@"
+[ "$1" = --version ] && exec "@LOADED@" "$@"
 notes="@NOTES@"
 verb= repository= previous=
 for argument in "$@"; do
@@ -49,7 +50,7 @@ class HeldEngine:
         self.notes = folder / "notes"
         self.program = folder / "borg"
         self.notes.mkdir(parents=True)
-        values = {"ENGINE": engine, "NOTES": self.notes}
+        values = {"ENGINE": engine, "LOADED": warm_program(engine), "NOTES": self.notes}
         self.program.write_text(re.sub(r"@(\w+)@", lambda match: str(values[match[1]]), SCRIPT))
         self.program.chmod(0o755)
 

@@ -1,4 +1,6 @@
-"""Repositories that somebody made to do harm, written by the engine's own code with content that it would never write."""
+"""Repositories that somebody made to do harm, written by the engine's own code with content that it would never
+write.
+"""
 
 import json
 import os
@@ -12,7 +14,8 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from holdfast.archives.history.chunks.program import interpreter_of
+from holdfast.history.chunks.program import interpreter_of
+from tests.support.warm_engines import warm_program
 
 WRITER = Path(__file__).with_name("hostile_writer.py")
 MIB = 1024 * 1024
@@ -44,6 +47,7 @@ class HostileRepository:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.location.parent),
+            "BORG_HOST_ID": "the machine of the tests",
             "BORG_BASE_DIR": str(self.location.parent / "base"),
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
@@ -51,7 +55,7 @@ class HostileRepository:
         }
 
     def run(self, *arguments: str) -> bytes:
-        command = [str(self.program), *arguments]
+        command = [str(warm_program(self.program)), *arguments]
         done = subprocess.run(command, env=self.environment, capture_output=True, timeout=SECONDS, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout
@@ -107,7 +111,7 @@ def item_2(path: Any = "file", **more: Any) -> bytes:
     return packed
 
 
-# --- bombs: content that unpacks to far more than is stored -------------------------------------------------------------
+# --- bombs: content that unpacks to far more than is stored ---------------------------------------------------------
 
 
 def zstd_bomb(size: int) -> tuple[bytes, bytes]:

@@ -1,8 +1,9 @@
 """Writes archives of any content into a repository. Runs under the engine's own Python, imports nothing of ours.
 
-Reads a pickled list of archives from standard input, each a dict: `name`, `chunks` (bytes that the engine packs as it does
-its own, or `(id, bytes)` stored as they are), `items` (which chunks the archive names, by their numbers; all once if it is
-missing) and `metadata` (fields of the archive's own record that differ from the usual ones). For engine 2 chunks are bytes.
+Reads a pickled list of archives from standard input, each a dict: `name`, `chunks` (bytes that the engine packs as it
+does its own, or `(id, bytes)` stored as they are), `items` (which chunks the archive names, by their numbers; all once
+if it is missing) and `metadata` (fields of the archive's own record that differ from the usual ones). For engine 2
+chunks are bytes.
 """
 
 import pickle

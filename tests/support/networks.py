@@ -1,4 +1,5 @@
-"""A network of its own for a machine of the tests: a namespace, joined to this one by a pair of interfaces, that can be cut off.
+"""A network of its own for a machine of the tests: a namespace, joined to this one by a pair of interfaces, that can be
+cut off.
 
 A cut is silent: nothing is reset, packets just do not arrive. The namespace has no name; it lives as long as
 the process that holds it, which ends with the tests whatever happens to them, and its interfaces go with it.

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.warm_engines import warm_program
+
 SECONDS_PER_RUN = 120
 
 
@@ -55,7 +57,7 @@ class Outside:
 
     def run(self, *arguments: str, passphrase: str = "", **variables: str) -> str:
         ended = subprocess.run(
-            [self.program, *arguments],
+            [warm_program(self.program), *arguments],
             env={**self._environment(passphrase), **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -84,6 +86,7 @@ class Outside:
             "PATH": os.defpath,
             "HOME": str(self.base),
             "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "BORG_BASE_DIR": str(self.base),
             "BORG_HOST_ID": "another-machine@1",

@@ -1,8 +1,8 @@
 """A real BorgBackup behind a script that takes its time, says numbered lines, and writes down what it does.
 
 The notes are evidence that does not come from the service: how often the engine was started for an operation, which
-lines it has said, and whether two of them ever were in one repository at once. For the last, each engine process holds a
-lock on its repository's lane file for as long as it lives, however it ends: a second one that finds it held says so.
+lines it has said, and whether two of them ever were in one repository at once. For the last, each engine process holds
+a lock on its repository's lane file for as long as it lives, however it ends: a second one that finds it held says so.
 
 How a backup is paced is chosen by the name of its last source folder:
 
@@ -25,13 +25,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.warm_engines import warm_program
+
 PACES = ("quick", "exec", "around", "stubborn")
 HELD = ("held", "deaf", "made")
 LINE = re.compile(r"line (?P<run>\S+) (?P<number>\d+)")
 
 SCRIPT = r"""#!/bin/sh
 export BORG_SELFTEST=disabled
-[ "$1" = --version ] && exec "@ENGINE@" "$@"
+[ "$1" = --version ] && exec "@LOADED@" "$@"
 notes="@NOTES@"
 verb= dry= repository= key=- previous= last=
 for argument in "$@"; do
@@ -86,7 +88,7 @@ echo "$run $code" >> "$notes/made"
 say $after
 case "${last##*/}" in made) hold ;; esac
 exit $code
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class PacedEngine:
         self.sources = folder / "sources"
         self.notes.mkdir(parents=True)
         values = {"ENGINE": engine, "NOTES": self.notes, "BEFORE": before, "AFTER": after, "PAUSE": pause}
+        values["LOADED"] = warm_program(engine)
         script = re.sub(r"@(\w+)@", lambda match: str(values[match[1]]), SCRIPT)
         self.program.write_text(script)
         self.program.chmod(0o755)

@@ -28,8 +28,9 @@ def measured(work):
 
 
 def growths_of(program: str, *arguments: str, seconds: float = 300) -> list[tuple[int, Any]]:
-    """Given a program that calls `measured(work)`, return by how many bytes its peak grew in each piece of work, and what
-    came of it."""
+    """Given a program that calls `measured(work)`, return by how many bytes its peak grew in each piece of work, and
+    what came of it.
+    """
     command = [sys.executable, "-c", _FRAME + program, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=seconds, check=False)
     assert done.returncode == 0, done.stderr.decode()

@@ -7,7 +7,6 @@ The server listens on a Unix socket in its own folder only. It ends with this pr
 """
 
 import fcntl
-import functools
 import importlib.util
 import os
 import shutil
@@ -26,6 +25,8 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
+
+from tests.support.made_once import made_once
 
 PROGRAMS_VARIABLE = "HOLDFAST_TEST_POSTGRES_BIN"
 FOLDER_PREFIX = "holdfast-postgres-"
@@ -130,14 +131,17 @@ class PostgresServer:
         self._connection.execute(statement)
 
 
-@functools.cache
+@made_once
 def postgres_server() -> PostgresServer:
     """Return this process's server, started at the first call."""
     return start_postgres_server()
 
 
 def start_postgres_server(settings: Mapping[str, str] | None = None) -> PostgresServer:
-    """Start a server with these settings on top of the fast ones. Raise PostgresServerFailed with its log if it fails."""
+    """Start a server with these settings on top of the fast ones.
+
+    Raise PostgresServerFailed with its log if it fails.
+    """
     remove_stale_folders()
     programs, user = server_programs(), USER_WHEN_ROOT if os.geteuid() == 0 else ""
     to_copy = bool(user) and not can_run(programs, user)
@@ -218,7 +222,8 @@ def can_run(programs: Path, user: str) -> bool:
 
 
 def copy_programs(programs: Path, folder: Path) -> Path:
-    """Copy the installation beside the data (38 MB, 0.1 s), readable by all; opening up the way to it is not ours to do.
+    """Copy the installation beside the data (38 MB, 0.1 s), readable by all; opening up the way to it is not ours to
+    do.
 
     A wheel keeps its shared libraries in `<package>.libs` beside the package and finds them by relative path.
     """

@@ -109,7 +109,9 @@ LOCKS_AND_CACHES = ("lock.*", "lock.exclusive/**", "locks/**", "cache/**")
 
 
 def are_equal(one: Path, other: Path, *, but: str = "lock.roster") -> bool:
-    """Compare two folders by the content of their files, with rclone itself; the engines' locks and caches do not count."""
+    """Compare two folders by the content of their files, with rclone itself; the engines' locks and caches do not
+    count.
+    """
     rules = [word for name in (*LOCKS_AND_CACHES, but) for word in ("--filter", f"- /{name}")]
     arguments = ("check", str(one), str(other), *rules)
     return subprocess.run([RCLONE or "rclone", *arguments], env=ENVIRONMENT, capture_output=True).returncode == 0

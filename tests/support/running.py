@@ -185,7 +185,9 @@ class Running:
 
     @contextmanager
     def held_backup(self, repository: dict[str, Any], **more: Any) -> Iterator[tuple[int, Gate]]:
-        """Start a backup and bring it to where the engine waits at a gate; let it pass at the end, however that comes."""
+        """Start a backup and bring it to where the engine waits at a gate; let it pass at the end, however that
+        comes.
+        """
         gate = self.gate()
         sources = [*repository["source_paths"], str(gate.path)]
         job_id = self.admin.start_backup(repository, source_paths=sources, **more)

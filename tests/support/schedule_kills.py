@@ -1,4 +1,5 @@
-"""Processes that tick over one store and are killed at random instants, on a clock that runs a quarter of an hour a second.
+"""Processes that tick over one store and are killed at random instants, on a clock that runs a quarter of an hour a
+second.
 
 `python -m tests.support.schedule_kills STORE_URL KILLS [SEED]` plays a campaign and prints what it found.
 """

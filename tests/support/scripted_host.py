@@ -25,7 +25,9 @@ INTERRUPTED = object()
 
 
 class ScriptedHost(Host):
-    """`script` has, by the name of a step, what the engine prints to its output, INTERRUPTED, or a failing exit code."""
+    """`script` has, by the name of a step, what the engine prints to its output, INTERRUPTED, or a failing exit
+    code.
+    """
 
     def __init__(
         self, script: Mapping[str, Any], *, attempt: int = 1, earlier: Mapping[str, Any] | None = None

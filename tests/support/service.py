@@ -19,7 +19,10 @@ from tests.support import stores, warm_starts, witnesses
 
 T = TypeVar("T")
 PATIENCE = 300.0
-"""Seconds for what must come. Only a test that fails waits so long, and a busy machine may need minutes for a second's work."""
+"""Seconds for what must come.
+
+Only a test that fails waits so long, and a busy machine may need minutes for a second's work.
+"""
 ADMIN_PASSWORD = "correct horse battery"
 ROUTE_VERDICTS = Path(__file__).resolve().parents[2] / ".cache" / "test-routes.json"
 """What earlier test runs found out about the engines' private interface: the self-test takes seconds."""
@@ -156,7 +159,10 @@ class ServiceProcess:
         if self.process is None or self.process.poll() is not None:
             return ""
         engines = witnesses.processes_of(f"{self.data_dir}/")
-        return f"service on port {self.port}, its log:\n{witnesses.end_of_file(self.log_file)}\n  its processes:\n{engines}"
+        return (
+            f"service on port {self.port}, its log:\n{witnesses.end_of_file(self.log_file)}\n  its "
+            f"processes:\n{engines}"
+        )
 
     def launch(self) -> None:
         """Start the process without waiting for it to answer."""
@@ -165,7 +171,7 @@ class ServiceProcess:
             **os.environ,
             "HOLDFAST_ADMIN_PASSWORD": ADMIN_PASSWORD,
             "HOLDFAST_LOG_FORMAT": "json",
-            "HOLDFAST_ACCESS_TOKEN_MINUTES": "1440",  # those who share a service log in once, and a run may take an hour
+            "HOLDFAST_ACCESS_TOKEN_MINUTES": "1440",  # those who share a service log in once, for a run of an hour
             **({"HOLDFAST_DATABASE_URL": self.database_url} if self.database_url else {}),
             **self.environment,
         }
@@ -190,7 +196,9 @@ class ServiceProcess:
             )
 
     def _seed_store(self) -> None:
-        """A new store begins as a copy of one that has its tables: making them takes longer than the rest of the start."""
+        """A new store begins as a copy of one that has its tables: making them takes longer than the rest of
+        the start.
+        """
         store = self.data_dir / "holdfast.db"
         if self.is_warm and not self.database_url and not store.exists():
             shutil.copyfile(stores.sqlite_template(), store)

@@ -1,6 +1,5 @@
 """Empty stores with the present schema, of both kinds, cheap enough for one each test."""
 
-import functools
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from holdfast.storage.migrate import migrate
 from holdfast.storage.session import Database
+from tests.support.made_once import made_once
 from tests.support.postgres import postgres_server
 
 KINDS = ("sqlite", "postgresql")
@@ -41,7 +41,7 @@ def postgres_template() -> str:
     return postgres_server().ensure_template("migrated", _migrated)
 
 
-@functools.cache
+@made_once
 def sqlite_template() -> Path:
     """The file of an empty store with the present schema."""
     # The folder lives as long as this process: its name is kept by the finalizer.

@@ -4,6 +4,9 @@
 
    SOCKET is a name in the abstract namespace, so that nothing has to be removed.
 
+   Called `python` it stands for the Python in the first line of a program as well: beside it the link `real` names that
+   Python, beside the program the link `socket` names the socket. Whatever else is run by it runs under the real one.
+
    `warm_engines.py` is the other side. This process stands for the engine: it passes on its descriptors, folder,
    environment and limits, hands on each signal, and ends as the engine ends. When it is killed, so is the engine: that one
    holds the reading end of a pipe whose writing end is here. Where the other side is gone, or cannot be the engine that is
@@ -124,17 +127,32 @@ static int ask(const char *place, char **words, int *life) {
     return sent ? link : -1;
 }
 
+/* What a link says that is in the folder of a file; NULL where there is none. */
+static char *link_beside(const char *file, const char *name) {
+    const char *end = strrchr(file, '/');
+    char place[4096], said[4096];
+    if (!end || snprintf(place, sizeof place, "%.*s/%s", (int)(end - file), file, name) >= (int)sizeof place) return NULL;
+    ssize_t length = readlink(place, said, sizeof said);
+    return length < 0 || length == sizeof said ? NULL : strndup(said, (size_t)length);
+}
+
 int main(int argc, char **argv) {
     int life = -1, number = 0, code;
     sigset_t all, before;
-    if (argc < 3) return 2;
+    const char *name = strrchr(argv[0], '/');
+    int is_python = name && !strcmp(name, "/python");
+    char *real = is_python ? link_beside(argv[0], "real") : NULL;
+    if (argc < (is_python ? 1 : 3) || (is_python && !real)) return 2;
+    char *place = !is_python ? argv[1] : argc > 1 ? link_beside(argv[1], "socket") : NULL;
+    char **words = argv + (is_python ? 1 : 2), **itself = is_python ? argv : words;
+    if (is_python) argv[0] = real;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
-    int link = ask(argv[1], argv + 2, &life);
+    int link = place ? ask(place, words, &life) : -1;
     if (link < 0 || answer(link, &number) != 'P') {
         sigprocmask(SIG_SETMASK, &before, NULL);
-        execv(argv[2], argv + 2);
-        perror(argv[2]);
+        execv(itself[0], itself);
+        perror(itself[0]);
         return 127;
     }
     engine = number;

@@ -1,11 +1,13 @@
 """Engines that start in a fraction of their time: forked from a process that has loaded the engine once.
 
-Loading it takes a fifth of a second of processor time (engine 2: half a second), and the tests start thousands. A fork runs
-the engine's program from its first line on, in the place of a small process (`warm_engine.c`) that hands on its signals and
-ends as it ends. Chaos, kills and what the engine's adapter is tested with run the program itself.
+Loading it takes a fifth of a second of processor time (engine 2: half a second), and the tests start thousands. A fork
+runs the engine's program from its first line on, in the place of a small process (`warm_engine.c`) that hands on its
+signals and ends as it ends. Chaos, kills and what the engine's adapter is tested with run the program itself.
 
-What the engine reads of its environment while it is loaded must be the same for the fork: else the small process becomes the
-program, as it does when anything else is not as it should be.
+`warm_command` is what to start; `warm_program` is a program for places that want the name of one.
+
+What the engine reads of its environment while it is loaded must be the same for the fork: else the small process
+becomes the program, as it does when anything else is not as it should be.
 
 This file runs under the Python of the engine: it imports nothing but the standard library.
 """
@@ -23,11 +25,13 @@ import os
 import random
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -37,10 +41,15 @@ MOST_DESCRIPTORS = 200
 F_SETSIG = 10
 HOST_ID = "BORG_HOST_ID"
 HOST_OF_TESTS = "the host of an engine that was not started yet"
-LOADED_WITH = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "BORG_EXIT_CODES": "modern", HOST_ID: HOST_OF_TESTS}
-OF_NO_MATTER = (HOST_ID, "HOME", "TMPDIR", "TEMP", "TMP")
-"""Looked at while the engine is loaded, and set right in the fork; the home only names a folder for packages of the user."""
+EXIT_CODES = "BORG_EXIT_CODES"
+LOADED_WITH = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", EXIT_CODES: "modern", HOST_ID: HOST_OF_TESTS}
+OF_NO_MATTER = (HOST_ID, EXIT_CODES, "HOME", "TMPDIR", "TEMP", "TMP")
+"""Looked at while the engine is loaded, and set right in the fork; the home only names a folder for packages of the
+user.
+"""
 SOURCE = Path(__file__).with_name("warm_engine.c")
+PROGRAM = "import sys\n\nfrom borg.archiver import main\n\nsys.exit(main())\n"
+LONGEST_FIRST_LINE = 200
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 
@@ -54,7 +63,50 @@ def warm_command(program: Path) -> list[str]:
     client, python = _client(), interpreter_of(str(program))
     if client is None or python is None:
         return [str(program)]
-    return [str(client), _listening(os.getpid(), program, tuple(python)), str(program)]
+    with _making:
+        return [str(client), _listening(os.getpid(), program, tuple(python)), str(program)]
+
+
+@functools.cache
+def warm_program(program: Path) -> Path:
+    """A program that is the engine to whoever starts it, and has its Python for whoever looks for that.
+
+    It is a link into a folder that all test runs share, so that what a service has found out about it holds for the
+    next.
+    """
+    from backup_engine.far.remote_talk import interpreter_of
+
+    client, python = _client(), interpreter_of(str(program))
+    if client is None or python is None or len(python) != 1:
+        return program
+    shared = client.with_name(f"{client.name}.{hashlib.sha256(os.fsencode(program.resolve())).hexdigest()[:16]}")
+    first_line = f"#!{shared / 'python'}\n"
+    if len(os.fsencode(first_line)) > LONGEST_FIRST_LINE:
+        return program
+    if not shared.exists():
+        part = shared.with_suffix(f".{os.getpid()}")
+        part.mkdir()
+        (part / "python").symlink_to(client)
+        (part / "real").symlink_to(python[0])
+        (part / "borg").write_text(first_line + PROGRAM)
+        (part / "borg").chmod(0o755)
+        try:
+            part.rename(shared)
+        except OSError:  # another test process was first
+            shutil.rmtree(part)
+    # The folder lives as long as this process, as what answers on the socket does.
+    own = tempfile.TemporaryDirectory(prefix="warm-engine-")
+    _keep.append(own)
+    Path(own.name).chmod(0o755)
+    with _making:
+        (Path(own.name) / "socket").symlink_to(_listening(os.getpid(), program, tuple(python)))
+    (Path(own.name) / "borg").symlink_to(shared / "borg")
+    return Path(own.name) / "borg"
+
+
+_keep: list["tempfile.TemporaryDirectory[str]"] = []
+_making = threading.Lock()
+"""One thread loads an engine."""
 
 
 @functools.cache
@@ -223,9 +275,12 @@ def become(order: Order, ours: set[int]) -> None:
     random.seed()
     tempfile.tempdir = None
     host = os.environ.get(HOST_ID)
+    usual_codes = "modern" if sys.modules["borg"].__version_tuple__ >= (2,) else "legacy"
     for module in list(sys.modules.values()):
         if vars(module).get("hostid") == HOST_OF_TESTS:
             module.hostid = host  # type: ignore[attr-defined]
+        if "modern_ec" in vars(module):
+            module.modern_ec = os.environ.get(EXIT_CODES, usual_codes) == "modern"  # type: ignore[attr-defined]
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         usual = getattr(sys, name)
         with contextlib.suppress(OSError):

@@ -100,7 +100,12 @@ class Forked:
 
 def start(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked:
     """Start `holdfast` with these arguments, in a session of its own; what it prints is added to the log."""
-    return _starter(os.getpid()).start(arguments, environment, log)
+    with _making:  # a second starter would end, and its services with it
+        starter = _starter(os.getpid())
+    return starter.start(arguments, environment, log)
+
+
+_making = threading.Lock()
 
 
 @functools.cache

@@ -1,4 +1,6 @@
-"""What the processes of a test know, for the message of a wait that was in vain: on a far machine nobody can look later."""
+"""What the processes of a test know, for the message of a wait that was in vain: on a far machine nobody can look
+later.
+"""
 
 import contextlib
 import weakref

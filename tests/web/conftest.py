@@ -1,4 +1,7 @@
-"""A real browser in front of a real service. Any console error, script error or refusal of the content policy fails a test."""
+"""A real browser in front of a real service.
+
+Any console error, script error or refusal of the content policy fails a test.
+"""
 
 import os
 import shutil
@@ -68,7 +71,10 @@ def running(services: Services) -> Running:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for these tests. It ends with them: its loop would be in the way of other tests in the same process."""
+    """One browser for these tests.
+
+    It ends with them: its loop would be in the way of other tests in the same process.
+    """
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=MILLISECONDS)
         yield started

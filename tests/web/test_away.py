@@ -1,4 +1,6 @@
-"""The service or an agent is killed under an open page: the page says so, heals without a reload, and acts happen once."""
+"""The service or an agent is killed under an open page: the page says so, heals without a reload, and acts
+happen once.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, e
 from tests.support.agents import AgentProcess
 from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
+from tests.support.warm_engines import warm_program
 from tests.web import conftest
 
 EXPECTED = ("net::ERR_", "Failed to fetch dynamically imported module")
@@ -229,7 +232,7 @@ def test_a_log_that_could_not_be_fetched_is_fetched_when_the_service_is_back(run
 def test_a_killed_agent_is_offline_on_the_open_page_and_online_again_when_it_is_back(
     running: Running, inside: Page, tmp_path: Path
 ) -> None:
-    agent = AgentProcess(tmp_path, Path(ENGINES[running.engine]), running.process.url)
+    agent = AgentProcess(tmp_path, warm_program(ENGINES[running.engine]), running.process.url)
     name = running.new_name("machine")
     agent.register(running.admin, name).start()
     try:

@@ -1,5 +1,6 @@
 """Pages that have nothing to show, or show what is wrong: none is a dead end."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,17 +9,20 @@ from playwright.sync_api import Page, expect
 from tests.support.running import Running
 from tests.web.conftest import follow, go
 from tests.web.test_journeys import backed_up
+from tools.errors_document import ADVICE
 
 
 def test_a_repository_whose_folder_is_gone_says_so_on_its_own_page(running: Running, inside: Page) -> None:
     repository = backed_up(running, running.new_source())
     shutil.rmtree(Path(repository["path"]))
-    running.admin.wait_for_end(running.admin.start_backup(repository))
+    failed = running.admin.wait_for_end(running.admin.start_backup(repository))
     go(inside, f"/repositories/{repository['id']}")
     need = inside.get_by_role("region", name="Needs you")
     expect(need).to_contain_text("There is no repository at this path")
     need.get_by_role("link", name="Log").click()
     expect(inside.get_by_role("heading", name=f"Backup of {repository['name']}")).to_be_visible()
+    advice = json.loads(ADVICE.read_text())[failed["error_key"]]
+    expect(inside.get_by_role("alert")).to_contain_text(advice)
 
 
 def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_is_in_view_on_a_phone(

@@ -10,6 +10,7 @@ from tests.support.agents import AgentProcess
 from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 from tests.web.conftest import go
 from tests.web.test_accessibility import in_both_themes
 
@@ -22,7 +23,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture
 def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
-    made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
+    made = AgentProcess(tmp_path, warm_program(ENGINES[max(ENGINES)]), running.process.url)
     made.register(running.admin, running.new_name("web")).start()
     made.wait_until_online(running.admin)
     yield made
@@ -84,11 +85,16 @@ def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
     running.wait_until_idle()  # the agent sets it up; without an agent that would wait for ever
     assert (tmp_path / "repository" / "config").is_file()
 
+    go(inside, "/search?q=one.jpg")
+    inside.get_by_role("combobox", name="Machine").select_option(f"agent:{agent.agent_id}")
+    expect(inside.get_by_text("1 of 1 repository searched.")).to_be_visible()
+    inside.wait_for_url("**/search?*machine=agent*")
+
 
 @pytest.fixture
 def newcomer(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
     """An agent that is not enrolled yet."""
-    made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
+    made = AgentProcess(tmp_path, warm_program(ENGINES[max(ENGINES)]), running.process.url)
     yield made
     made.stop()
 

@@ -1,4 +1,6 @@
-"""The slider over 300 archives: each step shows its archive, by pointer and by keyboard, and 200 of them are seen at once."""
+"""The slider over 300 archives: each step shows its archive, by pointer and by keyboard, and 200 of them are seen at
+once.
+"""
 
 import itertools
 import os

@@ -1,4 +1,6 @@
-"""The first minutes: from an empty service to a backup of which a file has come back, and a kit that works without Holdfast."""
+"""The first minutes: from an empty service to a backup of which a file has come back, and a kit that works without
+Holdfast.
+"""
 
 import html
 import os

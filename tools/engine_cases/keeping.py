@@ -11,7 +11,6 @@ from backup_engine.requests import (
     InfoRequest,
     ListArchivesRequest,
     PruneRequest,
-    RenameRequest,
     RetentionPolicy,
     UndeleteArchiveRequest,
 )
@@ -58,12 +57,6 @@ def delete_archive(world: World) -> Run:
 def delete_archive_missing(world: World) -> Run:
     world.with_archive()
     return execute(world.engine.delete_archive(world.location, DeleteArchiveRequest("other")))
-
-
-def rename(world: World) -> Run:
-    world.with_archive()
-    new_name = "renamed {literally}" if world.program.major == 1 else "renamed literally"
-    return execute(world.engine.rename(world.location, RenameRequest("first", new_name)))
 
 
 def undelete_archive(world: World) -> Run:
@@ -133,7 +126,6 @@ CASES: tuple[Callable[[World], Run], ...] = (
     info_archive_missing,
     delete_archive,
     delete_archive_missing,
-    rename,
     prune_dry_run,
     prune,
     compact,

@@ -125,8 +125,9 @@ const timeMachine = createRoute({
 const searching = createRoute({
   getParentRoute: () => root,
   path: '/search',
-  validateSearch: (search: Params): { q?: string; gone?: boolean } => ({
+  validateSearch: (search: Params): { q?: string; gone?: boolean; machine?: string } => ({
     q: text(search.q),
+    machine: text(search.machine),
     gone: search.gone === true ? true : undefined,
   }),
   component: lazyPage(() => import('./features/files/Search'), 'Search'),

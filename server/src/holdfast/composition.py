@@ -18,6 +18,7 @@ from holdfast.api.parts import Maker, Parts
 from holdfast.archives import feature as archives
 from holdfast.backup import feature as backup
 from holdfast.dav import feature as dav
+from holdfast.downloads import feature as downloads
 from holdfast.execution.engines import ENGINES, Engines
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines import feature as machines
@@ -63,6 +64,7 @@ FEATURES = (
     machines.FEATURE,
     repositories.FEATURE,
     backup.FEATURE,
+    downloads.FEATURE,
     restore.FEATURE,
     maintenance.FEATURE,
     packages.FEATURE,

@@ -1,5 +1,6 @@
-"""Identities are remembered between requests. Whatever ends or changes one counts from the very next request on, whoever
-makes the change: this process, another one on the same store, or somebody with a database client."""
+"""Identities are remembered between requests. Whatever ends or changes one counts from the very next request on,
+whoever makes the change: this process, another one on the same store, or somebody with a database client.
+"""
 
 import subprocess
 import sys

@@ -174,6 +174,64 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(monkeypatch: p
     play(story)
 
 
+def head(size: int) -> bytes:
+    """A request without a body of exactly this size."""
+    start, end = b"GET / HTTP/1.1\r\nhost: here\r\nx: ", b"\r\n\r\n"
+    return start + b"y" * (size - len(start) - len(end)) + end
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (head(MOST_HEAD_BYTES), 200),
+        (head(MOST_HEAD_BYTES + 1), 431),
+        (head(65 * 1024), 431),
+        (b"GET / HTTP/1.1\r\nhost: here\r\n" + b"x: y\r\n" * 12_000 + b"\r\n", 431),
+    ],
+    ids=["just small enough", "a byte more", "65 KiB", "many fields"],
+)
+@pytest.mark.parametrize("piece", [2**18, 40_000, 1_000])
+def test_the_bound_of_a_head_is_exact_also_for_one_that_ends(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes, status: int, piece: int
+) -> None:
+    if piece < len(sent):  # what comes behind a refusal resets the connection, and the answer is lost
+        sent = sent[: MOST_HEAD_BYTES + 1]
+
+    async def story() -> None:
+        async with serving(LOOSE, monkeypatch) as (_, ask):
+            reader, writer = await ask(sent[:piece])
+            for start in range(piece, len(sent), piece):
+                await asyncio.sleep(0)
+                writer.write(sent[start : start + piece])
+            assert await status_of(reader) == status
+
+    play(story)
+
+
+def test_many_small_requests_in_one_piece_are_no_large_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n" * 4_000 + b"GET / HTTP/1.1\r\nhost"
+
+    async def story() -> None:
+        async with serving(LOOSE, monkeypatch) as (_, ask):
+            reader, writer = await ask(many)
+            writer.write(b": here\r\nconnection: close\r\n\r\n")
+            assert (await reader.read()).count(b"HTTP/1.1 200") == 4_001
+
+    play(story)
+
+
+def test_a_request_to_upgrade_is_answered_and_leaves_nothing_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with serving(LOOSE, monkeypatch) as (_, ask):
+            reader, _ = await ask(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+            assert await status_of(reader) == 200
+
+    play(story)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("fields", [b"x: y\r\n" * 8000, b"y" * 48_000], ids=["many", "one without end"])
 def test_header_fields_behind_a_body_are_refused_before_they_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch, fields: bytes

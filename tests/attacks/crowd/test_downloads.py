@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.downloads.pace import WINDOW_SECONDS, Pace
+from holdfast.downloads.turns import DownloadTurns
 from holdfast.errors import TooManyRequests, Unavailable
-from holdfast.restore.download.pace import WINDOW_SECONDS, Pace
-from holdfast.restore.download.turns import DownloadTurns
 from holdfast.settings import Settings
 from tests.contract.fields import error_of
 from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until

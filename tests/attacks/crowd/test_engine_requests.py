@@ -25,7 +25,14 @@ from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import SECONDS_BETWEEN_ANSWERS, EngineRequests
 from holdfast.runner.engine_turns import in_turn
 from holdfast.runner.inline import INLINE_CALLS
-from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, LaneTicket, without_a_thread
+from holdfast.runner.lane_ticket import (
+    GIVES_WAY,
+    TICKET,
+    LaneNotFree,
+    LaneTicket,
+    reading_without_a_lane,
+    without_a_thread,
+)
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.contract.fields import error_of
@@ -192,6 +199,39 @@ def test_a_question_that_comes_after_the_engine_was_started_waits_for_one_more_r
     assert runs == [1, 2, 3], "one run for those before, one for those after, and another user's"
 
 
+def test_a_question_that_comes_after_an_answer_was_looked_for_without_a_lane_does_not_share_it(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, engine_requests_per_user=4, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+    runs: list[bool] = []
+
+    async def story(*, found: bool) -> list[int]:
+        begun, release = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work() -> int:
+            runs.append(found)
+            number = len(runs)
+            with reading_without_a_lane() as reading:
+                reading.found = found
+                if found:
+                    loop.call_soon_threadsafe(begun.set)
+                    asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE)
+            if not found:
+                loop.call_soon_threadsafe(begun.set)
+                asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE)
+            return number
+
+        first = asked_by(requests, work)
+        await begun.wait()
+        late = asked_by(requests, work)
+        await asyncio.sleep(0)
+        release.set()
+        return list(await asyncio.gather(first, late))
+
+    assert asyncio.run(story(found=True)) == [1, 2], "a change since then may be missing from it"
+    assert asyncio.run(story(found=False)) == [3, 3], "nothing that was read is used, and there is no lane yet"
+
+
 @pytest.mark.parametrize(
     ("many", "took", "pause"), [(3, 0.1, 1.0), (3, 3.0, 3.0), (3, 100.0, 5.0), (20, 0.1, 2.0), (40, 3.0, 4.0)]
 )
@@ -335,6 +375,28 @@ def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place
 
     assert calls == [3]
     assert withdrawn == [1]
+
+
+def test_a_place_in_a_queue_is_given_up_although_no_thread_is_free() -> None:
+    calls, given_up = [0], [0]
+
+    async def in_thread(call: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 1:
+            raise Unavailable("api.too_many_engine_requests", "Too many requests wait.")
+        return await asyncio.to_thread(call)
+
+    def use_case() -> None:
+        ticket = TICKET.get()
+        assert ticket is not None
+        ticket.operation_id = 1
+        ticket.withdraw = ticket.leave = lambda: given_up.__setitem__(0, given_up[0] + 1)
+        raise LaneNotFree
+
+    with pytest.raises(Unavailable):
+        asyncio.run(without_a_thread(in_thread, use_case, Wake(), LaneTicket(PATIENCE)))
+
+    assert given_up == [2]
 
 
 @pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 1), (4, 3)])

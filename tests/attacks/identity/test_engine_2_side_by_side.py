@@ -19,6 +19,7 @@ from backup_engine.process import Spool
 from backup_engine.requests import RepositoryLocation
 from backup_engine.results import parse_info
 from tests.support.engines import ENGINE_2
+from tests.support.warm_engines import warm_program
 
 SECONDS = 600.0
 MODE = "aes256-ocb"
@@ -31,7 +32,7 @@ class Site:
         assert ENGINE_2 is not None
         self.folder = folder
         environment = EngineEnvironment(str(folder / "base"), "tests@1")
-        self.engine: Engine = engine_for(detect(str(ENGINE_2), str(folder)), environment, lock_wait=60)
+        self.engine: Engine = engine_for(detect(str(warm_program(ENGINE_2)), str(folder)), environment, lock_wait=60)
         source = folder / "source"
         source.mkdir()
         (source / "file").write_text("content")

@@ -1,4 +1,6 @@
-"""An agent of another maker that works in whatever lies at the path: its report is compared with the repository that was meant."""
+"""An agent of another maker that works in whatever lies at the path: its report is compared with the repository that
+was meant.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

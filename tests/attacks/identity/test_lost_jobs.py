@@ -24,7 +24,9 @@ REPEATABLE = Registry.of([replace(BACKUP, agent=replace(WORK, may_repeat=True))]
 
 
 def test_the_time_in_which_an_agent_was_silent_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that sleeps for a night, and whose first heartbeats come before its jobs are found again, lost nothing."""
+    """A machine that sleeps for a night, and whose first heartbeats come before its jobs are found again, lost
+    nothing.
+    """
     now = [0.0]
     monkeypatch.setattr(lost_jobs.time, "monotonic", lambda: now[0])
     sightings = Sightings(THRESHOLD)

@@ -1,4 +1,6 @@
-"""On an ssh machine without Python a few lines of shell take the guard's place; what they cannot do is refused by name."""
+"""On an ssh machine without Python a few lines of shell take the guard's place; what they cannot do is refused
+by name.
+"""
 
 import os
 from pathlib import Path

@@ -11,6 +11,7 @@ import pytest
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client, wait_until
+from tests.support.warm_engines import warm_program
 
 NAMES = ("secret.key", "holdfast.db", "install-id")
 
@@ -40,15 +41,17 @@ def listed(running: Running, repository: dict[str, Any], name: str, engine_id: s
     environment = {
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "BORG_HOST_ID": "the machine of the tests",
         "BORG_BASE_DIR": str(running.folder / "looking-on"),
         "BORG_PASSPHRASE": PASSPHRASE,
         "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
     }
     if repository["engine_version"] == 2:
-        command = [str(ENGINE_2), "-r", repository["path"], "list", "--short", f"aid:{engine_id}"]
+        command = [str(warm_program(ENGINE_2)), "-r", repository["path"], "list", "--short", f"aid:{engine_id}"]
     else:
-        command = [str(ENGINES[running.engine]), "list", "--short", f"{repository['path']}::{name}"]
+        command = [str(warm_program(ENGINES[running.engine])), "list", "--short", f"{repository['path']}::{name}"]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()

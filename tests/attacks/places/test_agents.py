@@ -1,4 +1,6 @@
-"""Jobs of an agent as a way to its own folders, to repositories on its machine, and to a service that runs there too."""
+"""Jobs of an agent as a way to its own folders, to repositories on its machine, and to a service that runs
+there too.
+"""
 
 import os
 import subprocess
@@ -12,6 +14,7 @@ from backup_jobs.endings import Completed, Failed
 from backup_protocol import BackupBlock
 from tests.support.agent_job import run_restore
 from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.warm_engines import warm_program
 
 FORGED = "forged"
 
@@ -20,7 +23,7 @@ def program_of(major: int) -> Path:
     program = ENGINES[max(ENGINES)] if major == 1 else ENGINE_2
     if program is None:
         pytest.skip("there is no engine 2")
-    return Path(program)
+    return warm_program(program)
 
 
 def archive_of(folder: Path, major: int, *names: str) -> Path:

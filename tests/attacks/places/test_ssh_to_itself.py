@@ -12,6 +12,7 @@ from tests.attacks.places.own import archived, backed_up, data_folder, own_files
 from tests.support.engines import ENGINES
 from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def repository(running: Running, machine: Sshd) -> dict[str, Any]:
         [above],
         passphrase=PASSPHRASE,
         execution_target="ssh",
-        ssh_connection_id=machine.connection(running.admin, "itself", engine_path=str(ENGINES["1.4"])),
+        ssh_connection_id=machine.connection(running.admin, "itself", engine_path=str(warm_program(ENGINES["1.4"]))),
         exclude_patterns=[f"{above}/far*", f"{above}/repository-*"],
     )
 

@@ -1,7 +1,8 @@
 """Every route, called by everybody: users of every role, account tokens of every scope, agents, and nobody.
 
 What each of them gets follows from the table beside this file. All is asked about a repository that the viewer and the
-operator have a right on, and that the stranger has not; what cannot be named by it is asked about things that do not exist.
+operator have a right on, and that the stranger has not; what cannot be named by it is asked about things that do not
+exist.
 """
 
 from collections.abc import Iterator
@@ -176,9 +177,12 @@ def test_an_agent_learns_nothing_about_jobs_that_are_not_its_own(hidden: Hidden,
 def test_a_revoked_agent_is_refused_everywhere(hidden: Hidden, document: list[Route]) -> None:
     caller, agent_id = agent(hidden)
     assert hidden.running.admin.post(f"/api/managed-machines/agents/{agent_id}/revoke").status_code == 200
+    caller.client.headers["X-Backup-Authorization"] = caller.client.headers[AGENT_HEADER]
     for route, row, status, text in outcomes(hidden, document, caller):
         if row.least == "agent":
             assert refusal(status, text) == (403, "agents.revoked"), (route.name, status, text)
+        elif row.least != "public":
+            assert status == 401, (route.name, status, text)
 
 
 def test_credentials_of_users_open_nothing_of_agents(hidden: Hidden, document: list[Route]) -> None:

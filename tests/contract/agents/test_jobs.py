@@ -89,7 +89,7 @@ def test_lines_that_come_after_the_end_are_still_kept(machines: Machines) -> Non
         assert machines.admin.log_lines(job) == ["one", "two"]
 
 
-# --- logs --------------------------------------------------------------------------------------------------------------
+# --- logs -----------------------------------------------------------------------------------------------------------
 
 
 def test_replayed_and_overlapping_lines_are_stored_once_and_in_order(machines: Machines) -> None:
@@ -120,7 +120,7 @@ def test_a_message_of_several_lines_is_several_lines_of_the_log(machines: Machin
         assert machines.admin.log_lines(job) == ["a", "b", "c", "d\N{REPLACEMENT CHARACTER}"]
 
 
-# --- cancellation --------------------------------------------------------------------------------------------------------
+# --- cancellation ---------------------------------------------------------------------------------------------------
 
 
 def cancel(machines: Machines, job: int) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def test_operators_of_the_repository_may_cancel_and_viewers_may_not(machines: Ma
     assert operator.post(path).json()["status"] == "cancelled"
 
 
-# --- the queue -----------------------------------------------------------------------------------------------------------
+# --- the queue ------------------------------------------------------------------------------------------------------
 
 
 def test_a_second_job_of_a_repository_waits_for_the_first(machines: Machines) -> None:

@@ -148,7 +148,7 @@ def test_a_cancel_ends_a_job_within_the_threshold_even_if_the_agent_never_confir
     assert impatient.admin.operation(job)["status"] == "cancelled"
 
 
-# --- archives named by a template ---------------------------------------------------------------------------------------
+# --- archives named by a template -----------------------------------------------------------------------------------
 
 
 def test_an_archive_that_the_agent_named_by_its_template_is_looked_up_in_the_repository(machines: Machines) -> None:
@@ -170,7 +170,7 @@ def test_an_archive_that_the_agent_named_by_its_template_is_looked_up_in_the_rep
     assert ended["result"]["stats"] == {"nfiles": 4}
 
 
-# --- agents that can do nothing but backups -----------------------------------------------------------------------------
+# --- agents that can do nothing but backups -------------------------------------------------------------------------
 
 
 def imported(machines: Machines, agent: Agent, **more: Any) -> dict[str, Any]:

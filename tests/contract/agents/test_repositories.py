@@ -20,7 +20,7 @@ def repository(machines: Machines, number: int) -> dict[str, Any]:
     return found
 
 
-# --- setup ---------------------------------------------------------------------------------------------------------------
+# --- setup ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_repository_of_an_agent_is_stored_at_once_and_ready_when_the_agent_has_made_it(machines: Machines) -> None:
@@ -169,7 +169,7 @@ def test_a_moved_repository_is_opened_by_its_agent_at_its_new_place(machines: Ma
     assert repository(machines, known["id"])["setup_state"] == "ready"
 
 
-# --- maintenance ---------------------------------------------------------------------------------------------------------
+# --- maintenance ----------------------------------------------------------------------------------------------------
 
 
 def started(machines: Machines, path: str, body: dict[str, Any] | None = None) -> int:

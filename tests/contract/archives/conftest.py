@@ -6,6 +6,7 @@ import pytest
 from tests.contract.archives.world import Story, World, build, tell
 from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
+from tests.support.warm_engines import warm_program
 
 
 @pytest.fixture(scope="package")
@@ -37,7 +38,7 @@ def worlds(services: Services, story: Story) -> Callable[[str], World]:
 
 
 def by_chunks(services: Services, **environment: str) -> Running:
-    return services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]), **environment)
+    return services.new(HOLDFAST_BORG1=str(warm_program(ENGINES["1.4"])), **environment)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,15 +1,17 @@
 """Files over all repositories: what a caller may not see is not searched, not counted and not named."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
+from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -22,6 +24,9 @@ HIT = OF_REPOSITORY | {
     *("path", "path_b64", "size", "mtime", "first_archive_id", "first_seen_at", "last_archive_id", "last_seen_at"),
     *("archive_count", "present_in_latest"),
 }
+
+REMOTE = 777_001
+"""The id of an agent that nobody knows."""
 
 seconds: dict[str, dict[str, Any]] = {}
 
@@ -131,6 +136,36 @@ def test_filters_leave_out_the_others(
     assert found == [hit for hit in every if takes(hit)]
 
 
+@pytest.fixture
+def remote(world: World, second: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The second repository, as if an agent opened it."""
+    row = update(Repository).where(Repository.id == second["id"])
+    with world.running.store() as session:
+        session.execute(row.values(execution_target="agent", agent_machine_id=REMOTE))
+    yield second
+    with world.running.store() as session:
+        session.execute(row.values(execution_target="local", agent_machine_id=None))
+
+
+def test_a_search_is_narrowed_to_machines_before_anything_is_counted(world: World, remote: dict[str, Any]) -> None:
+    def searched(client: Client, **params: Any) -> tuple[list[int], int]:
+        found = pages(client, q="keep.md", **params)
+        hits = [hit["repository_id"] for page in found for hit in page["results"]]
+        return hits, found[-1]["coverage"]["repositories"]
+
+    local, wanted = world.repository["id"], both(world, remote)
+    assert searched(world.admin, **wanted, **{"machine[]": f"agent:{REMOTE}"}) == ([remote["id"]], 1)
+    assert searched(world.admin, **wanted, machine="local") == ([local], 1)
+    assert searched(world.admin, **wanted, **{"machine[]": ["local", f"agent:{REMOTE}"]}) == ([local, remote["id"]], 2)
+    assert searched(world.admin, **wanted, **{"machine[]": f"ssh:{REMOTE}"}) == ([], 0)
+
+    viewer = world.running.client_with_right(world.repository, "viewer")
+    hidden, unknown = (pages(viewer, q="keep.md", machine=key) for key in (f"agent:{REMOTE}", "agent:999999"))
+    assert hidden == unknown
+    assert searched(viewer, machine=f"agent:{REMOTE}") == ([], 0)
+    assert searched(viewer, machine="local") == ([local], 1)
+
+
 def test_a_folder_has_no_size_in_searches_and_histories(world: World) -> None:
     of_one = {"repository_id[]": world.repository["id"]}
     folder = world.at("letters")
@@ -166,6 +201,9 @@ def test_the_history_of_a_path_names_the_repositories_that_had_it(world: World, 
         ("search", {"q": "a", "cursor": "nonsense"}, (422, "paging.bad_cursor")),
         ("search", {"q": "a", "repository_id[]": "x"}, (422, "archives.bad_repository_id")),
         ("search", {"q": "a", "repository_id[]": 999_999}, (404, "repository.not_found")),
+        ("search", {"q": "a", "machine[]": "web1"}, (422, "archives.bad_machine")),
+        ("search", {"q": "a", "machine[]": "agent:"}, (422, "archives.bad_machine")),
+        ("search", {"q": "a", "machine": "ssh:-1"}, (422, "archives.bad_machine")),
         ("history", {"path": "/"}, (422, "archives.bad_path")),
         ("history", {"path": "a", "cursor": "nonsense"}, (422, "paging.bad_cursor")),
         ("search", {}, None),

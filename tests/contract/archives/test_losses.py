@@ -54,9 +54,40 @@ def test_pages_of_losses_follow_one_another(world: World) -> None:
     assert len(whole) == page["paths_lost"] > 0
 
 
+@pytest.mark.parametrize("policy", [{"keep_last": 1}, {"keep_daily": 1, "keep_within": "5d"}])
+def test_the_losses_of_a_policy_are_those_of_the_archives_that_it_removes(world: World, policy: dict[str, Any]) -> None:
+    """A protected one stays, whatever the policy."""
+    protected = f"{world.url}/archives/{world.ids['d2']}"
+    assert world.admin.put(protected, json={"protected": True}).status_code == 200
+    try:
+        simulation = world.admin.post(f"{world.url}/retention/simulate", json={"policy": policy}).json()["simulated"]
+        answer = world.admin.post(f"{world.url}/losses", json={"policy": policy, "limit": 20})
+    finally:
+        assert world.admin.put(protected, json={"protected": False}).status_code == 200
+    going = [world.word(one["archive_id"]) for one in simulation["archives"] if one["rule"] is None]
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == simulation["losses"]
+    assert answer.json()["archives"] == len(going) > 0
+    assert "d2" not in going
+
+
+def test_pages_of_the_losses_of_a_policy_follow_one_another(world: World) -> None:
+    body = {"policy": {"keep_last": 1}, "limit": 3}
+    first = world.admin.post(f"{world.url}/losses", json=body).json()
+    second = world.admin.post(f"{world.url}/losses", json={**body, "cursor": first["next_cursor"]}).json()
+
+    assert not {one["path"] for one in first["sample"]} & {one["path"] for one in second["sample"]}
+    assert first["paths_lost"] == second["paths_lost"] > len(first["sample"])
+
+
 @pytest.mark.parametrize(
     ("body", "error"),
     [
+        ({"policy": {}}, (422, "prune.empty_policy")),
+        ({"policy": {"keep_within": "5M"}}, (422, "engine.invalid_request")),
+        ({"policy": {"keep_last": 1}, "archive_ids": [1]}, None),
+        ({"limit": 5}, None),
         ({"archive_ids": [999_999]}, (404, "archives.not_found")),
         ({"archive_ids": []}, None),
         ({}, None),

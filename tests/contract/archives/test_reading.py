@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,10 @@ from urllib.parse import quote
 
 import psutil
 import pytest
+from sqlalchemy import func, select
 
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
 from tests.contract.archives.test_webdav import Drive
 from tests.contract.fields import error_of
 from tests.support.engines import ENGINE_2, ENGINES
@@ -25,6 +29,7 @@ from tests.support.gate import FLAG
 from tests.support.running import Running, Services
 from tests.support.service import Client, wait_until
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 
 LARGE = 12_000_000
 PNG = base64.b64decode(
@@ -105,7 +110,8 @@ def libraries(services: Services) -> Callable[[str], Library]:
 
     @cache
     def of(store: str) -> Library:
-        return make(services.new(store, HOLDFAST_BORG1=str(ENGINES["1.4"]), HOLDFAST_BORG2=str(ENGINE_2)))
+        programs = {"HOLDFAST_BORG1": str(ENGINES["1.4"]), "HOLDFAST_BORG2": str(ENGINE_2)}
+        return make(services.new(store, **programs, HOLDFAST_INLINE_WAIT_SECONDS="300"))
 
     return of
 
@@ -330,6 +336,20 @@ def test_a_repository_of_engine_2_is_indexed_and_read_by_chunks(library: Library
     assert list(members(tar.content)) == ["words"]
 
 
+def test_a_restore_check_reads_chunks_beside_the_reader(library: Library) -> None:
+    assert library.get("small").status_code == 200
+    readers = {one.pid for one in library.readers()}
+    admin, url = library.running.admin, f"/api/repositories/{library.repository['id']}/restore-check"
+    for body, files in (({"sample": 2}, 2), ({"paths": [str(library.source / "large")]}, 1)):
+        job = admin.wait_for_end(admin.post(url, json=body).json()["job_id"])
+
+        assert job["status"] == "completed"
+        result = job["result"]
+        assert (result["read_by"], result["files_proven"], result["problems"]) == ("chunks", files, [])
+        assert f"Proven: {files} of {files} files" in admin.log_lines(job["id"])[-1]
+    assert readers <= {one.pid for one in library.readers()}, "it takes the place of no reader"
+
+
 def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
     other = make(library.running)
     assert other.get("small").status_code == 200
@@ -340,7 +360,7 @@ def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
     wait_until(lambda: len({one.pid for one in other.readers()} & readers) < len(readers), what="its reader ends")
 
 
-# --- on a server, through `borg serve` --------------------------------------------------------------------------------------
+# --- on a server, through `borg serve` ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -353,6 +373,12 @@ class OnServer(Library):
         found = (path for path in self.place.rglob("*") if path.is_file() and not path.name.startswith("lock."))
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
+    def places(self) -> int:
+        """Requests and readers that wait in the queue."""
+        waiting = select(func.count()).where(Operation.executor == "inline", Operation.status == Status.PENDING)
+        with self.running.store() as session:
+            return session.scalar(waiting) or 0
+
     def is_locked(self) -> bool:
         return any(self.place.glob("lock.*"))
 
@@ -360,7 +386,7 @@ class OnServer(Library):
 @pytest.fixture(scope="module")
 def on_server(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnServer]:
     with sshd(tmp_path_factory.mktemp("server")) as server:
-        number = server.connection(library.running.admin, "server", engine_path=str(ENGINES["1.4"]))
+        number = server.connection(library.running.admin, "server", engine_path=str(warm_program(ENGINES["1.4"])))
         made = make(library.running, repository_type="ssh", ssh_connection_id=number)
         library.running.wait_until_idle()
         without_index = {"index_mode": "off"}  # of the backups to come; what is indexed stays
@@ -385,11 +411,29 @@ def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as
     assert on_server.server.cut_links()
     again = on_server.get("small", Range="bytes=2-3")
     assert (again.status_code, again.content) == (206, b"23")
-    changed = {"engine_path": str(ENGINES["1.4"])}
+    changed = {"engine_path": str(warm_program(ENGINES["1.4"]))}
     answer = on_server.running.admin.put(f"/api/ssh-connections/{on_server.connection}", json=changed)
     assert answer.status_code == 200, answer.text
     wait_until(lambda: not on_server.is_locked(), what="the reader of the changed connection has given its lock back")
     assert on_server.files() == before
+
+
+@pytest.mark.campaign
+def test_requests_that_wait_for_a_backup_are_answered_without_the_engine_although_another_one_waits(
+    on_server: OnServer,
+) -> None:
+    admin, words = on_server.running.admin, (on_server.source / "words").read_bytes()
+    with ThreadPoolExecutor(4) as clients:
+        with on_server.running.held_backup(on_server.repository):
+            asked = [clients.submit(on_server.get, "words") for _ in range(3)]
+            shown = clients.submit(on_server.get, "small", what="preview")
+            wait_until(lambda: on_server.places() == 1, what="they wait in one place")
+            following = admin.start_backup(on_server.repository)
+        answers = [request.result() for request in asked]
+        told = [(answer.status_code, answer.headers["accept-ranges"], answer.content == words) for answer in answers]
+        assert told == [(200, "bytes", True)] * 3, "the engine would not accept ranges"
+        assert shown.result().json()["text"] == "0123456789"
+    assert admin.wait_for_end(following)["status"] == "completed"
 
 
 @pytest.mark.campaign
@@ -412,7 +456,7 @@ def test_a_reader_of_a_server_gives_way_to_a_backup_and_a_download_goes_on_after
 
 @pytest.mark.campaign
 def test_no_more_than_four_readers_run_at_once(services: Services, tmp_path: Path) -> None:
-    running = services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]))
+    running = services.new(HOLDFAST_BORG1=str(warm_program(ENGINES["1.4"])))
     libraries = [make(running, encryption="none", passphrase=None) for _ in range(5)]
     for library in libraries:
         assert library.get("small").content == b"0123456789"

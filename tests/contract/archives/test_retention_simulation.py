@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.archives.world import World
+from tests.contract.archives.world import World, wait_for_index
 from tests.contract.fields import error_of, is_timestamp
+from tests.support.archive_sets import OwnEngine
+from tests.support.engines import ENGINES
 
 
 def simulated(world: World, **body: Any) -> dict[str, Any]:
@@ -89,6 +91,48 @@ def test_one_series_is_simulated_by_itself(world: World) -> None:
 def test_without_a_schedule_backups_come_as_often_as_so_far(world: World) -> None:
     assert simulated(world, policy={"keep_last": 1})["backups"]["origin"] == "past"
     assert simulated(world, policy={"keep_last": 1}, series="web")["backups"]["origin"] == "assumed"
+
+
+def test_four_backups_within_two_minutes_are_no_habit_and_can_be_simulated(world: World) -> None:
+    place = world.running.folder / world.running.new_name("first-hour")
+    engine = OwnEngine(ENGINES["1.4"], world.story.folder / "data")
+    engine.run("init", "--encryption=none", str(place))
+    started = datetime.now(UTC) - timedelta(minutes=5)
+    made = [(f"a{number}", started + number * timedelta(seconds=40)) for number in range(4)]
+    engine.make({"path": str(place)}, made, world.story.web)
+    answer = world.admin.post(
+        "/api/repositories/import", json={"name": place.name, "path": str(place), "encryption": "none"}
+    )
+    assert answer.status_code == 201, answer.text
+    wait_for_index(world.admin, answer.json())
+
+    url = f"/api/repositories/{answer.json()['id']}/retention/simulate"
+    found = world.admin.post(url, json={"policy": {"keep_daily": 7}, "compare_with": {"keep_weekly": 4}})
+
+    assert found.status_code == 200, found.text
+    assert found.json()["archives"] == 4
+    assert found.json()["backups"]["origin"] == "assumed"
+    assert found.json()["until"] == (today() + timedelta(days=90)).isoformat()
+
+
+def test_the_shortest_interval_fits_the_default_days(world: World) -> None:
+    found = simulated(world, policy={"keep_daily": 7, "keep_within": "2d"}, every_minutes=5)
+
+    assert (found["until"], found["is_shortened"]) == ((today() + timedelta(days=90)).isoformat(), False)
+    assert found["backups"]["count"] > 90 * 24 * 60 / 5 - 300
+
+
+def test_days_that_would_take_too_long_are_left_out(world: World) -> None:
+    body = {"policy": {"keep_last": 9}, "compare_with": {"keep_within": "9y", "keep_daily": 7, "keep_weekly": 4}}
+    body = {**body, "compare_with": {**body["compare_with"], "keep_monthly": 6}, "every_minutes": 5}
+    found = simulated(world, **body)
+
+    until = date.fromisoformat(found["until"])
+    assert found["is_shortened"] is True
+    assert today() + timedelta(days=30) < until < today() + timedelta(days=90)
+    for policy in (found["simulated"], found["compared"]):
+        assert policy["counts"][-1]["day"] == found["until"]
+    assert found["compared"]["counts"][-1]["restore_points"] == found["archives"] + found["backups"]["count"]
 
 
 @pytest.mark.parametrize(

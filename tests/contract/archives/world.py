@@ -13,6 +13,7 @@ from tests.support.archive_sets import OwnEngine
 from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.service import Client, wait_until
+from tests.support.warm_engines import warm_program
 
 NOT_UTF8 = b"caf\xe9"
 LINES = "two\nlines"
@@ -143,7 +144,7 @@ def tell(folder: Path) -> Story:
     story = Story(folder)
     story.docs.mkdir(parents=True)
     story.web.mkdir()
-    engine = OwnEngine(ENGINES["1.4"], folder / "data")
+    engine = OwnEngine(warm_program(ENGINES["1.4"]), folder / "data")
     (folder / "data").mkdir()
     (folder / "data" / "install-id").write_text("story")
     engine.run("init", "--encryption=none", str(story.repository))

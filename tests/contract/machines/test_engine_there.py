@@ -19,8 +19,9 @@ from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.scraped import wait_for_series
 from tests.support.service import Client, wait_until
 from tests.support.sshd import Sshd
+from tests.support.warm_engines import warm_program
 
-ENGINE = str(ENGINES["1.4"])
+ENGINE = str(warm_program(ENGINES["1.4"]))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
 from tests.support.service import Client
 from tests.support.sshd import Sshd
+from tests.support.warm_engines import warm_program
 
 BROWSE, PROBE = "/api/filesystem/browse", "/api/repositories/probe"
 ESTIMATE = "/api/filesystem/estimate"
@@ -27,7 +28,7 @@ def connection(services: Services, machine: Sshd) -> int:
 @pytest.fixture(scope="module")
 def agent(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     running = services.get()
-    made = AgentProcess(tmp_path_factory.mktemp("agent"), ENGINES[max(ENGINES)], running.process.url)
+    made = AgentProcess(tmp_path_factory.mktemp("agent"), warm_program(ENGINES[max(ENGINES)]), running.process.url)
     made.register(running.admin, running.new_name("agent")).start()
     made.wait_until_online(running.admin)
     yield made
@@ -161,7 +162,7 @@ def test_an_estimate_of_nothing_or_of_too_much_is_refused(running: Running, path
 
 
 def test_an_agent_that_is_away_or_shut_out_is_not_waited_for(running: Running, tmp_path: Path) -> None:
-    away = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
+    away = AgentProcess(tmp_path, warm_program(ENGINES[max(ENGINES)]), running.process.url)
     away.register(running.admin, running.new_name("away"))
     body = {"target": "agent", "machine_id": away.agent_id, "path": "/"}
 

@@ -12,6 +12,7 @@ from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.service import Client
 from tests.support.sshd import Sshd
+from tests.support.warm_engines import warm_program
 
 pytestmark = pytest.mark.campaign
 
@@ -33,7 +34,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_there_is_told_as_one_and_the_repository_stays_whole(
     running: Running, admin: Client, own_machine: Sshd, small_disk: Path, far: dict[str, Any]
 ) -> None:
-    number = own_machine.connection(admin, running.new_name("small"), engine_path=str(ENGINES["1.4"]))
+    number = own_machine.connection(admin, running.new_name("small"), engine_path=str(warm_program(ENGINES["1.4"])))
     source = running.new_source()
     repository = running.new_repository(
         path=small_disk / "repository",
@@ -55,7 +56,7 @@ def test_a_full_disk_there_is_told_as_one_and_the_repository_stays_whole(
 def test_no_room_for_the_shim_is_told_as_a_full_disk(
     running: Running, admin: Client, own_machine: Sshd, small_disk: Path
 ) -> None:
-    number = own_machine.connection(admin, running.new_name("full"), engine_path=str(ENGINES["1.4"]))
+    number = own_machine.connection(admin, running.new_name("full"), engine_path=str(warm_program(ENGINES["1.4"])))
     repository = running.new_repository(execution_target="ssh", ssh_connection_id=number)
     cache = own_machine.home / ".cache"
     (small_disk / "filler").write_bytes(bytes(12 << 20))

@@ -13,6 +13,7 @@ from tests.support.gate import FLAG
 from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.service import Client
 from tests.support.sshd import Sshd
+from tests.support.warm_engines import warm_program
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def connection(running: Running, admin: Client, machine: Sshd) -> Iterator[int]:
         machine.authorize(admin.get("/api/ssh-connections/system-key").json()["public_key"])
         yield known[machine.port]
         return
-    yield machine.connection(admin, running.new_name("machine"), engine_path=str(ENGINES["1.4"]))
+    yield machine.connection(admin, running.new_name("machine"), engine_path=str(warm_program(ENGINES["1.4"])))
 
 
 def wanted(running: Running, **more: Any) -> dict[str, Any]:
@@ -48,9 +49,11 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.campaign
 def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine: Sshd) -> None:
-    running = services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]))  # the engine itself: its Python reads the chunks
+    running = services.new(
+        HOLDFAST_BORG1=str(warm_program(ENGINES["1.4"]))
+    )  # the engine itself: its Python reads the chunks
     admin, machine = running.admin, own_machine
-    connection = machine.connection(admin, "machine", engine_path=str(ENGINES["1.4"]))
+    connection = machine.connection(admin, "machine", engine_path=str(warm_program(ENGINES["1.4"])))
     repository = created(running, connection, index_mode="full")
     account = f"{machine.username}@127.0.0.1:{machine.port}"
     assert repository["path"].startswith(f"ssh://{account}/")
@@ -117,7 +120,7 @@ def test_an_address_of_another_account_than_the_connection_is_refused(
 
 
 def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Client, own_machine: Sshd) -> None:
-    number = own_machine.connection(admin, running.new_name("troubled"), engine_path=str(ENGINES["1.4"]))
+    number = own_machine.connection(admin, running.new_name("troubled"), engine_path=str(warm_program(ENGINES["1.4"])))
     repository = created(running, number)
     place = f"/api/ssh-connections/{number}"
 
@@ -128,7 +131,7 @@ def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Cli
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
     admin.put(place, json={"engine_path": "/nowhere/borg"})
     assert failure() == ("failed", "engine.not_installed")
-    admin.put(place, json={"engine_path": str(ENGINES["1.4"])})
+    admin.put(place, json={"engine_path": str(warm_program(ENGINES["1.4"]))})
 
     key = own_machine.authorized_keys.read_text()
     own_machine.authorized_keys.write_text("")
@@ -152,7 +155,7 @@ def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Cli
 def test_a_cut_link_fails_the_backup_and_the_next_one_finds_no_lock(
     running: Running, admin: Client, own_machine: Sshd
 ) -> None:
-    number = own_machine.connection(admin, running.new_name("cut"), engine_path=str(ENGINES["1.4"]))
+    number = own_machine.connection(admin, running.new_name("cut"), engine_path=str(warm_program(ENGINES["1.4"])))
     repository = created(running, number)
 
     with running.held_backup(repository) as (job_id, gate):
@@ -168,7 +171,7 @@ def test_a_cut_link_fails_the_backup_and_the_next_one_finds_no_lock(
 def test_a_machine_with_another_address_takes_its_repositories_along(
     running: Running, admin: Client, own_machine: Sshd
 ) -> None:
-    number = own_machine.connection(admin, running.new_name("moving"), engine_path=str(ENGINES["1.4"]))
+    number = own_machine.connection(admin, running.new_name("moving"), engine_path=str(warm_program(ENGINES["1.4"])))
     repository = created(running, number, encryption="none", passphrase=None)
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
     place = f"/api/repositories/{repository['id']}"

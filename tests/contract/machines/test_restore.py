@@ -10,8 +10,9 @@ from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
 from tests.support.service import Client
 from tests.support.sshd import Sshd
+from tests.support.warm_engines import warm_program
 
-ENGINE = str(ENGINES["1.4"])
+ENGINE = str(warm_program(ENGINES["1.4"]))
 
 
 @pytest.fixture(scope="module")

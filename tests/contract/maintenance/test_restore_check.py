@@ -10,7 +10,7 @@ import pytest
 from tests.contract.fields import JOB_START, error_of, is_timestamp
 from tests.contract.maintenance.jobs import STATUS, Made
 
-RESULT = {"mode", "archive", "files_proven", "bytes_proven", "files_checked", "bytes_checked", "problems"}
+RESULT = {"mode", "archive", "files_proven", "bytes_proven", "files_checked", "bytes_checked", "problems", "read_by"}
 
 
 def source_of(made: Made) -> Path:
@@ -37,6 +37,9 @@ def test_a_check_of_the_whole_newest_archive_states_files_and_bytes_proven(archi
     assert set(result) >= RESULT
     assert (result["mode"], result["files_proven"], result["bytes_proven"]) == ("full", 3, size_of(archived))
     assert result["problems"] == []
+    assert result["read_by"] == "engine"
+    reason = "the engine is a standalone program without a Python of its own"
+    assert f"Read by the engine: {reason}." in archived.admin.log_lines(job["id"])
     assert is_timestamp(archived.read()["last_restore_check"])
     detail = archived.admin.operation(job["id"])
     assert (detail["kind"], detail["type"], detail["category"]) == ("restore_check", "restore_check", "restore")

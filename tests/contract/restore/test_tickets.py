@@ -1,4 +1,6 @@
-"""Download tickets: one download each, within a minute, for nobody but their user, and never more than the user may have."""
+"""Download tickets: one download each, within a minute, for nobody but their user, and never more than the user may
+have.
+"""
 
 import io
 import zipfile
@@ -10,9 +12,9 @@ import httpx2
 import pytest
 from sqlalchemy import update
 
+from holdfast.downloads.tickets.models import DownloadTicket
+from holdfast.downloads.tickets.store import MOST_PER_USER
 from holdfast.kit import clock
-from holdfast.restore.download.tickets.models import DownloadTicket
-from holdfast.restore.download.tickets.store import MOST_PER_USER
 from tests.contract.fields import error_of
 from tests.contract.restore.known import Known
 from tests.support.running import PASSWORD, Running

@@ -10,6 +10,7 @@ import pytest
 from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.service import Client, ServiceProcess
+from tests.support.warm_engines import warm_program
 
 pytestmark = [
     pytest.mark.campaign,
@@ -26,8 +27,10 @@ class Site:
         (self.source / "letters" / "may.txt").write_text("may\n")
         (self.source / "notes.txt").write_text("one\n")
         self.service = ServiceProcess(folder / "data", {"HOLDFAST_AGENT_HEARTBEAT_SECONDS": "2"}).start()
-        engine = ENGINES[max(ENGINES)]
-        self.agent = AgentProcess(folder / "machine", engine, self.service.url, {"BACKUP_AGENT_BORG2": str(ENGINE_2)})
+        engine = warm_program(ENGINES[max(ENGINES)])
+        self.agent = AgentProcess(
+            folder / "machine", engine, self.service.url, {"BACKUP_AGENT_BORG2": str(warm_program(ENGINE_2))}
+        )
         self.admin: Client = self.service.client().login()
         self.agent.register(self.admin).start()
 

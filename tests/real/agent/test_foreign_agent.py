@@ -8,8 +8,9 @@ from tests.support.agents import enrollment_token
 from tests.support.contract_agent import ContractAgent
 from tests.support.engines import ENGINES
 from tests.support.service import ServiceProcess, wait_until
+from tests.support.warm_engines import warm_program
 
-ENGINE = ENGINES[max(ENGINES)]
+ENGINE = warm_program(ENGINES[max(ENGINES)])
 PASSPHRASE = "of the foreign machine"
 
 

@@ -1,4 +1,6 @@
-"""What an agent's repository gives to others while somebody waits: restores elsewhere, downloads, folders; and cut links."""
+"""What an agent's repository gives to others while somebody waits: restores elsewhere, downloads, folders; and cut
+links.
+"""
 
 import io
 import tarfile

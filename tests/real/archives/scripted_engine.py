@@ -1,9 +1,9 @@
 """A real BorgBackup behind a script that obeys rules for single commands.
 
-A rule has a pattern of the shell for the whole command line, and says what becomes of commands that fit: `fail` (an error
-and exit code 2), `exit` (that exit code), `garble` (half a document, exit code 0), `cut` (the first bytes of the engine's
-output, exit code 0), `wait` (until the rule is gone, then the engine). As the program is a script of the shell, archives are
-read by their listings.
+A rule has a pattern of the shell for the whole command line, and says what becomes of commands that fit: `fail` (an
+error and exit code 2), `exit` (that exit code), `garble` (half a document, exit code 0), `cut` (the first bytes of the
+engine's output, exit code 0), `wait` (until the rule is gone, then the engine). As the program is a script of the
+shell, archives are read by their listings.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""What browse, history, changes and search answer over HTTP is what `borg list` and `borg diff` say, archive by archive.
+"""What browse, history, changes and search answer over HTTP is what `borg list` and `borg diff` say, archive by
+archive.
 
-Random trees, and random sequences of backups, changes, prunes, deletions, renames and archives that are dated back, so that
-they are indexed out of order. `HOLDFAST_INDEX_SEEDS` sets the number of sequences.
+Random trees, and random sequences of backups, changes, prunes, deletions, renames and archives that are dated back, so
+that they are indexed out of order. `HOLDFAST_INDEX_SEEDS` sets the number of sequences.
 """
 
 import ast
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.archives.history.entry import printable
+from holdfast.history.entry import printable
 from tests.real.archives.service import Installed, Shelf, get, run_index, wait_for_index
 from tests.real.history.engine import RealRepository, mutate, plant
 from tests.support.engines import ENGINES
@@ -160,7 +161,7 @@ def browsed(shelf: Shelf, archive: int, rng: random.Random) -> Files:
     return found
 
 
-# --- the checks -----------------------------------------------------------------------------------------------------------
+# --- the checks -----------------------------------------------------------------------------------------------------
 
 
 def check_everything(told: Told) -> dict[str, int]:
@@ -311,7 +312,7 @@ def matches(path: bytes, query: str) -> bool:
     return query.casefold() in where.casefold()
 
 
-# --- the test -------------------------------------------------------------------------------------------------------------
+# --- the test -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.sqlite import SqliteStore
 from tests.real.archives.service import Installed, Shelf
 from tests.support.service import PATIENCE, PROGRAM
 

@@ -1,4 +1,6 @@
-"""Dumps on a machine that is reached by ssh: whole, through kills of either side, with passwords that its disk never holds."""
+"""Dumps on a machine that is reached by ssh: whole, through kills of either side, with passwords that its disk never
+holds.
+"""
 
 import os
 import signal

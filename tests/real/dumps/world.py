@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.support.engines import ENGINE_2
 from tests.support.running import Running
+from tests.support.warm_engines import warm_program
 
 PAUSED = """#!/bin/sh
 # The real program, whose output stops in the middle while the file `hold` is there.
@@ -113,7 +114,7 @@ def archives(running: Running, repository: dict[str, Any]) -> list[str]:
 
 
 def _run(running: Running, folder: Path, *arguments: str) -> str:
-    run = [str(ENGINE_2), *arguments]
+    run = [str(warm_program(ENGINE_2)), *arguments]
     return subprocess.run(run, cwd=folder, env=_environment(running), check=True, capture_output=True, text=True).stdout
 
 
@@ -123,6 +124,8 @@ def _environment(running: Running) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "HOME": base,
         "BORG_BASE_DIR": base,
+        "BORG_HOST_ID": "the machine of the tests",
+        "LC_ALL": "C.UTF-8",
         "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
         "LANG": "C.UTF-8",

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine.borg2.list_files import ADDED_KEYS
-from holdfast.archives.history.chunks.file_chunks import FileChunks
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.entry import Entry, printable
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.ingest import IngestResult
-from holdfast.archives.history.json_listing import JsonListing
-from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
+from holdfast.history.chunks.file_chunks import FileChunks
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.entry import Entry, printable
+from holdfast.history.index import HistoryIndex
+from holdfast.history.ingest import IngestResult
+from holdfast.history.json_listing import JsonListing
+from holdfast.history.listing import ENVIRONMENT, Listing, listing_arguments
 from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.warm_engines import warm_program
 
 PASSPHRASE = "not a secret"
 SECONDS = 60
@@ -49,6 +50,7 @@ class RealRepository:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
+            "BORG_HOST_ID": "the machine of the tests",
             **ENVIRONMENT,
             "BORG_BASE_DIR": str(self.folder / "base"),
             "BORG_PASSPHRASE": PASSPHRASE,
@@ -58,7 +60,7 @@ class RealRepository:
 
     def run(self, *arguments: str) -> bytes:
         done = subprocess.run(
-            [self.program, *arguments],
+            [warm_program(self.program), *arguments],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.chunks.route import Route, RouteChooser
-from holdfast.archives.history.chunks.selftest import self_test
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.chunks.route import Route, RouteChooser
+from holdfast.history.chunks.selftest import self_test
+from holdfast.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
 from tests.real.history.engine import PASSPHRASE, RealRepository, plant
 from tests.support.engines import ENGINES
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.answers import Change, ChangeKind
-from holdfast.archives.history.entry import listed, printable
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.answers import Change, ChangeKind
+from holdfast.history.entry import listed, printable
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 from tests.real.history.engine import RealRepository, as_listed_by_engine, mutate, plant
 from tests.support.engines import ENGINES
 from tests.unit.history.model import Model, all_changes, check_everything
@@ -108,7 +108,8 @@ def check_changes(repository: RealRepository, indexes: dict[str, HistoryIndex], 
     ids = repository.ids[before], repository.ids[after]
     rows = all_changes(indexes["chunks"], *ids).changes
     assert {printable(row.path): str(row.kind) for row in rows} == said
-    # The listing does not name the content, so a file rewritten behind the same size and time escapes it, and only that.
+    # The listing does not name the content, so a file rewritten behind the same size and time escapes it, and only
+    # that.
     unseen = {row.path for row in rows if row.kind is ChangeKind.MODIFIED and _same_face(row)}
     for name in ("listing", "mixed"):
         shown = {row.path: row.kind for row in all_changes(indexes[name], *ids).changes}

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
-from holdfast.archives.history.entry import listed
-from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved, LinkLost
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.chunks.file_chunks import FileChunks, Part
+from holdfast.history.entry import listed
+from holdfast.history.errors import ChunkRouteFailed, ContentMoved, LinkLost
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 from tests.real.history.engine import ALL_ENGINES, RealRepository, new_repository, plant
 
 LARGE = 20_000_000

@@ -1,4 +1,6 @@
-"""An ssh machine in a network that can be cut, and what can be known about its operations without asking the service."""
+"""An ssh machine in a network that can be cut, and what can be known about its operations without asking the
+service.
+"""
 
 import contextlib
 import os

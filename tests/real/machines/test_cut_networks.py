@@ -1,7 +1,7 @@
 """Operations on an ssh machine whose network is cut silently while they run: the record equals the truth.
 
-The first rounds belong to the suite. The others, with cuts that outlast the keep-alive of ssh and strikes meanwhile, are
-played by `make campaign`; `HOLDFAST_SSH_CUTS` sets how many there are in all.
+The first rounds belong to the suite. The others, with cuts that outlast the keep-alive of ssh and strikes meanwhile,
+are played by `make campaign`; `HOLDFAST_SSH_CUTS` sets how many there are in all.
 """
 
 import os
@@ -110,7 +110,9 @@ def look_into(site: Site, played: Round, ended: dict[str, Any], runs: int, desti
 
 
 def may_fail(played: Round, ended: dict[str, Any], runs: int) -> bool:
-    """An operation may not fail for a cut: only if it had not begun there, or was poured, or if its engine was killed."""
+    """An operation may not fail for a cut: only if it had not begun there, or was poured, or if its engine was
+    killed.
+    """
     if ended["error_key"] == "engine.unreachable":
         return runs == 0 or (played.kind == "restore here" and (played.is_long or played.strike == "session"))
     return (

@@ -1,4 +1,6 @@
-"""The reader of chunks on other machines, with a real sshd and real engines: the same bytes, bounded and never left behind."""
+"""The reader of chunks on other machines, with a real sshd and real engines: the same bytes, bounded and never left
+behind.
+"""
 
 import io
 import json
@@ -25,13 +27,13 @@ from backup_engine.outcome import Outcome
 from backup_engine.requests import InvalidRequest, ReadChunksRequest, RepositoryLocation, TryChunksRequest
 from holdfast.archives.called_chunks import Answer, CalledChunks, tried
 from holdfast.archives.engine_refused import EngineRefused
-from holdfast.archives.history.chunks import far as far_engines
-from holdfast.archives.history.chunks.far import FarEngine
-from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.chunks.route import Route, RouteChooser
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import (
+from holdfast.history.chunks import far as far_engines
+from holdfast.history.chunks.far import FarEngine
+from holdfast.history.chunks.file_chunks import FileChunks, Part
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.chunks.route import Route, RouteChooser
+from holdfast.history.entry import Entry
+from holdfast.history.errors import (
     ArchiveGone,
     ArchiveTooLarge,
     ChunkRouteFailed,
@@ -39,8 +41,8 @@ from holdfast.archives.history.errors import (
     RepositoryReplaced,
     SelfTestFailed,
 )
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 from tests.real.history.engine import PASSPHRASE, RealRepository, new_repository, plant
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.service import wait_until
@@ -276,7 +278,7 @@ def test_a_silent_link_ends_the_program_that_it_had_started(tmp_path: Path) -> N
     assert said.endswith(b"begun\nended\n")
 
 
-# --- by calls, as agents are asked -----------------------------------------------------------------------------------------
+# --- by calls, as agents are asked ----------------------------------------------------------------------------------
 
 
 PROGRAM = identified(str(ENGINES["1.4"]), "1.4.5")

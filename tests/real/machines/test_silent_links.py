@@ -1,4 +1,6 @@
-"""A command on a machine whose network is cut without a word: what may outlive its link does, and what must not does not."""
+"""A command on a machine whose network is cut without a word: what may outlive its link does, and what must not does
+not.
+"""
 
 import os
 import sys

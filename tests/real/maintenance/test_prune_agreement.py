@@ -1,4 +1,5 @@
-"""A dry run says what a prune then does: on random sets of archives and random policies, with both series of the engine.
+"""A dry run says what a prune then does: on random sets of archives and random policies, with both series of the
+engine.
 
 `PRUNE_CASES` sets how many cases are tried with each series (200 of both: PRUNE_CASES=100).
 """

@@ -1,4 +1,6 @@
-"""A sync that stops before or in the middle of any of its steps: the mirror opens all the same, and the next one ends equal."""
+"""A sync that stops before or in the middle of any of its steps: the mirror opens all the same, and the next one ends
+equal.
+"""
 
 import shutil
 from collections.abc import Iterator

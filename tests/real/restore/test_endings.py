@@ -242,4 +242,7 @@ def test_what_a_killed_machine_left_behind_is_removed_by_the_next_restore(
     assert private_folders(destination) == [unknown]
 
 
-SQL = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('SELECT uuid FROM operations WHERE id = ?', sys.argv[2:]).fetchone())"
+SQL = (
+    "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('SELECT uuid FROM operations WHERE id = ?', "
+    "sys.argv[2:]).fetchone())"
+)

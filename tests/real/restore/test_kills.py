@@ -1,4 +1,5 @@
-"""Restores whose processes are killed at random instants: no file elsewhere, no success that is none, and a second run completes it.
+"""Restores whose processes are killed at random instants: no file elsewhere, no success that is none, and a second run
+completes it.
 
 `HOLDFAST_RESTORE_KILLS` sets how many restores are killed (the suite: 3).
 """

@@ -42,7 +42,10 @@ def cell(request: pytest.FixtureRequest, one_cell: OneCell) -> Cell:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the tests of a cell together, in the order in which they are written. The first one pays for its service."""
+    """Bring the tests of a cell together, in the order in which they are written.
+
+    The first one pays for its service.
+    """
     places = [number for number, item in enumerate(items) if item.path.is_relative_to(HERE)]
     mine = sorted((items[number] for number in places), key=_cell)
     for number, item in zip(places, mine, strict=True):

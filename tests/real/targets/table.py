@@ -1,4 +1,7 @@
-"""What a cell can do: a cell is an engine on an execution target. docs/targets.md shows the same, and a test holds them equal."""
+"""What a cell can do: a cell is an engine on an execution target.
+
+docs/targets.md shows the same, and a test holds them equal.
+"""
 
 from dataclasses import dataclass
 

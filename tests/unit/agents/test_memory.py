@@ -91,7 +91,7 @@ def statements(database: Database) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-# --- heartbeats ----------------------------------------------------------------------------------------------------------
+# --- heartbeats -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_an_agent_that_is_shut_out_cannot_come_back_by_a_heartbeat(sqlite: Datab
     assert read(sqlite, agent).status == AgentStatus.REVOKED
 
 
-# --- credentials -----------------------------------------------------------------------------------------------------------
+# --- credentials ----------------------------------------------------------------------------------------------------
 
 
 def test_a_known_credential_costs_no_statement(sqlite: Database) -> None:
@@ -312,7 +312,7 @@ def test_an_unknown_credential_is_refused_each_time(sqlite: Database) -> None:
             credentials.find("bk_agent_of_nobody")
 
 
-# --- the board -----------------------------------------------------------------------------------------------------------
+# --- the board ------------------------------------------------------------------------------------------------------
 
 
 def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: Database) -> None:

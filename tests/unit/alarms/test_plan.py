@@ -1,4 +1,6 @@
-"""The life of an alarm on a virtual clock, against a model that is written differently: from the whole past, not step by step."""
+"""The life of an alarm on a virtual clock, against a model that is written differently: from the whole past, not step
+by step.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -20,9 +20,9 @@ from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_feed import Counted, Known, Visible
-from holdfast.archives.history.errors import IndexUnavailable
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history_stage import forget_index, trust_only
+from holdfast.history.errors import IndexUnavailable
+from holdfast.history.index import HistoryIndex
 from holdfast.repositories import archive_records
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces

@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.archives.database_indexes import DatabaseIndexes, schema_of
 from holdfast.archives.file_indexes import FileIndexes
-from holdfast.archives.history.errors import IndexDamaged, IndexUnavailable
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.errors import Unavailable
+from holdfast.history.errors import IndexDamaged, IndexUnavailable
+from holdfast.history.index import HistoryIndex
 from holdfast.settings import Settings
 from tests.support.postgres import postgres_server
 from tests.unit.history.model import a_file

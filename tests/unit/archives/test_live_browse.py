@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import InvalidCursor, ListingFailed
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
 from holdfast.archives.live_browse import page_of_listing
+from holdfast.history.entry import Entry
+from holdfast.history.errors import InvalidCursor, ListingFailed
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 from tests.unit.history.model import a_directory, a_file, a_link
 from tests.unit.history.sources import listing_of, record
 

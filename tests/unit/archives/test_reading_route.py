@@ -10,8 +10,8 @@ from backup_engine.command import CalledAgent, Command, Guard, Machine
 from backup_engine.detect import identified
 from backup_engine.requests import RepositoryLocation
 from holdfast.archives.engine_refused import EngineRefused
-from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.reading import reader
+from holdfast.history.chunks.route import Route, RouteChooser
 
 AGENT = CalledAgent("machine", 1, 1, "/nowhere")
 MACHINE = Machine("machine", ("false",), None)

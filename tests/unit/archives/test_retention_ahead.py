@@ -1,11 +1,13 @@
 """The future of restore points, and the time between them."""
 
+import random
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from backup_engine.requests import RetentionPolicy
-from backup_engine.retention import aged
+from backup_engine.retention import RULES, aged
 from holdfast.archives.retention import coming, simulate
 
 NOW = datetime(2026, 11, 17, 3, tzinfo=UTC)
@@ -33,6 +35,46 @@ def test_every_day_ends_as_if_its_prune_had_been_made_on_that_day() -> None:
     assert whole.counts[-1] == (last, len(there))
 
 
+@pytest.mark.parametrize("seed", range(150))
+def test_what_is_there_on_each_day_is_what_prunes_one_by_one_leave(seed: int) -> None:
+    chance = random.Random(seed)
+    major = chance.choice((1, 2))
+    names = chance.sample([name for name, _ in RULES], chance.randint(1, 4))
+    counts = {name: chance.choice((1, 2, 5, 20, 400)) for name in names}
+    within = chance.choice(("12H", "9d", "2m")) if major == 1 and chance.random() < 0.4 else None
+    policy = RetentionPolicy(**counts, keep_within=within)
+    past = [NOW - chance.randint(-30, 4000) * chance.choice((DAY, timedelta(hours=1))) for _ in range(60)]
+    archives = [aged(each) for each in sorted(past, reverse=True)]
+    starts = sorted(NOW + chance.randint(1, 24 * 50) * timedelta(hours=1) for _ in range(chance.choice((0, 5, 150))))
+    spared = set(chance.sample(range(60), chance.choice((0, 0, 3))))
+    last = (NOW + 50 * DAY).date()
+    days = [NOW.date() + number * DAY for number in range(51)]
+
+    found = simulate.ahead(archives, starts, policy, major=major, now=NOW, until=last, watched=days, spared=spared)
+
+    there, places = archives, {id(each): place for place, each in enumerate(archives)}
+    for day, count in found.counts:
+        if made := [aged(each) for each in starts if each.date() == day]:
+            there = sorted([*made, *there], key=lambda each: each.start, reverse=True)
+            here = [place for place, each in enumerate(there) if places.get(id(each)) in spared]
+            end = datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY
+            staying = simulate.kept_now(there, policy, major, end, here)
+            there = [each for place, each in enumerate(there) if place in staying]
+        assert count == len(there)
+        assert found.kept_on[day].positions == tuple(places[id(each)] for each in there if id(each) in places)
+        assert found.kept_on[day].coming == tuple(each.start for each in reversed(there) if id(each) not in places)
+    assert found.restore_points == tuple(each.start for each in there)
+
+
+def test_two_years_with_thousands_of_archives_are_soon_simulated() -> None:
+    archives = [aged(NOW - number * timedelta(hours=1)) for number in range(2_500)]
+    policy = RetentionPolicy(keep_last=2_000, keep_daily=1_000)
+    began = time.process_time()
+    found = simulate.ahead(archives, daily(731), policy, major=1, now=NOW, until=(NOW + 731 * DAY).date())
+    assert len(found.restore_points) > 1_000
+    assert time.process_time() - began < 0.4
+
+
 def test_two_years_of_daily_backups_are_soon_simulated() -> None:
     policy = RetentionPolicy(keep_daily=14, keep_weekly=8, keep_monthly=12, keep_yearly=2)
     found = simulate.ahead([], daily(731), policy, major=2, now=NOW, until=(NOW + 731 * DAY).date())
@@ -40,10 +82,17 @@ def test_two_years_of_daily_backups_are_soon_simulated() -> None:
     assert found.restore_points[0] == NOW + 731 * DAY
 
 
-def test_a_simulation_that_would_take_too_long_is_given_up() -> None:
+def test_a_simulation_that_would_take_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "MOST_LOOKS", 40_000)
     starts = [NOW + number * timedelta(minutes=60) for number in range(17_000)]
+    policy = RetentionPolicy(keep_within="9y")
+    with pytest.raises(simulate.TooMuch) as raised:
+        simulate.ahead([], starts, policy, major=1, now=NOW, until=(NOW + 730 * DAY).date())
+
+    fits_until = raised.value.fits_until
+    assert simulate.ahead([], starts, policy, major=1, now=NOW, until=fits_until).counts[-1][0] == fits_until
     with pytest.raises(simulate.TooMuch):
-        simulate.ahead([], starts, RetentionPolicy(keep_within="9y"), major=1, now=NOW, until=(NOW + 730 * DAY).date())
+        simulate.ahead([], starts, policy, major=1, now=NOW, until=fits_until + DAY)
 
 
 def test_archives_that_claim_to_be_of_the_future_are_in_their_place_and_stop_nothing() -> None:
@@ -80,8 +129,9 @@ def test_regular_backups_count_from_the_last_one(last: datetime | None, first: d
     assert len(found.starts) == 3
 
 
-def test_a_habit_needs_three_archives_and_is_no_faster_than_five_minutes() -> None:
+def test_a_habit_needs_three_archives_over_a_day_and_is_no_faster_than_five_minutes() -> None:
     starts = [NOW - number * timedelta(hours=6) for number in range(9)]
     assert coming.habit(starts) == timedelta(hours=6)
     assert coming.habit(starts[:2]) is None
-    assert coming.habit([NOW, NOW, NOW]) == timedelta(minutes=5)
+    assert coming.habit([NOW, NOW, NOW, NOW - DAY]) == timedelta(minutes=5)
+    assert coming.habit([NOW - number * timedelta(seconds=40) for number in range(4)]) is None

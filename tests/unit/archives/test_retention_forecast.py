@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,10 @@ POLICIES = (
     RetentionPolicy(keep_daily=14, keep_weekly=8, keep_monthly=6),
     RetentionPolicy(keep_weekly=8, keep_monthly=12),
 )
+
+
+def estimate(*given: Any) -> forecast.Estimate:
+    return forecast.together([forecast.guess(*given)])
 
 
 @dataclass
@@ -87,7 +92,7 @@ def forecast_error(machine: Machine, policy: RetentionPolicy, ahead: int, *, mea
     )
     staying, coming = [day for day in later if day <= PAST], [day for day in later if day > PAST]
     stays = machine.stored(staying) if measured and staying else None
-    found = forecast.estimate(law, made, today, [at(day) for day in staying], [at(day) for day in coming], stays)
+    found = estimate(law, made, today, [at(day) for day in staying], [at(day) for day in coming], stays)
     truth = machine.stored(later)
     return abs(found.bytes - truth) / truth, found.low <= truth <= found.high
 
@@ -149,10 +154,10 @@ def test_what_stays_is_not_forecast_where_it_is_measured() -> None:
     assert law is not None
     today = Today((at(0), at(1), at(2)), 1020.0, 1000.0)
 
-    assert forecast.estimate(law, made, today, [at(0), at(2)], [], 1015.0).bytes == 1015
-    assert forecast.estimate(law, made, today, [at(0), at(2)], [at(3), at(4)], 1015.0).bytes == 1035
-    assert forecast.estimate(law, made, today, [], [], None).bytes == 0
-    assert forecast.estimate(law, made, today, [at(0), at(1), at(2)], [], None).bytes <= 1020
+    assert estimate(law, made, today, [at(0), at(2)], [], 1015.0).bytes == 1015
+    assert estimate(law, made, today, [at(0), at(2)], [at(3), at(4)], 1015.0).bytes == 1035
+    assert estimate(law, made, today, [], [], None).bytes == 0
+    assert estimate(law, made, today, [at(0), at(1), at(2)], [], None).bytes <= 1020
 
 
 def test_a_range_is_wider_where_backups_differ_and_further_ahead() -> None:
@@ -163,7 +168,7 @@ def test_a_range_is_wider_where_backups_differ_and_further_ahead() -> None:
     def width(made: list[Sample], days: int) -> int:
         law = forecast.learn(made)
         assert law is not None
-        found = forecast.estimate(law, made, today, [at(0)], [at(day) for day in range(1, days + 1)], 1000.0)
+        found = estimate(law, made, today, [at(0)], [at(day) for day in range(1, days + 1)], 1000.0)
         assert found.low <= found.bytes <= found.high
         return found.high - found.low
 

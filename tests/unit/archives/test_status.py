@@ -97,7 +97,7 @@ def test_an_archive_that_is_newer_than_our_last_backup_is_the_evidence(database:
         assert (found.status, found.source) == ("completed", "repository")
 
 
-# --- how fresh the list is ----------------------------------------------------------------------------------------------
+# --- how fresh the list is ------------------------------------------------------------------------------------------
 
 
 def index_state(folder: Path) -> IndexState:

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from holdfast.archives import changes_view, path_view
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
 from holdfast.archives.schemas import Changes, PathHistoryAnswer, SearchAnswer
+from holdfast.history.entry import Entry
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
@@ -181,7 +181,7 @@ def test_what_nobody_will_index_is_skipped_and_what_failed_has_failed(shelf: She
     assert Covered.by(shelf.index, kept=False).state(shelf.archives["a"]) == "failed"
 
 
-# --- path history ---------------------------------------------------------------------------------------------------------
+# --- path history ---------------------------------------------------------------------------------------------------
 
 
 def ranges(shelf: Shelf, found: PathHistoryAnswer) -> list[tuple[str | None, str | None, list[int]]]:

@@ -58,6 +58,10 @@ def test_every_command_has_help_in_plain_words(monkeypatch: pytest.MonkeyPatch) 
         assert shown.code == 0, words
         assert "Usage:" in shown.out
         assert "unless told" not in shown.out
+        assert "may be repeated" not in shown.out
+        assert "[default: no-" not in shown.out, "an option that is off by default has no opposite"
+        assert "(default " not in shown.out
+        assert not re.search(r"\{[^}]*[A-Z]|\[\[", shown.out.splitlines()[0]), "names of arguments are in lower case"
         assert "--json" in shown.out or words[0] in WITHOUT_JSON or len(words) == 1, words
         assert len(max(shown.out.splitlines(), key=len)) <= 100, words
 
@@ -74,6 +78,45 @@ def test_every_command_is_documented() -> None:
 
     missing = [words for words in every_command() if f"`{' '.join(words)}" not in text]
     assert missing == []
+
+
+SIMULATED = {
+    "policy": {
+        "keep_within": "2d",
+        "keep_last": 30,
+        "keep_hourly": 24,
+        "keep_daily": 14,
+        "keep_weekly": 8,
+        "keep_yearly": 2,
+    },
+    "kept_now": 5,
+    "removed_now": 2,
+    "days": [{"day": f"2026-{month:02}-01", "restore_points": 1} for month in range(12, 0, -1)],
+    "gaps": [{"age": age, "worst_seconds": 40 * 86_400} for age in ("day", "week", "month", "quarter", "year")],
+    "losses": {"versions_lost": 2, "paths_lost": 0, "freed_bytes_at_most": 18, "sample": []},
+    "forecast": {"reason": "several_series"},
+}
+
+
+def test_a_drawn_simulation_fits_a_terminal_and_explains_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = {"id": 1, "name": "a-repository-with-a-name-that-takes-its-place", "path": "/r"}
+    answer = {
+        "until": "2026-12-31",
+        "is_shortened": True,
+        "archives": 1234,
+        "backups": {"origin": "assumed", "count": 26_000},
+        "simulated": SIMULATED,
+        "compared": SIMULATED,
+    }
+    url = "/api/repositories/"
+    with serving({("GET", url): {"repositories": [repository]}, ("POST", f"{url}1/retention/simulate"): answer}) as at:
+        logged_in_to(monkeypatch, at)
+        shown = run(monkeypatch, "retention", "compare", "1", "--keep-daily", "14", is_terminal=False)
+
+    assert shown.code == 0, shown.err
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert "█ has a restore point on 31 Dec 2026, · none of that day" in shown.out
+    assert "This would lose 0 paths completely and 2 file versions (18 B before" in shown.out
 
 
 def test_the_documented_exit_codes_are_those_of_the_program() -> None:

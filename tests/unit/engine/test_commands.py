@@ -24,7 +24,6 @@ from backup_engine.requests import (
     ListArchivesRequest,
     ListFilesRequest,
     PruneRequest,
-    RenameRequest,
     RepositoryLocation,
     RetentionPolicy,
 )
@@ -185,10 +184,6 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
         lambda e: e.diff(HERE, DiffRequest("a1", "a{2}", content_only=True)),
         "--log-json --lock-wait 5 diff --json-lines --content-only -- /backups/r::a1 a{{2}}",
     ),
-    (
-        lambda e: e.rename(HERE, RenameRequest("a1", "b {1}")),
-        "--log-json --progress --lock-wait 5 rename -- /backups/r::a1 b {{1}}",
-    ),
 )
 
 
@@ -258,7 +253,6 @@ REFUSED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
     ),
     ("the last none", lambda e: e.list_archives(HERE, ListArchivesRequest(last=0)), "last"),
     ("a name with a slash", lambda e: e.info(HERE, InfoRequest("a/b")), "cannot be the name"),
-    ("a new name like an option", lambda e: e.rename(HERE, RenameRequest("a", "--b")), "must not start"),
 )
 
 

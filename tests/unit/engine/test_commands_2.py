@@ -26,7 +26,6 @@ from backup_engine.requests import (
     ListFilesRequest,
     PruneRequest,
     RcloneAccess,
-    RenameRequest,
     RepositoryLocation,
     RetentionPolicy,
     UndeleteArchiveRequest,
@@ -90,11 +89,17 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
     ),
     (
         lambda e: e.list_archives(HERE, ListArchivesRequest(last=2, consider_checkpoints=True)),
-        f"{QUIET} repo-list --json --format={{archive}}{{id}}{{comment}}{{hostname}}{{username}}{{start}}{{end}} --last=2",
+        (
+            f"{QUIET} repo-list --json --format={{archive}}{{id}}{{comment}}{{hostname}}{{username}}{{start}}{{end}} "
+            "--last=2"
+        ),
     ),
     (
         lambda e: e.list_archives(HERE, ListArchivesRequest(deleted=True)),
-        f"{QUIET} repo-list --json --format={{archive}}{{id}}{{comment}}{{hostname}}{{username}}{{start}}{{end}} --deleted",
+        (
+            f"{QUIET} repo-list --json --format={{archive}}{{id}}{{comment}}{{hostname}}{{username}}{{start}}{{end}} "
+            "--deleted"
+        ),
     ),
     (lambda e: e.info(HERE, InfoRequest()), f"{QUIET} repo-info --json"),
     (lambda e: e.info(HERE, InfoRequest(AID)), f"{QUIET} info --json -- {AID}"),
@@ -149,7 +154,6 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
         lambda e: e.diff(HERE, DiffRequest(AID, "b", content_only=True)),
         f"{QUIET} diff --json-lines --content-only -- {AID} name:id:b",
     ),
-    (lambda e: e.rename(HERE, RenameRequest(AID, "b c")), f"{TELLING} rename -- {AID} b c"),
 )
 
 
@@ -168,7 +172,6 @@ REFUSED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
     ("a backup of nothing", lambda e: e.create(HERE, CreateRequest("a", ())), "at least one source path"),
     ("a name with a star", lambda e: e.create(HERE, CreateRequest("a*", ("/x",))), "not allowed"),
     ("an unknown placeholder", lambda e: e.create(HERE, CreateRequest("a-{then}", ("/x",))), "not allowed"),
-    ("a brace in a new name", lambda e: e.rename(HERE, RenameRequest(AID, "a-{now}")), "not allowed"),
     ("a name too long", lambda e: e.create(HERE, CreateRequest("a" * 201, ("/x",))), "longer than 200"),
     (
         "a flag of major 1",

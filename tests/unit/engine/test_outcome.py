@@ -226,7 +226,8 @@ def test_an_error_of_no_known_kind_is_told_in_the_engines_own_words() -> None:
 
 def test_the_report_that_engine_2_puts_around_an_unexpected_error_is_left_out() -> None:
     said = (
-        "\nError:\n\nValueError: unexpected '..' element in path\n\nIf reporting bugs, please include the following:\n\n"
+        "\nError:\n\nValueError: unexpected '..' element in path\n\nIf reporting bugs, please include the "
+        "following:\n\n"
         'Traceback (most recent call last):\n  File "/opt/x.py", line 1, in main\nValueError: unexpected\n'
     )
 

@@ -182,8 +182,17 @@ def test_that_a_newer_state_was_seen_is_forgotten_only_after_somebodys_word(
     path = repository(tmp_path / "repository", KNOWN)
     folder = record(environment, 1, "2026-01-01")
     (folder / "nonce").write_text("7")
+    (folder / ".pending").write_text("2026-02-01")
+    cache = Path(environment["BORG_BASE_DIR"], ".cache", "borg", KNOWN, "config")
+    cache.parent.mkdir(parents=True)
+    cache.write_text("[cache]\nversion = 1\ntimestamp = 2026-01-01\n[integrity]\nmanifest = 5\n")
+
     guards.prepare(guard(path=path, older=older), environment, None)
+
     assert (folder / guards.TIMESTAMP).exists() is is_kept
+    assert (folder / ".pending").exists() is is_kept
+    assert ("timestamp" in cache.read_text()) is is_kept
+    assert cache.read_text().endswith("[integrity]\nmanifest = 5\n")
     assert (folder / "nonce").read_text() == "7"
 
 
@@ -234,6 +243,69 @@ def test_while_others_run_only_the_oldest_state_is_noted_and_the_last_puts_it_in
 
     assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
     assert not (folder / ".pending").exists()
+
+
+def test_a_run_that_others_outlive_notes_what_it_learnt_and_leaves_the_record(
+    tmp_path: Path, environment: dict[str, str], engine_ends: Callable[[], None]
+) -> None:
+    """The engine that still runs holds the lock of the record, which it has inherited."""
+    lent = guard(path=repository(tmp_path / "repository", KNOWN, 2), major=2)
+    folder = record(environment, 2, "2026-01-01")
+    guards.prepare(lent, environment, None)
+    learnt(KNOWN, "2026-02-01")
+
+    guards.conclude(lent, environment, 0)
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-01-01"
+
+    engine_ends()
+    guards.put_timestamp_back(str(folder), None)
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
+
+
+def test_a_reader_that_learns_nothing_does_not_hold_back_what_a_writer_beside_it_learnt(
+    tmp_path: Path, environment: dict[str, str], engine_ends: Callable[[], None]
+) -> None:
+    lent = guard(path=repository(tmp_path / "repository", KNOWN, 2), major=2)
+    folder = record(environment, 2, "2026-01-01")
+    guards.prepare(lent, environment, None)
+    engine_ends()
+    (folder / ".pending").write_text("2026-02-01")
+
+    guards.conclude(lent, environment, 0)
+
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
+
+
+@pytest.mark.parametrize("name", ["key-type", "location"])
+def test_the_key_type_and_the_place_that_a_run_has_seen_are_kept_for_the_next_one(
+    tmp_path: Path, environment: dict[str, str], engine_ends: Callable[[], None], name: str
+) -> None:
+    """Without them the engine would not notice that the repository has moved, or is encrypted no longer."""
+    lent = guard(path=repository(tmp_path / "repository", KNOWN, 2), major=2)
+    guards.prepare(lent, environment, None)
+    engine_ends()
+    Path(guards.PRIVATE, KNOWN, name).write_text("seen")
+    guards.conclude(lent, environment, 0)
+
+    guards.prepare(lent, environment, None)
+
+    assert Path(environment["BORG_SECURITY_DIR"], KNOWN, name).read_text() == "seen"
+
+
+def test_runs_that_end_at_the_same_time_put_back_what_they_learnt_one_after_the_other(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = record(environment, 2, "2026-01-01")
+    really_write = guards.write
+
+    def write(file: str, content: bytes, *, synced: bool = True) -> None:
+        with (folder / ".merging").open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        really_write(file, content, synced=synced)
+
+    monkeypatch.setattr(guards, "write", write)
+    guards.put_timestamp_back(str(folder), b"2026-02-01")
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
 
 
 def test_the_record_never_goes_back_and_a_run_that_learns_nothing_leaves_it(environment: dict[str, str]) -> None:

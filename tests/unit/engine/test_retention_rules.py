@@ -98,7 +98,7 @@ def test_a_span_that_no_engine_takes_is_refused(wrong: str) -> None:
         span_of(wrong)
 
 
-# --- a plan of the engine ------------------------------------------------------------------------------------------------
+# --- a plan of the engine -------------------------------------------------------------------------------------------
 
 
 def named(days: int, rule: str | None = None) -> PrunedArchive:

@@ -8,9 +8,9 @@ import pytest
 from psycopg_pool import ConnectionPool
 from sqlalchemy.engine import make_url
 
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.postgres import Pool, PostgresStore
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.index import HistoryIndex
+from holdfast.history.postgres import Pool, PostgresStore
+from holdfast.history.sqlite import SqliteStore
 from tests.support.postgres import postgres_server
 
 NUMBERS = count(1)

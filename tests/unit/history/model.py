@@ -4,9 +4,9 @@ import random
 import stat
 from dataclasses import dataclass, field, replace
 
-from holdfast.archives.history.answers import ChangeKind, ChangePage, unchanged
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.index import HistoryIndex
+from holdfast.history.answers import ChangeKind, ChangePage, unchanged
+from holdfast.history.entry import Entry
+from holdfast.history.index import HistoryIndex
 
 Files = dict[bytes, Entry]
 Changes = dict[bytes, tuple[ChangeKind, Entry | None, Entry | None]]

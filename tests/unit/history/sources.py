@@ -9,8 +9,8 @@ from hashlib import sha256
 
 import msgpack  # type: ignore[import-untyped]
 
-from holdfast.archives.history.entry import NANOSECONDS_1_2, Entry, listed
-from holdfast.archives.history.listing import Listing
+from holdfast.history.entry import NANOSECONDS_1_2, Entry, listed
+from holdfast.history.listing import Listing
 
 
 def record(entry: Entry) -> bytes:

@@ -1,13 +1,15 @@
-"""The chunks of files: kept by the chunk route, the same for equal content, gone with the last archive that has them."""
+"""The chunks of files: kept by the chunk route, the same for equal content, gone with the last archive that has
+them.
+"""
 
 import random
 
 import numpy as np
 import pytest
 
-from holdfast.archives.history import columns
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.schema import CHUNK_SEGMENT, CHUNK_SIZE, CHUNK_STORED, MORE_CHUNKS, VERSION_CHUNK
+from holdfast.history import columns
+from holdfast.history.index import HistoryIndex
+from holdfast.history.schema import CHUNK_SEGMENT, CHUNK_SIZE, CHUNK_STORED, MORE_CHUNKS, VERSION_CHUNK
 from tests.unit.history.model import Files, a_directory, a_file, archive_of, changed, random_archive
 from tests.unit.history.sources import FakeChunks, chunks_of, item, listing_of
 

@@ -11,9 +11,9 @@ import msgpack  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from holdfast.archives.history.chunks.consumer import Scan, StateMismatch, scan, shared_runs
-from holdfast.archives.history.chunks.state import ChunkTable, SeriesState
-from holdfast.archives.history.errors import GarbledItems, IndexDamaged
+from holdfast.history.chunks.consumer import Scan, StateMismatch, scan, shared_runs
+from holdfast.history.chunks.state import ChunkTable, SeriesState
+from holdfast.history.errors import GarbledItems, IndexDamaged
 
 STREAMS = int(os.environ.get("HOLDFAST_FUZZ_STREAMS", "1000"))  # 10000 for the full run
 STREAMS_PER_SEED = 50

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks import helper_process
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.chunks.program import interpreter_of
-from holdfast.archives.history.chunks.route import Route, RouteChooser
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
+from holdfast.history.chunks import helper_process
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.chunks.program import interpreter_of
+from holdfast.history.chunks.route import Route, RouteChooser
+from holdfast.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
 
 PRELUDE = """
 import json, os, struct, sys, time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.archives.history.excludes import Excludes
+from holdfast.history.excludes import Excludes
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.archives.history import bits
-from holdfast.archives.history.answers import BrowsePage, BrowseSort, ChangeKind, EntryFacts, GroupPage, unchanged
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import InvalidCursor
-from holdfast.archives.history.folder_sizes import complete_sizes
-from holdfast.archives.history.index import HistoryIndex
+from holdfast.history import bits
+from holdfast.history.answers import BrowsePage, BrowseSort, ChangeKind, EntryFacts, GroupPage, unchanged
+from holdfast.history.entry import Entry
+from holdfast.history.errors import InvalidCursor
+from holdfast.history.folder_sizes import complete_sizes
+from holdfast.history.index import HistoryIndex
 from tests.unit.history.model import Files, Model, a_directory, a_file, a_link, archive_of, changed, random_archive
 from tests.unit.history.sources import listing_of
 from tests.unit.history.test_index import add_chunks, add_listing

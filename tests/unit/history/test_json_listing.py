@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backup_engine.listing import ListedFile, read_listing
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import ListingFailed
-from holdfast.archives.history.json_listing import JsonListing, listing_of
-from holdfast.archives.history.listing import Listing
+from holdfast.history.entry import Entry
+from holdfast.history.errors import ListingFailed
+from holdfast.history.json_listing import JsonListing, listing_of
+from holdfast.history.listing import Listing
 
 FINGERPRINT = "d3b07384d113edec-" + "ab" * 32
 NAMES = st.binary(min_size=1, max_size=60).filter(lambda name: b"\0" not in name)

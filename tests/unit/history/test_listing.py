@@ -10,9 +10,9 @@ from itertools import chain
 
 import pytest
 
-from holdfast.archives.history.entry import CONTENT_UNKNOWN, LINK_LOSSY, listed, microseconds, mode_of
-from holdfast.archives.history.errors import ListingFailed
-from holdfast.archives.history.listing import FORMAT, Listing, parse_record
+from holdfast.history.entry import CONTENT_UNKNOWN, LINK_LOSSY, listed, microseconds, mode_of
+from holdfast.history.errors import ListingFailed
+from holdfast.history.listing import FORMAT, Listing, parse_record
 from tests.unit.history.model import ODD_NAMES, a_file, a_link, random_archive
 from tests.unit.history.sources import listing_of, record
 

@@ -6,10 +6,10 @@ import stat
 import pytest
 
 from backup_jobs.paths import ancestors
-from holdfast.archives.history.answers import unchanged
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import InvalidCursor
-from holdfast.archives.history.index import HistoryIndex
+from holdfast.history.answers import unchanged
+from holdfast.history.entry import Entry
+from holdfast.history.errors import InvalidCursor
+from holdfast.history.index import HistoryIndex
 from tests.unit.history.model import Model, a_directory, a_file, archive_of, changed, random_archive
 from tests.unit.history.test_index import SEEDS, add_chunks, add_listing
 

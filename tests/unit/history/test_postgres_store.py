@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from holdfast.archives.history.errors import (
+from holdfast.history.errors import (
     HistoryError,
     IndexBusy,
     IndexDamaged,
@@ -12,8 +12,8 @@ from holdfast.archives.history.errors import (
     IndexUnavailable,
     IndexVersionMismatch,
 )
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.postgres import Pool, PostgresStore
+from holdfast.history.index import HistoryIndex
+from holdfast.history.postgres import Pool, PostgresStore
 from tests.unit.history.conftest import NUMBERS
 from tests.unit.history.model import Model, a_file, archive_of, check_search
 from tests.unit.history.sources import listing_of
@@ -100,9 +100,7 @@ def test_a_connection_that_ends_is_an_index_that_is_unavailable(pool: Pool, sche
 def test_without_the_trigram_extension_names_are_searched_one_by_one(
     pool: Pool, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "holdfast.archives.history.postgres.postgres_search", lambda: ["CREATE EXTENSION no_such_extension"]
-    )
+    monkeypatch.setattr("holdfast.history.postgres.postgres_search", lambda: ["CREATE EXTENSION no_such_extension"])
     index, model = HistoryIndex(PostgresStore.create(pool, schema)), Model()
     add_listing(
         index, model, "a", archive_of(a_file(b"dir/Some_Name%d"), a_file("dir/Straße".encode()), a_file(b"odd\xff"))

@@ -1,4 +1,6 @@
-"""The file of an index: created whole, recognised among other files, and readable after whatever happened to its writer."""
+"""The file of an index: created whole, recognised among other files, and readable after whatever happened to its
+writer.
+"""
 
 import os
 import random
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.errors import (
+from holdfast.history.errors import (
     HistoryError,
     IndexBusy,
     IndexDamaged,
@@ -22,8 +24,8 @@ from holdfast.archives.history.errors import (
     IndexUnavailable,
     IndexVersionMismatch,
 )
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
 from tests.unit.history.model import Model, a_file, archive_of, check_everything, check_search
 from tests.unit.history.sources import listing_of
 from tests.unit.history.test_index import add_listing
@@ -142,9 +144,9 @@ FILES = 2_000
 INGEST_IN_SMALL_STEPS = f"""
 import sys
 from pathlib import Path
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
-from holdfast.archives.history import ingest
+from holdfast.history.index import HistoryIndex
+from holdfast.history.sqlite import SqliteStore
+from holdfast.history import ingest
 from tests.unit.history.model import a_file
 from tests.unit.history.sources import listing_of
 ingest._BATCH_RECORDS = 50
@@ -255,9 +257,7 @@ def test_a_file_taken_away_is_noticed(tmp_path: Path) -> None:
 
 
 def test_without_a_text_index_names_are_searched_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "holdfast.archives.history.sqlite.sqlite_search", lambda: ["CREATE VIRTUAL TABLE t USING no_such()"]
-    )
+    monkeypatch.setattr("holdfast.history.sqlite.sqlite_search", lambda: ["CREATE VIRTUAL TABLE t USING no_such()"])
     index = HistoryIndex(SqliteStore.create(tmp_path / "x.db"))
     model = Model()
     add_listing(

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.archives.history import stored
-from holdfast.archives.history.index import HistoryIndex
+from holdfast.history import stored
+from holdfast.history.index import HistoryIndex
 from tests.unit.history.model import Files, a_directory, a_file, archive_of, changed, random_archive
 from tests.unit.history.sources import FakeChunks, chunks_of, listing_of
 

@@ -1,14 +1,16 @@
-"""Whole folders with the chunks of their files, against plain dictionaries: all of it, or nothing where the index cannot know."""
+"""Whole folders with the chunks of their files, against plain dictionaries: all of it, or nothing where the index
+cannot know.
+"""
 
 import random
 import stat
 
 import pytest
 
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.tree import Branch
+from holdfast.history.entry import Entry
+from holdfast.history.excludes import Excludes
+from holdfast.history.index import HistoryIndex
+from holdfast.history.tree import Branch
 from tests.unit.history.model import Files, Model, a_directory, a_file, a_link, archive_of, changed, random_archive
 from tests.unit.history.sources import FakeChunks, chunks_of, listing_of
 from tests.unit.history.test_index import add_chunks

@@ -1,4 +1,6 @@
-"""The journal of stopped services: they run again whatever is killed at whatever moment, and are down while an engine runs."""
+"""The journal of stopped services: they run again whatever is killed at whatever moment, and are down while an engine
+runs.
+"""
 
 import subprocess
 import sys

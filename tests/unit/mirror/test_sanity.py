@@ -127,7 +127,7 @@ def test_a_repository_of_engine_2_needs_its_config_its_manifest_and_data_for_its
     assert words(survey(tmp_path, 2)) == []
 
 
-# --- a repository that somebody made to do harm ---------------------------------------------------------------------------
+# --- a repository that somebody made to do harm ---------------------------------------------------------------------
 
 SURVEYED = """
 from pathlib import Path

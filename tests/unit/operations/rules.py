@@ -1,4 +1,6 @@
-"""The rules of the queue as one would tell them to a person, without any care for cost: what `lanes.judge` must equal."""
+"""The rules of the queue as one would tell them to a person, without any care for cost: what `lanes.judge` must
+equal.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -112,7 +112,9 @@ def test_a_client_whose_last_event_is_no_longer_kept_starts_again(database: Data
 
 
 def test_a_client_with_an_id_from_the_future_starts_again(database: Database, hub: EventHub) -> None:
-    """It followed another store, or one from before a restore: waiting for its number would lose everything until then."""
+    """It followed another store, or one from before a restore: waiting for its number would lose everything
+    until then.
+    """
     known = told(hub, database, 1)
 
     assert asyncio.run(take(hub, 1_000_000, 1)) == [("reset", known[-1])]

@@ -1,7 +1,8 @@
 """The kernel against a simple model of it: any steps, in any order, on both stores.
 
-Hypothesis draws the steps; after each one the rows, the reasons of those who wait, the lanes and the outbox must be what
-the model says. The suite runs a fixed set; `HOLDFAST_KERNEL_EXAMPLES=2000` runs that many others, each time new ones.
+Hypothesis draws the steps; after each one the rows, the reasons of those who wait, the lanes and the outbox must be
+what the model says. The suite runs a fixed set; `HOLDFAST_KERNEL_EXAMPLES=2000` runs that many others, each time new
+ones.
 """
 
 import os

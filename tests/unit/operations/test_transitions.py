@@ -275,7 +275,10 @@ def overlapped(database: Database, first: Step, second: Step) -> tuple[Any, Any]
 
 
 def somebody_waits(session: Session) -> bool:
-    waiting = "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database OR database IS NULL WHERE NOT granted"
+    waiting = (
+        "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database OR database IS NULL WHERE "
+        "NOT granted"
+    )
     return bool(session.execute(text(waiting)).scalar_one())
 
 

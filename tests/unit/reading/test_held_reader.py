@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.archives.history.chunks.file_chunks import Part
-from holdfast.archives.history.errors import ChunkRouteFailed, GaveWay
-from holdfast.errors import Locked
+from holdfast.history.chunks.file_chunks import Part
+from holdfast.history.errors import ChunkRouteFailed, GaveWay
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
 from holdfast.reading import held_reader as module
 from holdfast.reading.held_reader import HeldReader
+from holdfast.runner.lane_ticket import LaneNotFree, LaneTicket
 from tests.support.service import wait_until
 
 PARTS = [Part(b"c" * 32, 3, 0, 3)]
+REQUEST = LaneTicket(30.0)
 
 
 class Site:
@@ -26,6 +27,8 @@ class Site:
         self.events: list[str] = []
         self.is_free = True
         self.is_wanted = False
+        self.looks = 0
+        self.is_awaited = False
         self.opens = True
         self.answers = threading.Event()
         self.answers.set()
@@ -34,19 +37,20 @@ class Site:
         self.work = Wake()
         self.supervisor = Supervisor()
         anything: Any = self
-        self.reader = HeldReader(anything, anything, "lane", self.work, self.supervisor)
+        self.reader = HeldReader(anything, anything, self.work, self.supervisor)
 
     # the lane
     @contextmanager
-    def hold(self, _lane: str, *, wait_seconds: float) -> Iterator[None]:
-        assert wait_seconds == 0.0
+    def hold(self, _request: LaneTicket) -> Iterator[None]:
         if not self.is_free:
-            raise Locked("repository.busy", "busy")
+            raise LaneNotFree
         self.events.append("lane held")
         yield
         self.events.append("lane free")
 
-    def is_waited_for(self, _lane: str) -> bool:
+    @property
+    def is_in_the_way(self) -> bool:
+        self.looks += 1
         return self.is_wanted
 
     # the helper
@@ -82,7 +86,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 def test_lock_and_lane_are_kept_between_reads_and_given_back_when_nobody_reads(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = site.reader.open()
+    reader = site.reader.open(REQUEST)
     assert [reader.read(PARTS), reader.read(PARTS)] == [b"abc", b"abc"]
     assert site.events == ["lane held", "lock taken"]
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.0)
@@ -94,7 +98,7 @@ def test_lock_and_lane_are_kept_between_reads_and_given_back_when_nobody_reads(
 
 
 def test_it_gives_way_to_waiting_work_and_the_read_that_was_cut_may_be_tried_again(site: Site) -> None:
-    reader = site.reader.open()
+    reader = site.reader.open(REQUEST)
     reader.read(PARTS)
     site.answers.clear()
     site.is_wanted = True
@@ -105,21 +109,32 @@ def test_it_gives_way_to_waiting_work_and_the_read_that_was_cut_may_be_tried_aga
 
 def test_work_that_waits_while_it_opens_gets_the_lane_after_the_read_that_it_was_opened_for(site: Site) -> None:
     site.is_wanted = True
-    assert site.reader.open().read(PARTS) == b"abc"
+    assert site.reader.open(REQUEST).read(PARTS) == b"abc"
+    site.wait_until_free()
+
+
+def test_it_stays_for_all_who_waited_for_it(site: Site) -> None:
+    site.is_wanted = site.is_awaited = True
+    reader = site.reader.open(REQUEST)
+    assert reader.read(PARTS) == b"abc"
+    seen = site.looks
+    wait_until(lambda: site.looks > seen + 2, what="it has looked at the queue since")
+    assert reader.read(PARTS) == b"abc"
+    site.is_awaited = False
     site.wait_until_free()
 
 
 def test_a_read_that_does_not_come_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_READ_SECONDS", 0.01)
     site.is_wanted = True
-    site.reader.open()
+    site.reader.open(REQUEST)
     site.wait_until_free()
 
 
 def test_users_outside_the_service_get_the_lock_however_much_is_read(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = site.reader.open()
+    reader = site.reader.open(REQUEST)
     monkeypatch.setattr(module, "LONGEST_SECONDS", 0.0)
 
     def read_on() -> None:
@@ -132,24 +147,24 @@ def test_users_outside_the_service_get_the_lock_however_much_is_read(
 
 def test_a_lane_that_is_taken_leaves_the_server_alone(site: Site) -> None:
     site.is_free = False
-    with pytest.raises(Locked):
-        site.reader.open()
+    with pytest.raises(LaneNotFree):
+        site.reader.open(REQUEST)
     assert site.events == []
 
 
 def test_a_repository_that_does_not_open_leaves_the_lane(site: Site) -> None:
     site.opens = False
     with pytest.raises(ChunkRouteFailed, match="passphrase"):
-        site.reader.open()
+        site.reader.open(REQUEST)
     site.wait_until_free()
 
 
 def test_a_reader_that_is_ended_or_whose_service_stops_leaves(site: Site) -> None:
-    reader = site.reader.open()
+    reader = site.reader.open(REQUEST)
     reader.end()
     reader.wait_until_left()
     assert site.events[-1] == "lane free"
     other = Site()
-    other.reader.open()
+    other.reader.open(REQUEST)
     other.supervisor.stop()
     other.wait_until_free()

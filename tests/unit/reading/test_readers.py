@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.archives.history.chunks.file_chunks import Part
-from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
+from holdfast.downloads.source import NobodyWaits
+from holdfast.history.chunks.file_chunks import Part
+from holdfast.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
 from holdfast.machines.models import SshConnection
@@ -17,7 +18,7 @@ from holdfast.reading import readers as module
 from holdfast.reading.contents import AT_ONCE_BYTES, AT_ONCE_CHUNKS, parts_of
 from holdfast.reading.readers import MOST, LaneTaken, NotReadable, Readers
 from holdfast.repositories.models import Repository
-from holdfast.restore.source import NobodyWaits
+from holdfast.runner.lane_ticket import LaneTicket
 
 PART = Part(b"c" * 32, 10, 0, 10)
 
@@ -82,7 +83,7 @@ class Pool:
         self.readers = Readers(anything, anything, stored, Supervisor(), anything)
         monkeypatch.setattr(self.readers, "_opened", self._open)
 
-    def _open(self, _repository: Repository) -> ScriptedReader:
+    def _open(self, _repository: Repository, _ticket: LaneTicket) -> ScriptedReader:
         self.while_opening()
         reader = self.next.pop(0) if self.next else ScriptedReader()
         if isinstance(reader, Exception):
@@ -143,7 +144,7 @@ def test_there_are_never_more_than_four_and_the_longest_idle_one_gives_way(pool:
 
 
 def test_where_all_readers_are_busy_the_engine_has_to_read(pool: Pool) -> None:
-    held = [pool.readers._lent(pool.repository()) for _ in range(MOST)]
+    held = [pool.readers._lent(pool.repository(), LaneTicket(0.0)) for _ in range(MOST)]
     for lent in held:
         lent.__enter__()
     with pytest.raises(NotReadable, match="busy"):
@@ -293,7 +294,7 @@ def test_a_download_that_has_begun_waits_for_a_repository_that_other_work_holds(
 def test_parts_make_up_exactly_the_wanted_bytes_and_groups_are_bounded() -> None:
     import random
 
-    from holdfast.archives.history.chunk_table import Chunk
+    from holdfast.history.chunks.file_chunk import Chunk
 
     rng = random.Random(4)
     for _ in range(200):

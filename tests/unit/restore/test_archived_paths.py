@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from backup_jobs import paths as job_paths
 from holdfast.errors import Unprocessable
-from holdfast.restore import archived_paths
+from holdfast.repositories import archived_paths
+from holdfast.restore.destination import normal_destination
 
 names = st.binary(min_size=1, max_size=20).filter(lambda name: not {0, 0x2F} & set(name) and name not in (b".", b".."))
 paths = st.lists(names, min_size=1, max_size=6).map(b"/".join)
@@ -69,12 +70,12 @@ def test_what_lies_below_another_wanted_path_is_not_wanted_again() -> None:
     ("text", "normal"), [("/a/b", b"/a/b"), ("/a//b/./", b"/a/b"), ("/", b"/"), ({"path_b64": "L2PpCg=="}, b"/c\xe9\n")]
 )
 def test_a_destination_becomes_a_normal_path(text: str | dict[str, str], normal: bytes) -> None:
-    assert archived_paths.destination(text) == normal
+    assert normal_destination(text) == normal
 
 
 @pytest.mark.parametrize("text", ["", "relative", "./a", "~/a", "/a/../b", "/..", "/a\0b", {"path_b64": "YQ=="}])
 def test_a_destination_that_is_not_absolute_or_climbs_is_refused(text: str | dict[str, str]) -> None:
     with pytest.raises(Unprocessable) as refusal:
-        archived_paths.destination(text)
+        normal_destination(text)
 
     assert refusal.value.key == "restore.bad_destination"

@@ -95,6 +95,9 @@ def _compare_windows(random: Random, timezone: str) -> None:
     found = windows.opens_at(chosen, timezone, start)
     assert found is not None, case
     assert (found == opens) if opens is not None else (found > start + SPAN), case
+    openings = windows.Openings(chosen, timezone)
+    for instant, _ in walked[:: random.randint(1, 300)]:
+        assert openings.at(instant) == windows.opens_at(chosen, timezone, instant), case
     if opens is None:
         assert windows.closes_at(chosen, timezone, start) is None
         return

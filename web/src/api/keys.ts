@@ -1,6 +1,7 @@
 /** Every key of the query cache: events look entries up by them. */
 export const keys = {
   me: ['me'] as const,
+  advice: ['advice'] as const,
   overview: ['overview'] as const,
   evidence: (filter: object) => ['evidence', filter] as const,
   repositories: ['repositories'] as const,

@@ -7538,6 +7538,7 @@ export interface paths {
                     limit?: number;
                     cursor?: string | null;
                     "repository_id[]"?: string[] | null;
+                    "machine[]"?: string[] | null;
                 };
                 header?: never;
                 path?: never;
@@ -9883,10 +9884,11 @@ export interface components {
             versions_lost: number;
         };
         LossesRequest: {
-            archive_ids: number[];
+            archive_ids?: number[] | null;
             cursor?: string | null;
             /** @default 100 */
             limit?: number;
+            policy?: components["schemas"]["Retention"] | null;
         };
         LostPath: {
             last_archive_id: number;
@@ -11606,6 +11608,7 @@ export interface components {
             archives: number;
             backups: components["schemas"]["Backups"];
             compared: components["schemas"]["Simulated"] | null;
+            is_shortened: boolean;
             simulated: components["schemas"]["Simulated"];
             /** Format: date */
             until: string;

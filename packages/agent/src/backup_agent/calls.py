@@ -15,7 +15,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from backup_agent import private_files
@@ -29,6 +28,7 @@ from backup_engine import requests
 from backup_engine.chunks import commands as chunk_commands
 from backup_engine.command import Command
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.process import ExitRecord, Spool, remove_spools
 from backup_engine.requests import InvalidRequest, RepositoryLocation
@@ -168,7 +168,7 @@ def _request(payload: Payload) -> tuple[str, Any]:
     return block.method, request
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     command: Command
     is_packed: bool

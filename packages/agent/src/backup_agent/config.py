@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from backup_agent import private_files, sealing
 from backup_agent.places import Places
 from backup_agent.problems import NotRegistered, Problem
 from backup_agent.toml_text import toml_text
+from backup_engine.frozen import frozen
 
 CREDENTIAL = "agent credential"
 MOST_JOBS = 16
@@ -23,7 +24,7 @@ class ConfigUnreadable(Problem):
     """The configuration exists but is not valid."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Config:
     server_url: str
     agent_id: str

@@ -1,23 +1,29 @@
 """Which databases the service may have dumped on this machine: decided here, because the service may be compromised.
 
 `allow` in `[databases]` of `config.toml` names them as `KIND:DATABASE`, such as `postgresql:shop` or
-`sqlite:/srv/app/app.db`; those of a server on another machine as `KIND:DATABASE@HOST`. `*` in place of the database means
-all of the kind. `programs` names folders that are searched first for the programs.
+`sqlite:/srv/app/app.db`; those of a server on another machine as `KIND:DATABASE@HOST`. `*` in place of the database
+means all of the kind. `programs` names folders that are searched first for the programs.
 """
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from backup_agent.guarding import is_own
 from backup_engine.environment import SEARCH_PATH
+from backup_engine.frozen import frozen
 from backup_protocol import DatabaseBlock, DumpBlock
 
 REFUSED = "backup.dump_refused"
 ALL = "*"
 HERE = frozenset({"localhost", "127.0.0.1", "::1"})
-NOT_ALLOWED = "This machine does not let the service dump {names}. Its owner can add them to allow in [databases] of config.toml, and restart the agent."
-THROUGH_LINK = "The SQLite file {name} is reached through a link. Name its real path, {real}, here and in [databases] of config.toml."
+NOT_ALLOWED = (
+    "This machine does not let the service dump {names}. Its owner can add them to allow in [databases] of "
+    "config.toml, and restart the agent."
+)
+THROUGH_LINK = (
+    "The SQLite file {name} is reached through a link. Name its real path, {real}, here and in [databases] "
+    "of config.toml."
+)
 OWN_PLACE = "The SQLite file {name} is part of the data of the agent or the service, which is never dumped."
 
 
@@ -25,7 +31,7 @@ class Refused(Exception):
     """This machine does not dump the database. The message explains why, and what its owner can do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DumpRule:
     allowed: Sequence[str] = ()
     programs: Sequence[str] = ()
@@ -50,7 +56,10 @@ class DumpRule:
         return named(database) in self.allowed or named(database, ALL) in self.allowed
 
     def _require_plain(self, path: str, block: DumpBlock) -> None:
-        """What the owner has allowed is this file, not what a link makes of its name. The program follows none either."""
+        """What the owner has allowed is this file, not what a link makes of its name.
+
+        The program follows none either.
+        """
         real = os.path.realpath(path)
         if real != path:
             raise Refused(THROUGH_LINK.format(name=ascii(path), real=ascii(real)))

@@ -19,13 +19,14 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from backup_agent import private_files
 from backup_agent.job_log import JobLog
 from backup_agent.machine import now
+from backup_engine.frozen import frozen
 from backup_protocol import Canceled, Complete, Fail, Job, Progress, ResultPart, Start, read, write
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ ITEMS_OF_PART = 500
 BYTES_OF_PART = 512 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """What the service has: whether it knows the start, its next log line, the progress, the parts."""
 

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from backup_agent.client import OpenStream
 from backup_agent.guarding import guard_of
 from backup_agent.restore_to import RestoreTo
+from backup_engine.frozen import frozen
 from backup_engine.guarded import Guard
 from backup_jobs.host import Host
 from backup_jobs.restore.place import RestorePlace, RestoreWork
@@ -41,7 +41,7 @@ class AgentPlace(RestorePlace):
         self._rule.require_tree(private, destination, roots)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReceiveWork(RestoreWork):
     open_stream: Callable[[], AbstractContextManager[OpenStream]] | None = None
 

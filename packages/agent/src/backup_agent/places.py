@@ -3,8 +3,9 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from backup_engine.frozen import frozen
 
 NAME = "backup-agent"
 CONFIG_VARIABLE = "BACKUP_AGENT_CONFIG_DIR"
@@ -13,7 +14,7 @@ SERVICE_CONFIG = Path("/etc") / NAME
 SERVICE_STATE = Path("/var/lib") / NAME
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """`config` holds the configuration, `state` the agent's working data."""
 

@@ -1,7 +1,7 @@
 """Connections to hosts with plain names, without the tables for names in other scripts.
 
-Given a name as text, Python loads all of Unicode's rules for host names, however plain it is: half a megabyte that an agent
-then keeps for good. Given as bytes, it takes the name as it is.
+Given a name as text, Python loads all of Unicode's rules for host names, however plain it is: half a megabyte that an
+agent then keeps for good. Given as bytes, it takes the name as it is.
 """
 
 import http.client

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from backup_engine.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Proxy:
     host: str
     port: int

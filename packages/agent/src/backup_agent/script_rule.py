@@ -8,9 +8,9 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from backup_engine.frozen import frozen
 from backup_protocol import ScriptBlock
 
 REFUSED = "scripts.agent_refuses"
@@ -23,7 +23,7 @@ class Refused(Exception):
     """This machine does not run the script. The message explains why, and what its owner can do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptRule:
     accept: str = "none"
     folder: Path = Path("/nonexistent")
@@ -32,7 +32,8 @@ class ScriptRule:
         """The installed file to run, None for the script's own content. Raise Refused."""
         if self.accept == "none":
             raise Refused(
-                'This machine runs no scripts of the service. Its owner can set accept in [scripts] of config.toml to "installed" or "any".'
+                "This machine runs no scripts of the service. Its owner can set accept in [scripts] of config.toml to "
+                '"installed" or "any".'
             )
         for name in block.variables:
             if not VARIABLE.fullmatch(name):

@@ -19,7 +19,10 @@ log = logging.getLogger(__name__)
 HERE = "local"
 LOOK_SECONDS = 5.0
 MOST_TOLD = 20
-REFUSED = "This machine does not let backups stop {names}. Its owner can add them to allow in [services] of config.toml, and restart the agent."
+REFUSED = (
+    "This machine does not let backups stop {names}. Its owner can add them to allow in [services] of "
+    "config.toml, and restart the agent."
+)
 
 
 class StoppedServices:

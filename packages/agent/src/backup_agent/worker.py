@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from backup_agent.secret_store import SecretStore
 from backup_agent.stopped_services import StoppedServices
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.following import NO_SPACE
+from backup_engine.frozen import frozen
 from backup_engine.process import spools_below
 from backup_engine.requests import InvalidRequest
 from backup_jobs.bodies import attempt as attempt_at
@@ -71,7 +72,7 @@ class NotOurs(Exception):
     """The service does not give the job to this agent, or no longer does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tools:
     """What all jobs of an agent share."""
 

@@ -1,7 +1,6 @@
 """What the engines of all majors share: which program, in which environment, and how arguments become a command."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 from backup_engine import requests
@@ -9,6 +8,7 @@ from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, Guard
 from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment, location_secrets
 from backup_engine.features import Features, features
+from backup_engine.frozen import frozen
 from backup_engine.requests import RepositoryLocation
 
 REPAIR_IS_MEANT: Mapping[str, str] = {"BORG_CHECK_I_KNOW_WHAT_I_AM_DOING": "YES"}
@@ -24,7 +24,7 @@ class For(Protocol[Request]):
     def __call__(self, location: RepositoryLocation, request: Request, lock_wait: int, /) -> tuple[str, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arguments:
     """The arguments of the commands that both majors have, each from a file of its major."""
 
@@ -40,10 +40,9 @@ class Arguments:
     export_tar: For[requests.ExportTarRequest]
     list_files: For[requests.ListFilesRequest]
     diff: For[requests.DiffRequest]
-    rename: For[requests.RenameRequest]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineBase:
     arguments: ClassVar[Arguments]
     program: EngineProgram
@@ -125,9 +124,6 @@ class EngineBase:
 
     def diff(self, location: RepositoryLocation, request: requests.DiffRequest) -> Command:
         return self._command(location, self.arguments.diff(location, request, self.lock_wait), quick=True)
-
-    def rename(self, location: RepositoryLocation, request: requests.RenameRequest) -> Command:
-        return self._command(location, self.arguments.rename(location, request, self.lock_wait))
 
     def _probe(self, location: RepositoryLocation) -> tuple[str, ...]:
         """Arguments that make the engine print the id of a repository and do little else."""

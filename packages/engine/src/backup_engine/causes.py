@@ -207,9 +207,12 @@ SENTENCES: Mapping[str, str] = {
     "engine.unsupported": "This version of the engine cannot open the repository; install a newer BorgBackup.",
     "engine.archive_exists": "An archive with this name exists already; choose another archive name.",
     "engine.passphrase_wrong": "The passphrase does not open this repository; enter the right one in its settings.",
-    "engine.passphrase_missing": "The repository's passphrase or key is missing; enter it in the repository's settings.",
-    "engine.locked": "Another program uses the repository; try again when it has ended, or break the lock if none runs.",
-    "engine.permission_denied": "The engine may not read or write the repository; correct the permissions of its folder.",
+    "engine.passphrase_missing": "The repository's passphrase or key is missing; enter it in the repository's "
+    "settings.",
+    "engine.locked": "Another program uses the repository; try again when it has ended, or break the lock if none "
+    "runs.",
+    "engine.permission_denied": "The engine may not read or write the repository; correct the permissions of its "
+    "folder.",
     "engine.repository_missing": "There is no repository at this path; correct the path, mount it, or create it.",
     "engine.not_a_repository": "The files at this path are not a repository of this engine; correct the path.",
     "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
@@ -220,18 +223,23 @@ SENTENCES: Mapping[str, str] = {
     " put the right one back, correct the path, or accept this one with accept-replacement.",
     TOO_MUCH_OUTPUT: "The engine wrote more output than allowed and was stopped; its answer was discarded."
     " Inspect the repository with the engine itself: it has far too many archives, or is malicious.",
-    UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
-    PYTHON_MISSING: "The machine has no Python 3.9 or newer, which a dry run of an older state needs; nothing was changed."
+    UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and "
+    "borg.",
+    PYTHON_MISSING: "The machine has no Python 3.9 or newer, which a dry run of an older state needs; nothing was "
+    "changed."
     " Install Python there, or confirm the older state without a dry run.",
-    KEY_REFUSED: "The repository's host does not accept the key for this user; deploy the key there, or correct the user.",
+    KEY_REFUSED: "The repository's host does not accept the key for this user; deploy the key there, or correct the "
+    "user.",
     BODY_REFUSED: (
         "A proxy in front of the service refuses large request bodies (HTTP 413); raise its limit, in nginx with"
         " client_max_body_size 0 and proxy_request_buffering off."
     ),
-    HOST_KEY_CHANGED: "The repository's host shows another key than the one that is pinned; find out why before accepting it.",
+    HOST_KEY_CHANGED: "The repository's host shows another key than the one that is pinned; find out why before "
+    "accepting it.",
     DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
     DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
-    DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that data.",
+    DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that "
+    "data.",
     ARCHIVE_MISSING: "The archive no longer exists in the repository; refresh the list of archives.",
     UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
     FAILED: "The engine failed without a message; try again, and check the machine's system log.",

@@ -1,8 +1,10 @@
 """A program call as a value, which the shim executes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
+
+from backup_engine.frozen import frozen
 
 LARGEST_RESULT = 16 * 1024 * 1024
 """Maximum bytes of an answer that is read whole: a list of archives, facts about a repository, a dry run."""
@@ -29,7 +31,7 @@ class Secret:
         return f"Secret(delivery={self.delivery!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """Another machine that runs a command. ``ssh`` is how a command line for it begins."""
 
@@ -41,7 +43,7 @@ class Machine:
     """How long to look for a run on a machine that has become unreachable."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CalledAgent:
     """A machine whose agent polls for work; nothing can connect to it from here. See ``far.agent_call``."""
 
@@ -54,7 +56,7 @@ class CalledAgent:
     """How long to wait for an agent that does not connect."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A call that an agent executes: a method of its engine, and the request in JSON values."""
 
@@ -62,7 +64,7 @@ class Call:
     request: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """Checks that the engine's machine makes before the engine runs. See ``repository_guard``."""
 
@@ -76,10 +78,10 @@ class Guard:
     older: Older = "refuse"
 
     def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """A user's script in place of an engine: see ``shim``. Without ``content`` it is a file on its machine."""
 
@@ -91,10 +93,10 @@ class Script:
     path: str | None = None
 
     def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
 

@@ -4,8 +4,9 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from backup_engine.frozen import frozen
 
 VERSION = re.compile(r"^borg\S* (?P<version>(?P<release>\d{1,6}(?:\.\d{1,6})+)\S*)\s*$", re.MULTILINE)
 SECONDS_TO_ANSWER = 30
@@ -26,7 +27,7 @@ class EngineUnsupported(Exception):
     key = "engine.unsupported"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineProgram:
     path: str
     version: str

@@ -1,14 +1,14 @@
 """Database dumps: which program dumps which kind of database, and the command that feeds them to an engine.
 
-Passwords reach the dumping program through a pipe or its own environment, never through arguments, files or the environment of
-the engine.
+Passwords reach the dumping program through a pipe or its own environment, never through arguments, files or the
+environment of the engine.
 """
 
 import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from backup_engine import feed
@@ -16,6 +16,7 @@ from backup_engine.command import Command, Machine, Secret
 from backup_engine.detect import EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.feed import PROGRAM
+from backup_engine.frozen import frozen
 from backup_engine.requests import InvalidRequest
 from backup_engine.small_shutil import which
 
@@ -38,11 +39,12 @@ ended=$({ "$0" "$@" 2>&1 >&3 3>&-; echo "$?"; } | head -c 4096)
 printf '%s\\n' "$ended" >&2
 exit 1
 """
-"""sqlite3 3.46 ends the dump of a damaged file with COMMIT and with 0. Only its messages show the damage, so any message
-is a failure; the first 4 KB of them are kept."""
+"""sqlite3 3.46 ends the dump of a damaged file with COMMIT and with 0. Only its messages show the damage, so any
+message is a failure; the first 4 KB of them are kept.
+"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Database:
     """A database to dump. ``name`` is its name in Holdfast, and that of its file in the archive."""
 

@@ -2,16 +2,16 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from backup_engine.command import Secret
+from backup_engine.frozen import frozen
 from backup_engine.requests import InvalidRequest, RepositoryLocation
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNATTENDED_SSH = "ssh -oBatchMode=yes -oServerAliveInterval=10 -oServerAliveCountMax=30"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineEnvironment:
     """Where the engine keeps its cache, keys and security records, and under which name it takes locks.
 

@@ -4,10 +4,10 @@ All text may hold undecodable bytes as ``surrogateescape`` surrogates (U+DC80 to
 Every field may be missing in the engine's message; sizes are then None, text is empty.
 """
 
-from dataclasses import dataclass
+from backup_engine.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveProgress:
     """Progress of a backup. The engine does not know the total."""
 
@@ -20,7 +20,7 @@ class ArchiveProgress:
     finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepProgress:
     """A step of the engine's work. ``operation`` distinguishes the steps of one run."""
 
@@ -31,12 +31,12 @@ class StepProgress:
     finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgressMessage(StepProgress):
     """A step that takes a while and cannot be measured."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgressPercent(StepProgress):
     """A step with a known end; ``total`` is 0 or None while the engine still counts."""
 
@@ -45,7 +45,7 @@ class ProgressPercent(StepProgress):
     info: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileStatus:
     """The result for one file: A added, M modified, U unchanged, C changed while read, E error, and others."""
 
@@ -53,7 +53,7 @@ class FileStatus:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogMessage:
     """``level`` is a capitalized word of Python's logging; ``name`` is the logger, ``msgid`` the stable identity."""
 
@@ -64,7 +64,7 @@ class LogMessage:
     time: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuestionPrompt:
     """The engine asks a question; ``msgid`` is the variable that answers it."""
 
@@ -72,7 +72,7 @@ class QuestionPrompt:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuestionAnswer:
     """How the engine understood the answer; ``accepted`` is None if it does not report that."""
 
@@ -81,14 +81,14 @@ class QuestionAnswer:
     accepted: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainLine:
     """Text that is not JSON: usage errors, ssh, the dynamic linker."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnknownMessage:
     """JSON that this version of the product does not recognise. Its content is dropped."""
 

@@ -1,13 +1,13 @@
 """The features of each engine version: one row for each difference that decides behaviour."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.detect import EngineProgram, EngineUnsupported
+from backup_engine.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Features:
     """Named features of one engine program; the defaults are those of the oldest supported version."""
 

@@ -96,7 +96,8 @@ class Feeder:
         os.makedirs(PIPES, 0o700, exist_ok=True)  # noqa: PTH103
         for dump in self._dumps:
             os.mkfifo(self._path(dump), 0o600)
-        # Without closing descriptors: the engine inherits the lock and its passphrase, and nothing that was opened here.
+        # Without closing descriptors: the engine inherits the lock and its passphrase, and nothing that was opened
+        # here.
         self._engine = subprocess.Popen(spec["engine"], cwd=PIPES, close_fds=False)
 
     def _path(self, dump: dict[str, Any]) -> str:
@@ -233,7 +234,7 @@ class Tables:
     """
 
     LINES = re.compile(
-        rb"\n(?:CREATE TABLE `((?:[^`\n]|``)+)` \(|\) ENGINE=(\w+)(?=[ ;])([^\n]*)(?=\n)|-- Dumping (?:routines|events) for )"
+        rb"\n(?:CREATE TABLE `((?:[^`\n]|``)+)` \(|\) ENGINE=(\w+)(?=[ ;])([^\n]*)(?=\n)|-- Dumping (?:routines|events) for )"  # noqa: E501
     )
     LONGEST = 4096
     """Of the end of a block, this much is looked at again with the next one."""

@@ -11,7 +11,8 @@ from pathlib import Path
 def locked_if_free(file: Path) -> Iterator[bool]:
     """Hold the lock of this file and yield True; yield False while another process holds it.
 
-    The file is created if needed and stays: removing it would let two hold it. Raise FileNotFoundError without its folder.
+    The file is created if needed and stays: removing it would let two hold it. Raise FileNotFoundError without its
+    folder.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -8,9 +8,9 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from backup_engine.frozen import frozen
 from backup_engine.results import GarbledOutput
 
 LONGEST_RECORD = 1 << 20
@@ -20,7 +20,7 @@ JSON_START = b"{"
 REGULAR, DIRECTORY, LINK = "-", "d", "l"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedFile:
     """One item. ``type`` is the first letter of ``ls -l``; a further hard link of a file has no size of its own."""
 
@@ -84,7 +84,7 @@ def _json_item(record: bytes) -> ListedFile:
     return ListedFile(item.path, item.type, item.size)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JsonRecord:
     """A line of major 2's listing.
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from backup_engine.events import Event, LogMessage
+from backup_engine.frozen import frozen
 from backup_engine.results import GarbledOutput
 
 PRUNE_LINE = re.compile(
@@ -15,7 +15,7 @@ PRUNE_LINE = re.compile(
     r" \[(?P<id>[0-9a-f]{64})\]"
 )
 COMPACT_LINE = re.compile(
-    r"(?:compaction freed about|Compaction saved) (?P<number>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[kMGTPE]?B)(?: repository|\.$)"
+    r"(?:compaction freed about|Compaction saved) (?P<number>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[kMGTPE]?B)(?: repository|\.$)"  # noqa: E501
 )
 UNITS: Mapping[str, int] = {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB", "PB", "EB"))}
 CHECK_FINISHED = re.compile(
@@ -23,7 +23,7 @@ CHECK_FINISHED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrunedArchive:
     """``rule`` names what keeps it (``daily``, ``weekly[oldest]``, ``within`` ...); None for one that goes."""
 
@@ -33,13 +33,13 @@ class PrunedArchive:
     rule: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PruneResult:
     keep: tuple[PrunedArchive, ...]
     prune: tuple[PrunedArchive, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckResult:
     """``finished`` parts of the check, each with its verdict; ``problems`` are the errors reported."""
 

@@ -26,6 +26,7 @@ from backup_engine.causes import (
     Source,
 )
 from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
+from backup_engine.frozen import frozen
 from backup_engine.rclone import OTHER
 from backup_engine.render import log_line
 
@@ -80,7 +81,7 @@ ERROR_OF_MAJOR_2, REPORT_OF_MAJOR_2 = "Error:\n", "If reporting bugs, please inc
 """Around an unexpected exception; the traceback follows."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Warning:  # noqa: A001 -- the product's word; never raised
     """A problem with one path, or with none in particular."""
 
@@ -89,14 +90,14 @@ class Warning:  # noqa: A001 -- the product's word; never raised
     msgid: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LockHolder:
     host: str
     pid: int
     since: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """``warnings`` are the first thousand of ``warning_count``. ``reason`` is the error key, or finer than it."""
 
@@ -329,7 +330,8 @@ def unreachable(message: str) -> str:
 def _held_by(holder: LockHolder) -> str:
     since = f" since {holder.since}" if holder.since else ""
     return (
-        f"Another program uses the repository: process {holder.pid} of {_on_one_line(holder.host)}{since}. Try again when"
+        f"Another program uses the repository: process {holder.pid} of {_on_one_line(holder.host)}{since}. Try again "
+        "when"
         " it has ended, or break the lock if it no longer runs."
     )
 

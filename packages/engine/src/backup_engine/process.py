@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from backup_engine.command import Command
 from backup_engine.far.request import ended_file, near_command
 from backup_engine.far.streaming import joined
 from backup_engine.file_lock import locked_if_free
+from backup_engine.frozen import frozen
 from backup_engine.small_shutil import remove_tree, which
 
 MAX_SECRET_BYTES = 60_000
@@ -42,7 +42,7 @@ class SecretTooLong(ValueError):
     """A secret does not fit in a pipe's buffer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExitRecord:
     code: int | None
     signal: int | None

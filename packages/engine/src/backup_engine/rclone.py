@@ -5,13 +5,14 @@ The mirror runs it, and engine 2 opens repositories on its remotes through it.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from backup_engine.frozen import frozen
 
 Step = Literal["configuration", "reach", "credentials", "storage"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     step: Step
     """The part of a connection that it concerns."""

@@ -3,17 +3,17 @@
 Loaded by ``shim.py``, and copied beside it to other machines: it imports only the standard library, nothing of this
 package, and must run under Python 3.9. A guard is a record of the command:
 
-==============  ==========================================================================================================
-``major``       the engine's major version
-``engine_id``   the id that the repository must have; None: not known yet
-``path``        the repository's folder on this machine; None: it is stored elsewhere, and only the engine knows its id
-``program``     the engine
-``probe``       arguments that make the engine print the id of a repository that is stored elsewhere
+==============
+========================================================================================================== ``major``
+the engine's major version ``engine_id``   the id that the repository must have; None: not known yet ``path``        the
+repository's folder on this machine; None: it is stored elsewhere, and only the engine knows its id ``program``     the
+engine ``probe``       arguments that make the engine print the id of a repository that is stored elsewhere
 ``must_tell``   whether a probe that fails ends the run; False for the removal of locks, which may be what makes it fail
-``tells_id``    whether the output names the repository, so that what only reads needs no probe
-``older``       ``refuse``: as the engine does; ``accept``: the engine is to forget that it has seen a newer state;
+``tells_id``    whether the output names the repository, so that what only reads needs no probe ``older``
+``refuse``: as the engine does; ``accept``: the engine is to forget that it has seen a newer state;
                 ``look``: the engine works with temporary records of its own
-==============  ==========================================================================================================
+==============
+==========================================================================================================
 
 The engine's own record of a repository (its "security directory") refuses a repository that is older than the last
 state seen. Major 2 runs several engines on one repository at the same time, and one that has loaded the repository's
@@ -226,7 +226,7 @@ def take_record_back(environment: dict[str, str]) -> None:
     Of several runs at the same time, the one that computed the newest state need not be the one that wrote last. So
     while others run only the oldest of their states is noted, and the last of them puts that into the record.
     """
-    for engine_id in filter(ENGINE_ID.fullmatch, listed(LENT)):
+    for engine_id in listed(LENT):
         shared = record_folder(2, environment, engine_id)
         learnt = {name: what_changed(engine_id, name) for name in RECORD}
         for name in ("key-type", "location"):

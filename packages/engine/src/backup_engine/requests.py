@@ -1,9 +1,10 @@
 """Requests to an engine, as values that know nothing of its command line."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field, fields
 
 from backup_engine.command import CalledAgent, Machine, Older
+from backup_engine.frozen import frozen
 
 
 class InvalidRequest(ValueError):
@@ -12,7 +13,7 @@ class InvalidRequest(ValueError):
     key = "engine.invalid_request"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadChunksRequest:
     """The ids of the metadata chunks of an archive, or the content of such chunks. See ``chunks``."""
 
@@ -21,12 +22,12 @@ class ReadChunksRequest:
     ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TryChunksRequest:
     """Whether chunks are read correctly on that machine: a small repository, read both ways."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RcloneAccess:
     """Variables of the environment that let the engine's rclone reach the remote of a repository."""
 
@@ -34,7 +35,7 @@ class RcloneAccess:
     secrets: Mapping[str, str] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepositoryLocation:
     """Where a repository is and what opens it."""
 
@@ -54,13 +55,13 @@ class RepositoryLocation:
     """For an address of the form ``rclone:REMOTE:PATH``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitRequest:
     encryption: str
     make_parent_dirs: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateRequest:
     """Make an archive. The name may hold the engine's placeholders, such as ``{now}``."""
 
@@ -77,7 +78,7 @@ class CreateRequest:
     """The sources are the names of pipes in the folder in which the engine is started; their content is archived."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListArchivesRequest:
     """All archives, or the newest ``last``; left-over checkpoints only on request.
 
@@ -91,7 +92,7 @@ class ListArchivesRequest:
     names_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InfoRequest:
     """Of the repository as a whole, of one archive, or of every archive in one run."""
 
@@ -99,7 +100,7 @@ class InfoRequest:
     every_archive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteArchiveRequest:
     """Delete an archive, and ``others`` with it in one transaction: of several, all go or none."""
 
@@ -107,22 +108,22 @@ class DeleteArchiveRequest:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndeleteArchiveRequest:
     archive: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BreakLockRequest:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyExportRequest:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetentionPolicy:
     """How many archives each rule keeps. A rule that is None or 0 keeps none."""
 
@@ -138,10 +139,10 @@ class RetentionPolicy:
 
     @property
     def keeps_nothing(self) -> bool:
-        return not any(getattr(self, name) for name in self.__slots__)
+        return not any(getattr(self, each.name) for each in fields(self))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PruneRequest:
     """Remove what the policy does not keep, among the archives whose name matches the glob (None: all)."""
 
@@ -150,14 +151,14 @@ class PruneRequest:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactRequest:
     """``threshold``: percent of a segment that must be unused before it is rewritten (None: the engine's own)."""
 
     threshold: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckRequest:
     """``max_duration`` (seconds) makes it a partial check of the repository's segments alone."""
 
@@ -168,7 +169,7 @@ class CheckRequest:
     archives_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExtractRequest:
     """Restore into ``destination``. ``paths`` are exact (``surrogateescape``), ``patterns`` the engine's patterns."""
 
@@ -190,7 +191,7 @@ class ExtractRequest:
     """Leave out file flags such as ``immutable``, which would keep a restored file from being moved."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportTarRequest:
     """A tar stream of the archive, or of these paths, on standard output."""
 
@@ -205,7 +206,7 @@ class ExportTarRequest:
     progress: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListFilesRequest:
     """Every file of an archive, or those under ``paths``, one record each on standard output.
 
@@ -222,17 +223,9 @@ class ListFilesRequest:
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiffRequest:
     archive: str
     other_archive: str
     paths: tuple[str, ...] = ()
     content_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RenameRequest:
-    """The engine gives the renamed archive a new id."""
-
-    archive: str
-    new_name: str

@@ -1,11 +1,11 @@
 """An engine's results on standard output. A result either parses completely or is refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from backup_engine import bounded_json, json_values
+from backup_engine.frozen import frozen
 
 
 class GarbledOutput(Exception):
@@ -14,7 +14,7 @@ class GarbledOutput(Exception):
     key = "engine.failed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveStats:
     """Sizes in bytes; None where this engine reports none."""
 
@@ -24,7 +24,7 @@ class ArchiveStats:
     nfiles: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepositoryTotals:
     """Sizes of a whole repository. ``unique_size`` is what its data takes on disk: compressed and deduplicated."""
 
@@ -36,7 +36,7 @@ class RepositoryTotals:
     unique_chunks: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreateResult:
     archive_name: str
     archive_id: str
@@ -48,7 +48,7 @@ class CreateResult:
     repository_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveInfo:
     """An archive in a listing; ``start`` and ``end`` in UTC. ``is_bare``: the listing held only names."""
 
@@ -62,7 +62,7 @@ class ArchiveInfo:
     is_bare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveDetails:
     """An archive in the output of ``info``."""
 
@@ -77,7 +77,7 @@ class ArchiveDetails:
     stats: ArchiveStats
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InfoResult:
     """``archives`` is empty for a repository as a whole."""
 
@@ -202,7 +202,7 @@ def _totals(document: "_Document") -> RepositoryTotals | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Document:
     """A JSON object that raises GarbledOutput, naming the place, when a value is missing or invalid."""
 

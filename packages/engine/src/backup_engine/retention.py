@@ -6,10 +6,10 @@ Engines run in UTC (see `environment`), so days, weeks and months are those of U
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from backup_engine.detect import EngineUnsupported
+from backup_engine.frozen import frozen
 from backup_engine.log_results import PruneResult
 from backup_engine.requests import InvalidRequest, RetentionPolicy
 
@@ -32,7 +32,7 @@ RULES = (
 """Each rule of a policy and the engine's name for it, in the order in which the engines apply them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aged:
     """When an archive was made, and the period of each rule that this falls into."""
 
@@ -69,8 +69,8 @@ def kept(
 ) -> dict[int, str]:
     """Given archives, newest first, return the positions of those that are kept, each with the rule that keeps it.
 
-    A rule keeps the newest archive of each of the last periods, and passes over archives that rules before it keep. Where
-    there are too few periods it keeps the oldest archive as well; in major 2 the last rule alone does.
+    A rule keeps the newest archive of each of the last periods, and passes over archives that rules before it keep.
+    Where there are too few periods it keeps the oldest archive as well; in major 2 the last rule alone does.
     """
     found: dict[int, str] = {}
     if within_since is not None:

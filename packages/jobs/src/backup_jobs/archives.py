@@ -1,12 +1,12 @@
 """Archives and sizes as the repository itself shows them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backup_engine import bounded_json
 from backup_engine.causes import SENTENCES
+from backup_engine.frozen import frozen
 from backup_engine.requests import InfoRequest, ListArchivesRequest
 from backup_engine.results import ArchiveInfo, GarbledOutput, InfoResult, parse_archives, parse_info
 from backup_jobs.work import EvidenceUnknown, OpenedRepository, readable
@@ -15,7 +15,7 @@ EVERYTHING = ListArchivesRequest(consider_checkpoints=True)
 """Including left-over checkpoints: they are archives too, and can be removed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Info:
     """The output of `info`, parsed and as printed."""
 

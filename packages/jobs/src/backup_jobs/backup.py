@@ -1,12 +1,13 @@
 """`backup.create`: one archive of the source paths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from backup_engine import missing_sources
 from backup_engine.command import Command
+from backup_engine.frozen import frozen
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import CreateRequest, DeleteArchiveRequest, ListArchivesRequest
 from backup_engine.results import ArchiveInfo, CreateResult, GarbledOutput, parse_create_result
@@ -59,7 +60,7 @@ def interrupted(work: Work[BackupBlock], interrupted: Interrupted) -> Ended:
     return BackupAttempt(work).interrupted(interrupted)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """The archive of this job as the repository shows it; `info` where it could be read."""
 

@@ -1,10 +1,10 @@
 """Every kind of job that has its body here, and the frame around each attempt at one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.detect import EngineUnsupported
+from backup_engine.frozen import frozen
 from backup_engine.requests import InvalidRequest
 from backup_jobs import backup, break_lock, check, compact, delete, dump, init, list_archives, prune
 from backup_jobs.endings import Ended, Failed, Stopped
@@ -20,7 +20,7 @@ def _again(work: Work[Any], interrupted: Interrupted) -> Ended:
     return again_when_interrupted(interrupted)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Body:
     """`run` does one attempt, `interrupted` decides what follows when the engine's end is unknown.
 

@@ -7,7 +7,7 @@ must also be those that were fed; otherwise the archive is deleted and the dumps
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from backup_engine.dumps import Database, feeding
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.far.request import ended_file
 from backup_engine.feed import MOST_TABLES
+from backup_engine.frozen import frozen
 from backup_engine.listing import read_listing
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import CreateRequest, ListFilesRequest
@@ -32,8 +33,14 @@ FAILED, UNPROVEN, REMOTE = "backup.dump_failed", "backup.dump_unproven", "backup
 NOT_PROVEN = (
     "It is not certain that the archive holds every dump in full. The archive was deleted; the dumps are made again."
 )
-NOT_DELETED = "It is not certain that the archive {archive} holds every dump in full, and it could not be deleted. Delete it; do not restore from it."
-NOT_HERE = "Dumps on a machine that is reached by ssh need Python 3.9 or newer there. Install python3, then test the connection again."
+NOT_DELETED = (
+    "It is not certain that the archive {archive} holds every dump in full, and it could not be deleted. "
+    "Delete it; do not restore from it."
+)
+NOT_HERE = (
+    "Dumps on a machine that is reached by ssh need Python 3.9 or newer there. Install python3, then test the "
+    "connection again."
+)
 NO_DATABASES = "The repository has no databases to dump; add one first."
 PASSWORD_GONE = "The password of the database {name} is not stored any more. Set it again; no archive was made."  # noqa: S105 - a sentence
 
@@ -62,7 +69,7 @@ NOT_CONSISTENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DumpWork(Work[DumpBlock]):
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By the references in the block."""

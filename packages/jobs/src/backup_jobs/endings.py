@@ -1,14 +1,16 @@
 """How an attempt at a job can end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
+
+from backup_engine.frozen import frozen
 
 Warnings = tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completed:
     """`return_code` is the engine's own; None when it left none and the repository showed the end."""
 
@@ -24,7 +26,7 @@ class Completed:
     """When the work ended, where the archive shows that better than the record of the last engine run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     error_key: str
     message: str
@@ -33,7 +35,7 @@ class Failed:
     warnings: Warnings = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stopped:
     """The engine stopped because the job was cancelled. `message`: what remained unknown about it."""
 
@@ -43,7 +45,7 @@ class Stopped:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TryAgain:
     """The attempt failed for reasons outside the job: repeat it, if attempts are left.
 

@@ -1,12 +1,12 @@
 """Services that are stopped for a backup, with a journal that makes sure that they are started again.
 
-For each stopped service there is a file in one folder. It is synced before anything is stopped, and says whether the service
-ran and which backups need it stopped. The file goes only after the service was started. Whoever finds a file that no running
-backup needs any more starts the service: the backup itself, or `look_after`, which every host calls at its start and every few
-seconds. So whatever is killed at whatever moment, the next look starts the service.
+For each stopped service there is a file in one folder. It is synced before anything is stopped, and says whether the
+service ran and which backups need it stopped. The file goes only after the service was started. Whoever finds a file
+that no running backup needs any more starts the service: the backup itself, or `look_after`, which every host calls at
+its start and every few seconds. So whatever is killed at whatever moment, the next look starts the service.
 
-The journal is in files, not in the service's store: an agent has no store, and a service that is down must not wait for a
-database that may be the very thing that was stopped.
+The journal is in files, not in the service's store: an agent has no store, and a service that is down must not wait for
+a database that may be the very thing that was stopped.
 """
 
 import contextlib
@@ -15,12 +15,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from backup_engine.file_lock import locked_if_free
+from backup_engine.frozen import frozen
 from backup_engine.process import Spool, SpoolState
 from backup_engine.shim import process_start_time
 from backup_jobs import services
@@ -32,7 +33,7 @@ LOOK_SECONDS = 0.2
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class User:
     """A backup that needs a service stopped: one attempt, by its folder."""
 
@@ -59,7 +60,7 @@ class User:
         return self.far and spool.has_started() and not _has_ended(spool)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hold:
     """What the journal says of one service."""
 
@@ -200,7 +201,7 @@ class Holds:
 # --- one attempt ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldServices:
     """The services that one attempt at a backup stops, in this order, and starts again in the opposite order."""
 

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backup_engine.command import Command
 from backup_engine.events import Event
+from backup_engine.frozen import frozen
 from backup_engine.outcome import Accumulator, Outcome
 from backup_engine.process import ExitRecord
 
@@ -35,7 +35,7 @@ class Stopping(Exception):
     """The host stops; the engine continues under its shim and is found again at the next start."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One engine run that has ended."""
 
@@ -54,7 +54,7 @@ class Step:
         return self.outcome.status == "completed_with_warnings"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptEnd:
     """One run of a script that has ended."""
 

@@ -40,7 +40,10 @@ SERIES_AMBIGUOUS = (
 )
 RULES_DISAGREE = (
     "prune.rules_disagree",
-    "The engine would keep other archives than the policy says. Nothing was removed; look at the dry run and at the log.",
+    (
+        "The engine would keep other archives than the policy says. Nothing was removed; look at the dry run and at "
+        "the log."
+    ),
 )
 NOT_ALL_GONE = (
     "engine.failed",
@@ -119,7 +122,9 @@ def _sentence(plan: PruneResult, sparing: PruneResult) -> str:
 
 
 def _removed_by_name(work: Work[PruneBlock], plan: PruneResult) -> Ended:
-    """Remove exactly the archives of the plan: the engine's own prune would decide again, and knows no protected ones."""
+    """Remove exactly the archives of the plan: the engine's own prune would decide again, and knows no
+    protected ones.
+    """
     size = AT_ONCE if work.engine.features.deletes_many else 1
     step: Step | None = None
     for number, first in enumerate(range(0, len(plan.prune), size)):

@@ -3,11 +3,11 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from backup_engine import bounded
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.following import printable
+from backup_engine.frozen import frozen
 
 UNIT_NAME = r"[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,240}\.(service|socket|timer|target|path)"
 """Complete names alone, and only units that can be stopped and started."""
@@ -32,7 +32,7 @@ class NotStopped(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     code: int | None
     """None: the program could not be run, or did not end in time."""

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from backup_engine.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class LeftOut:
     """Places that a backup leaves out because the backup program keeps its own data there."""
 

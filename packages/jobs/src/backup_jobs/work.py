@@ -1,12 +1,13 @@
 """The input of every job, and the meaning of an engine run's end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from backup_engine.causes import SENTENCES, UNREACHABLE
 from backup_engine.command import Command
 from backup_engine.far.request import has_begun_elsewhere, request_file
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import RepositoryLocation
@@ -46,7 +47,7 @@ class OpenedRepository(Protocol):
     def find_out(self, name: str, command: Command) -> Step: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work(Generic[Wanted]):
     """A job with its repository opened. `block` is the request, as an agent would get it."""
 

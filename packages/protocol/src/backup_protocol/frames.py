@@ -6,8 +6,9 @@ be frames that only show that the sender is alive. A stream without an end was c
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Any
+
+from backup_engine.frozen import frozen
 
 HEAD = struct.Struct(">cQ")
 SURVEY, DATA, END, HERE = b"s", b"d", b"x", b"h"
@@ -18,7 +19,7 @@ MOST_MESSAGE_VALUES = 200_000
 """JSON values of a survey or an end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReceiveSurvey:
     """Facts from the archive's listing. `links` are archived links that other archived paths lead through, as `{path,
     path_b64?}`: the stream does not hold them. `listed` has every item as `{path, path_b64?, type, size, hard_link?}`,
@@ -32,7 +33,7 @@ class ReceiveSurvey:
     listed: tuple[dict[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReceiveEnd:
     """How the engine ended. The stream was complete only with `completed` or `completed_with_warnings`."""
 

@@ -1,9 +1,10 @@
 """A job as an agent gets it: everything needed to run it, without further requests to the server."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from backup_engine.frozen import frozen
 from backup_protocol.enums import JobKind
 from backup_protocol.reading import Malformed, read, write
 
@@ -11,7 +12,7 @@ Environment = dict[str, Any]
 """Variable name to a value, or to `{"secret_ref": name}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepositoryBlock:
     repository_id: int
     engine_version: int
@@ -26,14 +27,14 @@ class RepositoryBlock:
     """`accept`: the engine is to forget that it has seen a newer state; `look`: only for this run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """What every kind's block has."""
 
     environment: Environment = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackupBlock(Block):
     archive_name: str = ""
     source_paths: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class BackupBlock(Block):
     """Units that are stopped while the engine runs. An agent stops those that its own configuration names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DatabaseBlock:
     """A database to dump. `name` is its name in the service, and that of its file in the archive."""
 
@@ -66,27 +67,27 @@ class DatabaseBlock:
     """The name of its password among the secrets of the payload. A secret of the agent's own is never meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DumpBlock(BackupBlock):
     """One archive of the dumps of these databases. It has no sources on disk; `source_paths` is not used."""
 
     databases: tuple[DatabaseBlock, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitBlock(Block):
     encryption: str = ""
     make_parent_dirs: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckBlock(Block):
     max_duration: int | None = None
     verify_data: bool = False
     repair: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PruneBlock(Block):
     """`policy` has the rules by name (`keep_daily`, …). It never is empty.
 
@@ -100,12 +101,12 @@ class PruneBlock(Block):
     protected: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactBlock(Block):
     threshold: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteBlock(Block):
     """With `archive_id`, only the archive that has this engine id: one of the same name made later is another one."""
 
@@ -113,7 +114,7 @@ class DeleteBlock(Block):
     archive_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListBlock(Block):
     """A complete list of the repository's archives: see `details.RepositoryDetails`."""
 
@@ -121,7 +122,7 @@ class ListBlock(Block):
     """Also read the sizes of the repository."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestoreBlock(Block):
     """`paths`: strings, or `{"path_b64": …}` for a name that is not UTF-8; none means the whole archive.
 
@@ -144,7 +145,7 @@ class RestoreBlock(Block):
     """The service's own folders, each with its device and inode: protected where the agent runs on the same machine."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallBlock(Block):
     """A method of the engine, and its request as JSON text: paths that are not UTF-8 contain lone surrogates."""
 
@@ -152,7 +153,7 @@ class CallBlock(Block):
     request: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptBlock(Block):
     """A script to run once. An agent decides by its own configuration whether it does, see `docs/scripts.md`.
 
@@ -186,10 +187,12 @@ BLOCKS: Mapping[JobKind, tuple[str, type[Block]]] = {
     JobKind.SCRIPT_RUN: ("script", ScriptBlock),
     JobKind.BACKUP_DUMP: ("dump", DumpBlock),
 }
-"""For each kind the name under which a payload holds its block, and the type of that; `Block` itself if it has no fields."""
+"""For each kind the name under which a payload holds its block, and the type of that; `Block` itself if it has no
+fields.
+"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Payload:
     """`block` is under the name that `BLOCKS` gives. Secret values are present only on the way to the agent."""
 
@@ -219,7 +222,7 @@ class Payload:
         return Payload(head.schema_version, head.job_kind, head.repository, block, head.secrets)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Head:
     schema_version: int
     job_kind: JobKind
@@ -227,7 +230,7 @@ class _Head:
     secrets: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """A job of a poll. `payload` is left as it came: look at its `schema_version` and `job_kind` first."""
 
@@ -238,7 +241,7 @@ class Job:
     status: str = "queued"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OfferedCall:
     """A call of a poll: a caller waits for the engine's output. See `calls`."""
 

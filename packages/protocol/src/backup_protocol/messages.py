@@ -1,20 +1,21 @@
 """The bodies of the runtime routes, `/api/agents/…`, and their answers. Times are ISO 8601 with an offset."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from backup_engine.frozen import frozen
 from backup_protocol.enums import JobStatus
 from backup_protocol.jobs import Job, OfferedCall
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineVersion:
     major: int
     version: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Register:
     """`POST /register`: the only call that needs no credential, but a one-time token."""
 
@@ -28,7 +29,7 @@ class Register:
     capabilities: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registered:
     agent_id: str
     agent_token: str = field(repr=False)
@@ -37,7 +38,7 @@ class Registered:
     heartbeat_interval_seconds: int = 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnstartedService:
     """A service that a backup has stopped and that does not start again."""
 
@@ -45,7 +46,7 @@ class UnstartedService:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heartbeat:
     """`POST /heartbeat`. `sent_at` lets the server measure how far the agent's clock is off."""
 
@@ -60,7 +61,7 @@ class Heartbeat:
     unstarted_services: tuple[UnstartedService, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeartbeatAnswer:
     server_time: str
     poll_interval_seconds: int
@@ -68,7 +69,7 @@ class HeartbeatAnswer:
     heartbeat_interval_seconds: int = 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Polled:
     """The answer of `GET /jobs/poll?limit=&wait=`."""
 
@@ -76,7 +77,7 @@ class Polled:
     calls: tuple[OfferedCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     """The answer of `POST /jobs/{id}/claim`, also when it is claimed again: `job` is what to run, with its secrets."""
 
@@ -84,14 +85,14 @@ class Claimed:
     job: Job | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """`POST /jobs/{id}/start`."""
 
     started_at: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """`POST /jobs/{id}/progress`. Sizes in bytes, speed in bytes per second; unknown values are None."""
 
@@ -108,7 +109,7 @@ class Progress:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogEntry:
     """One line of a job's log: `POST /jobs/{id}/logs` takes one, or a `LogBatch`."""
 
@@ -118,12 +119,12 @@ class LogEntry:
     created_at: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogBatch:
     entries: tuple[LogEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogAnswer:
     """How many lines of the upload were new, and how many were known."""
 
@@ -131,7 +132,7 @@ class LogAnswer:
     duplicate: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResultPart:
     """`POST /jobs/{id}/parts`: a slice of a result that is too large for one body, such as a long list of archives.
 
@@ -142,13 +143,13 @@ class ResultPart:
     items: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartAnswer:
     id: int
     part: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stats:
     original_size: int | None = None
     compressed_size: int | None = None
@@ -156,7 +157,7 @@ class Stats:
     nfiles: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """The result of a job.
 
@@ -171,7 +172,7 @@ class Result:
     parts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Complete:
     """`POST /jobs/{id}/complete`."""
 
@@ -179,7 +180,7 @@ class Complete:
     result: Result = field(default_factory=Result)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fail:
     """`POST /jobs/{id}/fail`. `error_key` is one of the published keys, such as `engine.disk_full`.
 
@@ -193,7 +194,7 @@ class Fail:
     result: Result | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Canceled:
     """`POST /jobs/{id}/canceled`: the process ended because the job was cancelled."""
 
@@ -202,7 +203,7 @@ class Canceled:
     result: Result | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acknowledgement:
     """The answer of start, progress, complete, fail, canceled, and of `GET /jobs/{id}`."""
 

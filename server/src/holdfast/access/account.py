@@ -2,6 +2,7 @@
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import account_tokens, audit, initial_password, sessions, throttle, totp
 from holdfast.access.caller import Caller
 from holdfast.access.login import LoggedIn, Login, locked_user
@@ -9,7 +10,6 @@ from holdfast.access.models import LoginSession, User
 from holdfast.access.passwords import hash_password, is_password
 from holdfast.errors import Conflict, Forbidden, Unauthenticated, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 
 
@@ -96,7 +96,7 @@ class Account:
         with self.login.database.reading() as session:
             user = session.get(User, self.caller.user_id)
         if user is None or not user.totp_enabled:
-            raise Conflict("auth.totp_not_enabled", "Codes are not enabled.")
+            raise Conflict("auth.totp_not_enabled", "Login codes are off.")
 
     def _own_row(self, session: Session) -> User:
         user = locked_user(session, self.caller.user_id)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import ACCOUNT_TOKEN_PREFIX, Caller, forbidden
 from holdfast.access.login import locked_user
@@ -14,7 +15,6 @@ from holdfast.access.roles import Role
 from holdfast.access.scopes import TokenScope
 from holdfast.errors import Conflict, Forbidden, NotFound
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 
 PREFIX_CHARACTERS = 16

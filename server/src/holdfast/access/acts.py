@@ -5,9 +5,9 @@ Each act names the route that performs it; a test holds the two equal.
 
 from collections.abc import Iterable
 
+from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.kit.frozen import frozen
 
 FORBIDDEN = "access.forbidden"
 LOGIN_NEEDED = "auth.login_token_required"

@@ -5,6 +5,7 @@ from dataclasses import field
 from pydantic import ValidationError
 from sqlalchemy import select
 
+from backup_engine.frozen import frozen
 from holdfast.access import account_tokens, audit, users
 from holdfast.access.account import remove_totp, set_password
 from holdfast.access.login import locked_user
@@ -16,7 +17,6 @@ from holdfast.access.usernames import Email, NewUsername, username_key
 from holdfast.access.users import NewUser, user_not_found
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Schema
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit, sessions
 from holdfast.access.models import LoginSession, User
 from holdfast.errors import Unauthenticated
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.settings import Settings
 

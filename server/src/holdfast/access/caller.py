@@ -13,6 +13,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from sqlalchemy import Executable, bindparam, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import access_tokens, browser_requests
 from holdfast.access.access_tokens import token_invalid
 from holdfast.access.key_file import Key
@@ -27,7 +28,6 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import token_hash
 from holdfast.settings import Settings
 from holdfast.storage.remembered import Proof, Query, Remembered

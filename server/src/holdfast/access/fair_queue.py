@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import Generic, TypeVar
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 Item = TypeVar("Item")
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from fastapi import APIRouter
 
+from backup_engine.frozen import frozen
 from holdfast.access import idempotency, sessions, throttle
 from holdfast.access.caller import IDENTITIES, Identities
 from holdfast.access.last_used import LAST_USED, LastUsed
@@ -19,7 +20,6 @@ from holdfast.api.app import Application
 from holdfast.api.dependencies import DATABASE, SETTINGS
 from holdfast.api.parts import Part, Parts
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from sqlalchemy import exists, select, text
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit, initial_password
 from holdfast.access.models import User
 from holdfast.access.passwords import MAX_BYTES, MIN_CHARACTERS, hash_password, is_storable, random_password
 from holdfast.access.roles import Role
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit, users
 from holdfast.access.account import set_password
 from holdfast.access.caller import Caller
@@ -12,7 +13,6 @@ from holdfast.access.models import User
 from holdfast.access.passwords import hash_password
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

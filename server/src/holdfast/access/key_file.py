@@ -13,9 +13,9 @@ from pathlib import Path
 
 import structlog
 
+from backup_engine.frozen import frozen
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 
 log = structlog.get_logger("holdfast.access.vault")
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import access_tokens, audit, sessions, throttle, totp
 from holdfast.access.caller import Caller
 from holdfast.access.models import LoginChallenge, LoginSession, User
@@ -17,7 +18,6 @@ from holdfast.access.usernames import username_key
 from holdfast.access.vault import Vault
 from holdfast.errors import TooManyRequests, Unauthenticated
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

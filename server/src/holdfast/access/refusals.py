@@ -9,12 +9,12 @@ import structlog
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller, address_of
 from holdfast.access.login import LoginRefused, LoginThrottled
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.text import storable
 from holdfast.storage.session import Database
 

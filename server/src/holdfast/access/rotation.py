@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit, key_file
 from holdfast.access.key_file import Key
 from holdfast.access.stored_secrets import keys_in_use, store, stored_secrets
 from holdfast.access.vault import Vault, key_id_of
 from holdfast.errors import Conflict
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.storage.session import Database
 
 # Longer than any transaction: a request that encrypted with the old key just before the rotation has committed by then.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from sqlalchemy import Column, RowMapping, Table, select, update
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import totp
 from holdfast.access.models import User
 from holdfast.access.vault import SecretUnreadable, Vault, key_id_of
-from holdfast.kit.frozen import frozen
 from holdfast.storage.base import Base
 
 

@@ -13,10 +13,10 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.models import ADDRESS_LENGTH, LoginFailure
 from holdfast.access.usernames import username_key
 from holdfast.errors import TooManyRequests
-from holdfast.kit.frozen import frozen
 from holdfast.kit.text import storable
 from holdfast.storage.inserts import insert_unless_there
 

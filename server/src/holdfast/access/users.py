@@ -8,6 +8,7 @@ from sqlalchemy import and_, bindparam, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import account_tokens, audit, initial_password, sessions
 from holdfast.access.account import set_password
 from holdfast.access.caller import MOST_KNOWN, Caller
@@ -20,7 +21,6 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Conflict, NotFound, Unavailable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.inserts import insert_or_replace, insert_unless_there
 from holdfast.storage.remembered import Proof, Query, Remembered

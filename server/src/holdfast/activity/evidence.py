@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.activity.evidence_schemas import (
     ActName,
     Attention,
@@ -32,7 +33,6 @@ from holdfast.agents.models import AgentMachine
 from holdfast.archives.schemas import CellName
 from holdfast.archives.status_view import CARE
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.machines.models import SshConnection
 from holdfast.operations import pages
 from holdfast.operations.models import Operation
@@ -168,7 +168,7 @@ def data_age(judgements: Sequence[Judgement]) -> DataAge:
     return DataAge(newest=max(known, default=None), oldest=min(known, default=None))
 
 
-# --- the rows that are shown -------------------------------------------------------------------------------------------
+# --- the rows that are shown ----------------------------------------------------------------------------------------
 
 
 def rows(session: Session, shown: Sequence[Judgement], zone: ZoneInfo) -> list[RepositoryEvidence]:

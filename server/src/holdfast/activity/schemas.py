@@ -46,7 +46,8 @@ class Timeline(Schema):
     since: Timestamp
     until: Timestamp
     rows: list[list[int | str | None]] = Field(
-        description="`[id, kind, repository_id, status, start, end]`, oldest start first. A run to come of a schedule has"
+        description="`[id, kind, repository_id, status, start, end]`, oldest start first. A run to come of a schedule "
+        "has"
         " the status `planned` and neither id nor end."
     )
     truncated: bool = Field(description="The span holds more than 10,000 rows; the oldest are left out.")

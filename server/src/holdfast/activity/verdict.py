@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository

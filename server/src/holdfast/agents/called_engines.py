@@ -13,6 +13,7 @@ from backup_engine.detect import EngineProgram, EngineUnsupported, identified
 from backup_engine.environment import EngineEnvironment
 from backup_engine.far import agent_call
 from backup_engine.features import Features
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine, engine_for
 from backup_engine.requests import ListArchivesRequest, ReadChunksRequest, RepositoryLocation, TryChunksRequest
 from backup_protocol import CALL_METHODS, Capability, JobKind, write
@@ -21,7 +22,6 @@ from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
 from holdfast.errors import HoldfastError, Unavailable, Unprocessable
 from holdfast.execution.ssh import Answer, run_here
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
@@ -55,8 +55,8 @@ class CalledEngines:
             return None
 
     def look(self, agent_machine_id: int, question: Mapping[str, Any]) -> Answer:
-        """Ask an agent about folders of its machine. Raise NotFound, Conflict, Unavailable or Unprocessable if it cannot
-        be asked now.
+        """Ask an agent about folders of its machine. Raise NotFound, Conflict, Unavailable or Unprocessable if it
+        cannot be asked now.
         """
         with self.database.reading() as session:
             agent = store.get(session, agent_machine_id)

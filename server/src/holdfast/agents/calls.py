@@ -18,12 +18,12 @@ from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
 from backup_engine.command import Older
+from backup_engine.frozen import frozen
 from backup_protocol import SCHEMA_VERSION, JobKind
 from backup_protocol.calls import LOOK
 from holdfast.agents import errors
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.payload import Payloads, envelope, environment, is_opened_by
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")

@@ -9,9 +9,9 @@ import time
 
 from starlette.concurrency import run_in_threadpool
 
+from backup_engine.frozen import frozen
 from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
-from holdfast.kit.frozen import frozen
 from holdfast.kit.tokens import token_hash
 from holdfast.storage.session import Database
 

@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 
 from backup_agent import AGENT_VERSION
+from backup_engine.frozen import frozen
 from backup_protocol import Capability
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import AgentFinding, FindingVerdict
 from holdfast.agents.store import SHUT_OUT
 from holdfast.errors import HoldfastError
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.location import AgentEngines
 
 MOST_SKEW_SECONDS = 5.0

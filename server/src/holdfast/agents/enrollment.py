@@ -54,7 +54,7 @@ def revoke_token(session: Session, caller: Caller, token_id: int) -> EnrollmentT
     token = store.token(session, token_id)
     session.refresh(token, with_for_update=True)
     if token.used_at is not None:
-        raise Conflict("agents.enrollment_token_used", "The token was used; revoke the agent that it made.")
+        raise Conflict("agents.enrollment_token_used", "The token was used; revoke the agent that it enrolled.")
     if token.revoked_at is None:
         token.revoked_at = clock.now()
         _tell(session, caller, "agent.enrollment_token_revoked", "enrollment_token", token.id, name=token.name)

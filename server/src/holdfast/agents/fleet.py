@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_protocol import AgentStatus
 from holdfast.access import audit
 from holdfast.agents import last_heard, store
@@ -21,7 +22,6 @@ from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 

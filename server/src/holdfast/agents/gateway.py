@@ -86,7 +86,7 @@ class Gateway:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        self._supervisor.keep("agents-board", self._follow_board)
+        self._supervisor.keep("agent-work-cache", self._follow_board)
         self._supervisor.keep("agents-calls", self._follow_calls)
         self._supervisor.keep("agents-ticks", self._tick_forever)
 
@@ -126,7 +126,7 @@ class Gateway:
         while not self.is_stopping:
             seen = self.database.work.wait(seen, BOARD_SECONDS)
             if self.calls.are_fetched:
-                self._supervisor.attempt("agents-board", self.board.look_again)
+                self._supervisor.attempt("agent-work-cache", self.board.look_again)
             self._stopping.wait(BETWEEN_LOOKS_SECONDS)
 
     def _follow_calls(self) -> None:

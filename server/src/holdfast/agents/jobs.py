@@ -11,6 +11,7 @@ from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from backup_engine import bounded_json
+from backup_engine.frozen import frozen
 from backup_protocol import FIRST_SEQUENCE, JobStatus
 from holdfast.access import audit
 from holdfast.agents import errors, identity, job_logs, lost_jobs, store
@@ -24,7 +25,6 @@ from holdfast.agents.reports import Body, Items, cleaned_value, report_of
 from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody, StatsBody
 from holdfast.errors import Conflict, Forbidden, NotFound, TooLarge, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions, waiting_reasons
 from holdfast.operations.end_time import recording_end, within
 from holdfast.operations.job_work import JobReport, NothingToDo
@@ -213,7 +213,8 @@ class Jobs:
                 if job.part_bytes > self.most_part_bytes:
                     raise TooLarge(
                         "agents.parts_too_large",
-                        f"The parts of a job's result may take at most {self.most_part_bytes} bytes of memory; nothing of this result is used.",
+                        f"The parts of a job's result may take at most {self.most_part_bytes} bytes of memory; nothing "
+                        "of this result is used.",
                         job_id=job_id,
                         maximum=self.most_part_bytes,
                     )
@@ -414,8 +415,9 @@ def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, 
 
 
 def end_orphans(database: Database, registry: Registry) -> int:
-    """End what waits for, or runs on, agents that no longer exist. Deleting an agent ends its jobs; this ends one that was
-    put in the queue at the same moment."""
+    """End what waits for, or runs on, agents that no longer exist. Deleting an agent ends its jobs; this ends one that
+    was put in the queue at the same moment.
+    """
     orphans = select(Operation.machine_id).where(
         Operation.executor == "agent",
         Operation.status.in_((Status.PENDING, Status.RUNNING)),

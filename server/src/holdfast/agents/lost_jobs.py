@@ -17,13 +17,13 @@ import structlog
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.results import ArchiveInfo, GarbledOutput, parse_archives
 from backup_jobs.archive_keys import PREFIX, key_in
 from backup_protocol import JobKind, ListBlock
 from holdfast.agents import job_ends, store
 from holdfast.agents.models import AgentJob
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Schema
 from holdfast.operations import queue, transitions
 from holdfast.operations.context import Context

@@ -8,12 +8,12 @@ from sqlalchemy import Integer, case, func, literal, select
 from sqlalchemy.orm import Session
 
 from backup_agent import AGENT_VERSION
+from backup_engine.frozen import frozen
 from holdfast.agents import store
 from holdfast.agents.fleet import Fleet
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.present import machine_item, ssh_machine_item
 from holdfast.agents.schemas import MachineItem, MachineRow
-from holdfast.kit.frozen import frozen
 from holdfast.machines import store as ssh_machines
 from holdfast.machines.models import SshConnection
 from holdfast.operations.models import Operation

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from backup_engine.command import Older
+from backup_engine.frozen import frozen
 from backup_engine.redact import Redactor
 from backup_protocol import BLOCKS, SCHEMA_VERSION, JobKind
 from holdfast.errors import NotFound
-from holdfast.kit.frozen import frozen
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.repositories import agent_target

@@ -64,7 +64,7 @@ def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> M
     return Machines(machines=machine_list.rows(session, gateway.fleet))
 
 
-# --- enrollment tokens -------------------------------------------------------------------------------------------------
+# --- enrollment tokens ----------------------------------------------------------------------------------------------
 
 
 @routes.get("/enrollment-tokens", summary="Enrollment tokens, newest first")
@@ -87,7 +87,7 @@ def revoke_token(caller: AdminOnly, token_id: RowId, session: Writing) -> Enroll
     return token_item(enrollment.revoke_token(session, caller, token_id), clock.now())
 
 
-# --- agents --------------------------------------------------------------------------------------------------------------
+# --- agents ---------------------------------------------------------------------------------------------------------
 
 
 @routes.get("/agents", summary="All agents")
@@ -161,7 +161,7 @@ def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, s
     return agent_item(enrollment.change_status(session, gateway, caller, agent, status), gateway.fleet)
 
 
-# --- jobs ----------------------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------------------------
 
 
 @starts(routes, "/agents/{agent}/backup-jobs", "Back up a repository of an agent")

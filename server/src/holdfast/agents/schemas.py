@@ -203,7 +203,7 @@ class Unregistered(Schema):
     status: str
 
 
-# --- the management routes ---------------------------------------------------------------------------------------------
+# --- the management routes ------------------------------------------------------------------------------------------
 
 
 class NewEnrollmentToken(Closed):

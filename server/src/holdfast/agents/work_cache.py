@@ -8,8 +8,8 @@ from dataclasses import field
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
+from backup_engine.frozen import frozen
 from holdfast.agents.models import AgentJob
-from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.storage.session import Database

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import InForce
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.overdue import OverdueAfter
 
 NO_TIME = timedelta(0)

@@ -8,8 +8,8 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.alarms.models import AlarmOverride
-from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Closed
 from holdfast.operations import limits as kernel_settings
 

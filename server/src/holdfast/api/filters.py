@@ -15,7 +15,7 @@ MOST = 50
 WORDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[Word], Field(max_length=MOST)])
 
 
-def many(name: str, *, brackets: bool = True) -> Callable[..., Awaitable[Many]]:
+def many(name: str, description: str | None = None, *, brackets: bool = True) -> Callable[..., Awaitable[Many]]:
     """A dependency that reads both `name=a&name=b` and `name[]=a&name[]=b`.
 
     The OpenAPI document has one of them, with or without brackets: clients generated from it would otherwise have two
@@ -24,7 +24,8 @@ def many(name: str, *, brackets: bool = True) -> Callable[..., Awaitable[Many]]:
     declared, other = (f"{name}[]", name) if brackets else (name, f"{name}[]")
 
     async def read(
-        request: Request, given: Annotated[list[Word] | None, Query(alias=declared, max_length=MOST)] = None
+        request: Request,
+        given: Annotated[list[Word] | None, Query(alias=declared, max_length=MOST, description=description)] = None,
     ) -> Many:
         return tuple(dict.fromkeys([*(given or []), *_words(request, other)]))
 

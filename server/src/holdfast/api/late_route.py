@@ -20,7 +20,8 @@ class LateRoute(APIRoute):
         self.endpoint = endpoint
         self.methods = {method.upper() for method in options.get("methods") or ["GET"]}
         self.path_regex, self.path_format, self.param_convertors = compile_path(path)
-        # Its name is that of the function now: functions made in a loop may get names of their own for tracebacks later.
+        # Its name is that of the function now: functions made in a loop may get names of their own for tracebacks
+        # later.
         self._late: dict[str, Any] | None = {**options, "name": options.get("name") or get_name(endpoint)}
 
     def __getattr__(self, name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 T = TypeVar("T")
 

@@ -27,10 +27,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from backup_engine.frozen import frozen
 from holdfast.api.dependencies import WORK
 from holdfast.api.threads import Work, in_thread
 from holdfast.kit import courtesy
-from holdfast.kit.frozen import frozen
 from holdfast.storage.remembered import Remembered, StoreVersion
 
 Checked = tuple[dict[str, Any], list[Any]]

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.convertors import StringConvertor
 from starlette.routing import BaseRoute, Match, Route
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 SLASH = "/"
 

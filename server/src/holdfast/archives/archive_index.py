@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.plans import has_feature
 from holdfast.api.parts import Part
 from holdfast.archives import history_stage, stats, sync
 from holdfast.archives.coverage import Covered
 from holdfast.archives.derived import IndexState
 from holdfast.archives.fleet_feed import FleetFeed, Visible
-from holdfast.archives.history.chunks.route import RouteChooser
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
-from holdfast.kit.frozen import frozen
+from holdfast.history.chunks.route import RouteChooser
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.retention import aged
 from holdfast.archives.retention import simulate
 from holdfast.kit import clock
 from holdfast.kit import cursor as cursors
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories.archive_records import Archive

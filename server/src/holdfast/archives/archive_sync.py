@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.results import ArchiveInfo
 from backup_jobs.archive_keys import PREFIX, key_in
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, store

@@ -5,21 +5,21 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Literal
 
+from backup_engine.frozen import frozen
 from backup_jobs import paths as text
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.answers import BrowsePage, BrowseSort, EntryFacts
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
 from holdfast.archives.schemas import BrowseEntry
 from holdfast.errors import Conflict
+from holdfast.history.answers import BrowsePage, BrowseSort, EntryFacts
+from holdfast.history.entry import Entry
+from holdfast.history.errors import ArchiveNotIndexed, InvalidCursor
 from holdfast.kit.cursor import bad_cursor
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import Sealed
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 
 SortWord = Literal["name", "-name", "size", "-size", "modified", "-modified"]

@@ -16,7 +16,7 @@ from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ReadChunksRequest, RepositoryLocation, TryChunksRequest
 from backup_jobs.host import SUCCEEDED, Cancelled
 from holdfast.archives.engine_refused import EngineRefused
-from holdfast.archives.history.chunks.frames import (
+from holdfast.history.chunks.frames import (
     ANSWER_BYTES_MOST,
     CHUNK_BYTES_MOST,
     FRAME,
@@ -28,7 +28,7 @@ from holdfast.archives.history.chunks.frames import (
     joined_ids,
     named_error,
 )
-from holdfast.archives.history.errors import ArchiveTooLarge, ChunkRouteFailed, SelfTestFailed
+from holdfast.history.errors import ArchiveTooLarge, ChunkRouteFailed, SelfTestFailed
 from holdfast.repositories.work import RepositoryWork
 
 
@@ -52,7 +52,8 @@ class _NoPlaces:
 class CalledChunks(_NoPlaces):
     """Metadata chunks of a repository that an agent opens. Its answers are bounded as those of a helper are.
 
-    Raise ChunkRouteFailed where the listing has to be used, EngineRefused if the repository cannot be opened, Cancelled.
+    Raise ChunkRouteFailed where the listing has to be used, EngineRefused if the repository cannot be opened,
+    Cancelled.
     """
 
     is_usable = True
@@ -166,7 +167,7 @@ def tried(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]
     """The self-test on an agent's machine. What it returns raises SelfTestFailed."""
 
     def test() -> None:
-        from holdfast.archives.history.chunks.selftest import compare_recorded
+        from holdfast.history.chunks.selftest import compare_recorded
 
         command = replace(calls.try_chunks(work.location, TryChunksRequest()), most_output=4 * TRIAL_BYTES_MOST)
         try:

@@ -9,15 +9,15 @@ from sqlalchemy.orm import Session
 from backup_jobs import paths as text
 from holdfast.archives import paths, schemas
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.answers import Change, ChangedBytes, ChangeGroup, ChangeKind, ChangePage, GroupPage
-from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.schemas import ChangedSize, ChangeRow, Changes
 from holdfast.archives.series_view import between, is_before, of_series
+from holdfast.history.answers import Change, ChangedBytes, ChangeGroup, ChangeKind, ChangePage, GroupPage
+from holdfast.history.errors import InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 WORDS = {ChangeKind.ADDED: "added", ChangeKind.REMOVED: "removed", ChangeKind.MODIFIED: "modified"}
 

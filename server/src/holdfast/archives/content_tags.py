@@ -2,7 +2,7 @@
 
 import hashlib
 
-from holdfast.archives.history.entry import Entry
+from holdfast.history.entry import Entry
 from holdfast.repositories.archive_records import Archive
 
 

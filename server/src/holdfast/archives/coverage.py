@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from backup_engine.frozen import frozen
 from holdfast.archives.schemas import Coverage, HistoryState
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 
 class Listed(NamedTuple):

@@ -1,8 +1,8 @@
 """Index work that another operation has done since it was queued.
 
-Every change of the archives queues index work of its own, so that cancelling, skipping or failing the work of an earlier
-change never leaves a later one out. What was still waiting at that moment starts later than the change, and so sees it:
-when it has read the repository, the work of the change has nothing left to do.
+Every change of the archives queues index work of its own, so that cancelling, skipping or failing the work of an
+earlier change never leaves a later one out. What was still waiting at that moment starts later than the change, and so
+sees it: when it has read the repository, the work of the change has nothing left to do.
 """
 
 from typing import Any

@@ -1,4 +1,6 @@
-"""Indexes in PostgreSQL, a schema for each repository: every process of a split service reads and builds the same ones."""
+"""Indexes in PostgreSQL, a schema for each repository: every process of a split service reads and builds the
+same ones.
+"""
 
 import re
 import threading
@@ -9,8 +11,9 @@ from contextlib import contextmanager
 from psycopg_pool import ConnectionPool
 from sqlalchemy import make_url
 
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.postgres import (
+from holdfast.archives.indexes import MOST_OPEN, NOT_TO_BE_TRUSTED, Indexes
+from holdfast.history.index import HistoryIndex
+from holdfast.history.postgres import (
     Pool,
     PostgresStore,
     destroy,
@@ -19,7 +22,6 @@ from holdfast.archives.history.postgres import (
     schema_size,
     sole_holder,
 )
-from holdfast.archives.indexes import MOST_OPEN, NOT_TO_BE_TRUSTED, Indexes
 
 MOST_CONNECTIONS = 16
 """Of one process. An ingest takes three: the right to build, the right to write, and the transaction itself."""

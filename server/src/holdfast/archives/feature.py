@@ -23,6 +23,7 @@ def _connect(parts: Parts) -> None:
     register.on_import.append(index.stages.after_import)
     register.on_index_mode.append(index.stages.after_mode_change)
     register.on_forget.append(index.forget)
+    register.on_forget.append(lambda _session, repository: parts[LIVE_ANSWERS].memory.forget(repository.id))
 
 
 def _ticks(parts: Parts) -> tuple[Tick, ...]:

@@ -13,7 +13,7 @@ from backup_engine.file_lock import locked_if_free
 from holdfast.archives.indexes import MOST_OPEN, NOT_TO_BE_TRUSTED, Indexes
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 
 class _Open:
@@ -24,8 +24,8 @@ class _Open:
     """
 
     def __init__(self, file: Path) -> None:
-        from holdfast.archives.history.index import HistoryIndex  # takes long, and a start has no need of it
-        from holdfast.archives.history.sqlite import SqliteStore
+        from holdfast.history.index import HistoryIndex  # takes long, and a start has no need of it
+        from holdfast.history.sqlite import SqliteStore
 
         self._pin = os.open(file, os.O_PATH | os.O_CLOEXEC)
         try:
@@ -110,7 +110,7 @@ class FileIndexes(Indexes):
         return self._file(repository_uuid).exists()
 
     def _make(self, repository_uuid: str) -> None:
-        from holdfast.archives.history.sqlite import SqliteStore
+        from holdfast.history.sqlite import SqliteStore
 
         SqliteStore.create(self._file(repository_uuid)).close()
 

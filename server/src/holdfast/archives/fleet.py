@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, select
 
+from backup_engine.frozen import frozen
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
@@ -34,7 +35,6 @@ from holdfast.archives.path_view import Hit
 from holdfast.archives.schemas import PathHistoryAnswer
 from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
@@ -92,9 +92,17 @@ class Fleet:
 
     @staticmethod
     def of(
-        database: Database, index: ArchiveIndex, places: ServicePlaces, caller: Caller, wanted: Sequence[int]
+        database: Database,
+        index: ArchiveIndex,
+        places: ServicePlaces,
+        caller: Caller,
+        wanted: Sequence[int],
+        machines: Sequence[str] = (),
     ) -> Fleet:
-        """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
+        """All that the caller may see, or those of the given ids, and of the given machines.
+
+        Raise NotFound for an id that they may not see.
+        """
         known = index.feed.known(database)
         with database.reading() as session:
             allowed = rights.visible_repositories(session, caller)
@@ -105,6 +113,8 @@ class Fleet:
             for missing in sorted(chosen - {repository.id for repository in visible}):
                 raise rights.repository_not_found(missing)
             visible = [repository for repository in visible if repository.id in chosen]
+        if machines:
+            visible = [repository for repository in visible if repository.machine in machines]
         return Fleet(database, index, places, caller, visible, known)
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
@@ -238,7 +248,9 @@ class Fleet:
     def _with_archives(
         self, asked: Iterator[tuple[Visible, str | None]]
     ) -> Iterator[tuple[Visible, str | None, list[Listed]]]:
-        """Repositories with their archives, which are read for more and more of them at once: the first may be enough."""
+        """Repositories with their archives, which are read for more and more of them at once: the first may be
+        enough.
+        """
         count = 1
         while some := list(islice(asked, count)):
             archives = self._archives([visible for visible, _ in some])

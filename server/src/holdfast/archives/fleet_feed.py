@@ -15,9 +15,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backup_engine.file_lock import locked_if_free
+from backup_engine.frozen import frozen
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.errors import Unavailable
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.storage.remembered import Remembered
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from holdfast.archives.fleet_names import Fed, FleetNames
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 log = structlog.get_logger("holdfast.archives")
 
@@ -51,6 +51,14 @@ class Visible(NamedTuple):
     ssh_connection_id: int | None
     index_mode: str
     history_generation: str | None
+
+    @property
+    def machine(self) -> str:
+        """The machine whose engine opens it, as the list of machines calls it; `local` for the service's own."""
+        if self.execution_target == "local":
+            return "local"
+        number = self.agent_machine_id if self.execution_target == "agent" else self.ssh_connection_id
+        return f"{self.execution_target}:{number}"
 
 
 EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_by(Repository.id)
@@ -185,7 +193,7 @@ class _Round:
     is_stopping: Callable[[], bool]
 
     def run(self) -> None:
-        from holdfast.archives.history.errors import HistoryError
+        from holdfast.history.errors import HistoryError
 
         try:
             known = self._known()
@@ -239,7 +247,7 @@ class _Round:
         return Fed(number, uuid, generation, "", 0, 0)
 
     def _read_on(self, known: Fed, index: HistoryIndex, mark: str) -> None:
-        from holdfast.archives.history.names import rendered
+        from holdfast.history.names import rendered
 
         last, names = known.last_name, known.names
         while not self.is_stopping():
@@ -290,7 +298,7 @@ class _Round:
 
 def _add(connection: sqlite3.Connection, number: int, texts: set[str]) -> None:
     from holdfast.archives.fleet_names import bits_of, holders_of
-    from holdfast.archives.history.names import key32
+    from holdfast.history.names import key32
 
     (top,) = connection.execute("SELECT coalesce(max(id), 0) FROM name").fetchone()
     new, changed = [], []

@@ -1,7 +1,7 @@
 """The names of the files of all repositories, in one file: it shows which repositories can have a name at all.
 
-It is derived from the indexes of the repositories and only leaves out what cannot match. Whatever it has not read yet is
-asked directly, so it changes how long an answer takes and never what the answer is.
+It is derived from the indexes of the repositories and only leaves out what cannot match. Whatever it has not read yet
+is asked directly, so it changes how long an answer takes and never what the answer is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import structlog
 
-from holdfast.archives.history.errors import HistoryError, IndexDamaged, IndexVersionMismatch
-from holdfast.archives.history.names import SHORTEST_SEARCHED, key32, rendered, searchable_parts, trigrams
-from holdfast.archives.history.sqlite import connect, named_errors
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
+from holdfast.history.errors import HistoryError, IndexDamaged, IndexVersionMismatch
+from holdfast.history.names import SHORTEST_SEARCHED, key32, rendered, searchable_parts, trigrams
+from holdfast.history.sqlite import connect, named_errors
 
 log = structlog.get_logger("holdfast.archives")
 

@@ -1,5 +1,6 @@
 """HTTP for files of all repositories."""
 
+import re
 from typing import Annotated
 
 from fastapi import Depends, Query
@@ -25,6 +26,11 @@ LONGEST_ID = 18
 Size = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Bytes. Folders have no size and are left out.")]
 
 RepositoryIds = Annotated[Many, Depends(many("repository_id"))]
+Machines = Annotated[
+    Many,
+    Depends(many("machine", "Machines whose engines open the repositories: `local`, `agent:ID` or `ssh:ID`.")),
+]
+MACHINE = re.compile(rf"local|(agent|ssh):[0-9]{{1,{LONGEST_ID}}}")
 QueryText = Annotated[
     str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")
 ]
@@ -40,6 +46,7 @@ def search_everywhere(
     places: ThePlaces,
     q: QueryText,
     repository_id: RepositoryIds,
+    machine: Machines,
     deleted_only: bool = False,
     modified_since: Moment | None = None,
     min_size: Size = None,
@@ -48,11 +55,14 @@ def search_everywhere(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
 ) -> FleetSearchAnswer:
-    """One repository after the other, for two seconds at most: a page may be short, or empty, and still have a cursor."""
+    """One repository after the other, for two seconds at most: a page may be short, or empty, and still have a cursor.
+
+    A machine that opens no repository that you may see is answered like one that does not exist: nothing is found.
+    """
     if not q.strip():
-        raise Unprocessable("archives.empty_query", "Give something to search for.")
+        raise Unprocessable("archives.empty_query", "The search text is empty.")
     wanted = Wanted(deleted_only, modified_since, min_size, max_size, extension)
-    fleet = Fleet.of(database, index, places, caller, _numbers(repository_id))
+    fleet = Fleet.of(database, index, places, caller, _numbers(repository_id), _machines(machine))
     return fleet.search(q, wanted, limit, cursor)
 
 
@@ -71,6 +81,13 @@ def history_everywhere(
 ) -> FleetHistory:
     wanted = asked.required()
     return Fleet.of(database, index, places, caller, _numbers(repository_id)).history(wanted, limit, cursor)
+
+
+def _machines(words: Many) -> list[str]:
+    """Raise Unprocessable for a word that cannot be the key of a machine."""
+    if not all(MACHINE.fullmatch(word) for word in words):
+        raise Unprocessable("archives.bad_machine", "A machine is `local`, `agent:ID` or `ssh:ID`.")
+    return list(words)
 
 
 def _numbers(words: Many) -> list[int]:

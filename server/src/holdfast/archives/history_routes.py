@@ -1,5 +1,6 @@
 """HTTP for the file history: what archives hold, and what changed between them."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
@@ -13,14 +14,16 @@ from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
 from holdfast.archives import browse_view, changes_view, lanes_view, losses_view, path_view, paths
-from holdfast.archives.history.answers import NO_FACTS, BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import EngineFolder
 from holdfast.archives.losses_schemas import Losses, LossesRequest
+from holdfast.archives.retention import judging
 from holdfast.archives.route_values import Asked, ExactPath, Looking, TheIndex, TheLiveAnswers
 from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
 from holdfast.archives.series_view import neighbours
 from holdfast.errors import NotFound, Unprocessable
+from holdfast.history.answers import NO_FACTS, BrowsePage
+from holdfast.kit import clock
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations.routes import Cursor
 from holdfast.repositories import archive_records, store
@@ -116,6 +119,14 @@ def read_lanes(
     )
 
 
+def _named(archive_ids: Sequence[int] | None, archives: Sequence[Archive]) -> set[int]:
+    """The archives of these ids without the protected ones. Raise NotFound."""
+    named = set(archive_ids or ())
+    for unknown in sorted(named - {archive.id for archive in archives}):
+        raise archive_records.unknown(unknown)
+    return named - {archive.id for archive in archives if archive.protected_at is not None}
+
+
 @routes.post("/losses", summary="What would exist nowhere after deleting archives", responses=documented(404))
 @asks_engine
 def read_losses(
@@ -129,17 +140,18 @@ def read_losses(
 ) -> Losses:
     """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them.
 
-    Protected archives stay, even if the request names them.
+    Protected archives stay, even if the request names them or no rule of the policy keeps them.
     """
     require_feature(settings, "archive_history")
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
         archives = archive_records.all_of(session, repository_id)
         sealed = places.sealed(session, caller, repository)
-    named = set(wanted.archive_ids)
-    for unknown in sorted(named - {archive.id for archive in archives}):
-        raise archive_records.unknown(unknown)
-    going = named - {archive.id for archive in archives if archive.protected_at is not None}
+    going = (
+        _named(wanted.archive_ids, archives)
+        if wanted.policy is None
+        else judging.removed_now(wanted.policy, repository, archives, clock.now())
+    )
     return index.ask(
         repository,
         lambda opened, covered: losses_view.losses(
@@ -160,7 +172,7 @@ def search(
 ) -> SearchAnswer:
     repository, sealed = look.into(repository_id)
     if not q.strip():
-        raise Unprocessable("archives.empty_query", "Give something to search for.")
+        raise Unprocessable("archives.empty_query", "The search text is empty.")
     archives = archive_records.all_of(look.session, repository_id)
     answer = look.index.ask(
         repository,
@@ -218,7 +230,7 @@ async def browse(
         folder = EngineFolder(repository, archive, wanted.directory, limit, cursor, q)
         page = await live.browse(engine_requests, caller.user_id, folder)
     if not page.exists:
-        raise NotFound("archives.path_not_found", "The archive has no such folder.")
+        raise NotFound("archives.path_not_found", "This path is not in the archive.")
     return BrowseAnswer(
         archive_id=archive.id,
         **paths.told(wanted.directory),

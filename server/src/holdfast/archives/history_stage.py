@@ -12,19 +12,19 @@ from sqlalchemy.orm import Session
 from backup_jobs.host import Cancelled
 from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.giving_way import continuation, waiter_of
-from holdfast.archives.history.chunks.route import RouteChooser
-from holdfast.archives.history.errors import (
+from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
+from holdfast.archives.measure import measure_archives
+from holdfast.archives.params import StageParams
+from holdfast.archives.reading import Reader, reader
+from holdfast.history.chunks.route import RouteChooser
+from holdfast.history.errors import (
     ArchiveGone,
     ArchiveTooLarge,
     HistoryError,
     IndexStorageFull,
     IndexUnavailable,
 )
-from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
-from holdfast.archives.measure import measure_archives
-from holdfast.archives.params import StageParams
-from holdfast.archives.reading import Reader, reader
+from holdfast.history.excludes import Excludes
 from holdfast.kit import clock
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, again_when_interrupted
@@ -38,7 +38,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.work import RepositoryWork
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 MOST_TRIES = 3
 TRY_AGAIN_SECONDS = 2.0
@@ -246,7 +246,9 @@ class _Run:
     # --- the store ------------------------------------------------------------------------------------------------
 
     def _trusted_index(self) -> HistoryIndex:
-        """The index, new where a rebuild was asked for or other patterns are left out now; the states say what it has."""
+        """The index, new where a rebuild was asked for or other patterns are left out now; the states say what
+        it has.
+        """
         seen = self._repository.history_generation
         if not _is_of(seen, self._repository):
             self._indexes.forget(self._repository.uuid)
@@ -321,7 +323,7 @@ def _has_pending(session: Session, repository_id: int) -> bool:
     return session.scalars(statement.limit(1)).first() is not None
 
 
-# --- which index the states speak of ------------------------------------------------------------------------------------
+# --- which index the states speak of --------------------------------------------------------------------------------
 
 
 def _generation_of(index: HistoryIndex, repository: Repository) -> str:
@@ -329,8 +331,9 @@ def _generation_of(index: HistoryIndex, repository: Repository) -> str:
 
 
 def _is_of(generation: str | None, repository: Repository) -> bool:
-    """False when a rebuild was asked for, or the patterns have changed: archives that leave out different files must not
-    be compared with each other."""
+    """False when a rebuild was asked for, or the patterns have changed: archives that leave out different files must
+    not be compared with each other.
+    """
     return generation is not None and generation.endswith(f":{_patterns(repository)}")
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from holdfast.archives.history import errors
 from holdfast.errors import Unavailable
+from holdfast.history import errors
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
     from holdfast.settings import Settings
 
 log = structlog.get_logger("holdfast.archives")
@@ -33,7 +33,10 @@ class Indexes(ABC):
         """The index, or None where there is none that can be read."""
 
     def writing(self, repository_uuid: str) -> HistoryIndex:
-        """The index, created again where there is none that can be trusted. Raise IndexUnavailable, IndexStorageFull."""
+        """The index, created again where there is none that can be trusted.
+
+        Raise IndexUnavailable, IndexStorageFull.
+        """
         if index := self.reading(repository_uuid):
             return index
         if self._is_there(repository_uuid):

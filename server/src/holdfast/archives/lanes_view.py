@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from backup_jobs import paths as text
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.answers import PathHistory, unchanged
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.lanes_schemas import Lane, LaneArchive, LanePiece, Lanes
+from holdfast.history.answers import PathHistory, unchanged
+from holdfast.history.entry import Entry
+from holdfast.history.errors import InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import Sealed
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 
 def lanes(

@@ -1,20 +1,28 @@
-"""Answers that ask the engine itself, through the repository's lane and bounded in time."""
+"""Answers of the engine itself, through the repository's lane and bounded in time.
 
+An answer is remembered with a proof, and no engine runs while that holds (`live_memory`).
+"""
+
+from collections.abc import Callable
+from dataclasses import field
 from functools import partial
+from typing import Any
 
+from backup_engine.frozen import frozen
 from backup_engine.requests import ListArchivesRequest
 from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
 from holdfast.api.prepared import Written
-from holdfast.archives.history.answers import BrowsePage
-from holdfast.archives.history.errors import InvalidCursor, ListingFailed
 from holdfast.archives.live_browse import page_of_listing
+from holdfast.archives.live_memory import Before, LiveMemory, Words
 from holdfast.archives.reading import listing_command
 from holdfast.archives.schemas import LiveArchive, LiveList
 from holdfast.errors import Unprocessable
+from holdfast.history.answers import BrowsePage
+from holdfast.history.errors import InvalidCursor, ListingFailed
 from holdfast.kit.cursor import bad_cursor
-from holdfast.kit.frozen import frozen
+from holdfast.operations.queue import lane_of
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.asking import archives_of, ask
@@ -23,7 +31,13 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
 from holdfast.runner.engine_requests import Asking
 from holdfast.runner.inline import InlineCalls
+from holdfast.runner.lane_ticket import reading_without_a_lane
 from holdfast.storage.session import Database
+
+BYTES_OF_ID, BYTES_OF_ENTRY = 256, 1024
+"""At most, of what is remembered: an id of the engine with ours, and an entry of a folder without its path and its
+link.
+"""
 
 
 @frozen
@@ -31,6 +45,7 @@ class LiveAnswers:
     database: Database
     inline: InlineCalls
     opener: Opener
+    memory: LiveMemory = field(default_factory=LiveMemory)
 
     async def archives(self, asking: Asking, user_id: int, repository: Repository) -> Written:
         """The engine's own list of archives (LiveList), now. Many requests of a user at once share one run."""
@@ -42,18 +57,27 @@ class LiveAnswers:
         return await asking.run(user_id, partial(self._browse, folder), same=folder.same)
 
     def _archives(self, repository: Repository) -> Written:
+        words = ("archives",)
+        remembered: Written | None = self._remembered(repository, words, partial(self._known_ids, repository))
+        if remembered is not None:
+            return remembered
+        before = Before(repository)
         listed = ask(
             self.inline,
             self.opener,
             repository,
-            lambda engine, location: engine.list_archives(location, ListArchivesRequest()),
+            before.looking(lambda engine, location: engine.list_archives(location, ListArchivesRequest())),
             archives_of,
         )
-        with self.database.reading() as session:
-            known = archive_records.ids_by_engine_id(session, repository.id)
-        template = repository.archive_name_template
+        known, template = self._known_ids(repository), repository.archive_name_template
         told = [_told(archive, known.get(archive.id), template) for archive in listed]
-        return Written.of(LiveList(archives=told))
+        written = Written.of(LiveList(archives=told))
+        self.memory.keep(words, before, known, written, len(written.content) + BYTES_OF_ID * len(known))
+        return written
+
+    def _known_ids(self, repository: Repository) -> dict[str, int]:
+        with self.database.reading() as session:
+            return archive_records.ids_by_engine_id(session, repository.id)
 
     def _browse(self, folder: "EngineFolder") -> BrowsePage:
         def read(step: Step) -> BrowsePage:
@@ -64,14 +88,36 @@ class LiveAnswers:
             except InvalidCursor as error:
                 raise bad_cursor() from error
 
-        return ask(
+        archive = folder.archive.engine_id, folder.archive.name
+        remembered: BrowsePage | None = self._remembered(folder.repository, folder.same, lambda: archive)
+        if remembered is not None:
+            return remembered
+        before = Before(folder.repository)
+        page = ask(
             self.inline,
             self.opener,
             folder.repository,
-            lambda engine, location: listing_command(engine, location, folder.archive),
+            before.looking(lambda engine, location: listing_command(engine, location, folder.archive)),
             read,
             missing=archive_records.unknown(folder.archive.id),
         )
+        self.memory.keep(folder.same, before, archive, page, _size_of(page))
+        return page
+
+    def _remembered(self, repository: Repository, words: Words, given: Callable[[], object]) -> Any:
+        """The answer to a question, if no engine is needed for it. `given` is what else it depends on.
+
+        A request waits for exclusive work as it would with an engine: then there is no answer from here.
+        """
+        if not self.memory.has(repository.id, words):
+            return None
+        with reading_without_a_lane() as reading:
+            if self.inline.is_kept_from_readers(lane_of(repository.id)):
+                return None
+            program = self.opener.engine(repository).program
+            answer = self.memory.answer(words, repository, program, given())
+            reading.found = answer is not None
+            return answer
 
 
 @frozen
@@ -97,3 +143,7 @@ def _told(archive: ArchiveInfo, archive_id: int | None, template: str) -> LiveAr
     return LiveArchive.from_row(
         archive, comment=archive.comment or None, series=series_of(archive.name, template), archive_id=archive_id
     )
+
+
+def _size_of(page: BrowsePage) -> int:
+    return sum(BYTES_OF_ENTRY + len(entry.path) + len(entry.link) for entry in page.entries)

@@ -3,11 +3,11 @@
 from itertools import chain
 from pathlib import Path
 
-from holdfast.archives.history import cursor as cursors
-from holdfast.archives.history.answers import BrowsePage
-from holdfast.archives.history.entry import Entry, implicit_directory
-from holdfast.archives.history.json_listing import listing_of
-from holdfast.archives.history.names import folded
+from holdfast.history import cursor as cursors
+from holdfast.history.answers import BrowsePage
+from holdfast.history.entry import Entry, implicit_directory
+from holdfast.history.json_listing import listing_of
+from holdfast.history.names import folded
 
 ITSELF = b"."
 _FEW = 1000

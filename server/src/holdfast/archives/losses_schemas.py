@@ -1,18 +1,30 @@
 """What would be lost, as clients see it."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from holdfast.archives.schemas import Coverage
 from holdfast.kit.fields import PlainText, RowId, Timestamp
 from holdfast.kit.schema import Closed, Schema
+from holdfast.repositories.schemas import Retention
 
 
 class LossesRequest(Closed):
-    archive_ids: list[RowId] = Field(min_length=1, max_length=10_000, description="Archives that would be deleted.")
+    archive_ids: list[RowId] | None = Field(
+        None, min_length=1, max_length=10_000, description="Archives that would be deleted. Either these or `policy`."
+    )
+    policy: Retention | None = Field(
+        None, description="Archives that a prune with this policy would remove now, as `…/retention/simulate` judges."
+    )
     limit: int = Field(100, ge=1, le=1000, description="Lost paths at most.")
     cursor: Annotated[str, PlainText(1, 2000)] | None = None
+
+    @model_validator(mode="after")
+    def _names_archives_once(self) -> Self:
+        if (self.archive_ids is None) == (self.policy is None):
+            raise ValueError("give either archive_ids or policy")
+        return self
 
 
 class LostPath(Schema):

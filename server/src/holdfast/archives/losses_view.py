@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.answers import PathHistory
-from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.losses_schemas import Losses, LostPath
+from holdfast.history.answers import PathHistory
+from holdfast.history.errors import InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import Sealed
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 
 def losses(

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.archives import paths
 from holdfast.archives.coverage import AnyArchive, Covered
-from holdfast.archives.history.answers import PathHistory, unchanged
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.schemas import (
     Coverage,
     HistoryEntry,
@@ -22,10 +19,13 @@ from holdfast.archives.schemas import (
     SearchAnswer,
     SearchHit,
 )
+from holdfast.history.answers import PathHistory, unchanged
+from holdfast.history.entry import Entry
+from holdfast.history.errors import InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 
 def path_history(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from backup_engine import repository_guard
 from backup_engine.causes import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SENTENCES
@@ -18,18 +19,20 @@ from backup_engine.requests import ListArchivesRequest, ListFilesRequest, Reposi
 from backup_jobs.host import SUCCEEDED, Cancelled
 from holdfast.archives.called_chunks import CalledChunks, ChunkCalls, tried
 from holdfast.archives.engine_refused import EngineRefused
-from holdfast.archives.history.chunks.far import FarEngine
-from holdfast.archives.history.chunks.metadata_chunks import EngineChunks
-from holdfast.archives.history.chunks.route import Route, RouteChooser, major_of
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed, ProgramChanged
-from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.json_listing import listing_of
+from holdfast.history.chunks.far import FarEngine
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.chunks.route import Route, RouteChooser, major_of
+from holdfast.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed, ProgramChanged
+from holdfast.history.excludes import Excludes
+from holdfast.history.json_listing import listing_of
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import RepositoryWork
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
-    from holdfast.archives.history.ingest import IngestResult
+    from holdfast.history.index import HistoryIndex
+    from holdfast.history.ingest import IngestResult
+
+C = TypeVar("C", bound=EngineChunks)
 
 
 @dataclass(slots=True)
@@ -46,8 +49,8 @@ class Reader:
     def read(self, archive: Archive, base: str | None) -> IngestResult:
         """Index one archive; nothing of it is visible unless all of it is.
 
-        Raise ListingFailed if the archive cannot be read, ArchiveTooLarge, ArchiveGone, EngineRefused, Cancelled, or what
-        the index raises.
+        Raise ListingFailed if the archive cannot be read, ArchiveTooLarge, ArchiveGone, EngineRefused, Cancelled, or
+        what the index raises.
         """
         if self.chunks is not None:
             try:
@@ -123,23 +126,43 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
 def _opened(
     work: RepositoryWork, chooser: RouteChooser, stack: contextlib.ExitStack, spent: list[Path]
 ) -> tuple[EngineChunks | CalledChunks | None, str]:
-    """The reader of chunks, None where archives are read by the listing; and why. Raise ChunkRouteFailed, EngineRefused."""
+    """The reader of chunks, None where archives are read by the listing; and why.
+
+    Raise ChunkRouteFailed, EngineRefused.
+    """
     program, path = work.engine.program, work.location.path
     major = major_of(program.version)
     if major != 1 and not path.startswith("/"):
         return None, "the repository is not on the engine's machine"
     if isinstance(work.location.machine, CalledAgent):
         return _called(work, work.location.machine, chooser, spent)
-    if work.location.machine is not None:
-        return _opened_there(work, work.location.machine, chooser, stack)
+    return open_helper(work, chooser, stack, EngineChunks, make_sure=partial(_make_sure, work))
+
+
+def open_helper(
+    work: RepositoryWork,
+    chooser: RouteChooser,
+    stack: contextlib.ExitStack,
+    helper: Callable[..., C],
+    *,
+    make_sure: Callable[[], object],
+) -> tuple[C | None, str]:
+    """A helper on the machine where the engine runs, None where it may not be used; and why. `make_sure` is called
+    before it opens a repository from here. Raise ChunkRouteFailed, EngineRefused.
+    """
+    program, path = work.engine.program, work.location.path
+    if isinstance(work.location.machine, Machine):
+        return _opened_there(work, work.location.machine, chooser, stack, helper)
     decision = chooser.choose(Path(program.path), program.version)
     if decision.route is not Route.CHUNKS:
         return None, decision.reason
-    _make_sure(work)
+    make_sure()
     command = work.engine.list_archives(work.location, ListArchivesRequest())
     environment, descriptors = stack.enter_context(inherited_secrets(command))
-    opened = EngineChunks(Path(program.path), path, environment=environment, pass_fds=descriptors, major=major)
-    return stack.enter_context(opened), decision.reason
+    major = major_of(program.version)
+    opened = helper(Path(program.path), path, environment=environment, pass_fds=descriptors, major=major)
+    stack.enter_context(opened)
+    return opened, decision.reason
 
 
 def _called(
@@ -158,8 +181,12 @@ def _called(
 
 
 def _opened_there(
-    work: RepositoryWork, machine: Machine, chooser: RouteChooser, stack: contextlib.ExitStack
-) -> tuple[EngineChunks | None, str]:
+    work: RepositoryWork,
+    machine: Machine,
+    chooser: RouteChooser,
+    stack: contextlib.ExitStack,
+    helper: Callable[..., C],
+) -> tuple[C | None, str]:
     """The same on the ssh machine that runs the engine."""
     if machine.python is None:
         return None, "the engine's machine has no Python 3.9 or newer"
@@ -170,7 +197,7 @@ def _opened_there(
         decision = chooser.choose_there(far, program.version)
         if decision.route is not Route.CHUNKS:
             return None, decision.reason
-        opened = EngineChunks(
+        opened = helper(
             Path(program.path),
             work.location.path,
             environment=command.environment,
@@ -179,20 +206,23 @@ def _opened_there(
             far=replace(far, tested=decision.tested),
         )
         try:
-            chunks = stack.enter_context(opened)
+            stack.enter_context(opened)
         except ProgramChanged:
             chooser.forget_there(far)
             if is_last:
                 raise
             continue
-        if work.location.engine_id not in (None, chunks.repository_id):
+        if work.location.engine_id not in (None, opened.repository_id):
             raise _replaced()
-        return chunks, decision.reason
+        return opened, decision.reason
     raise AssertionError
 
 
 def _make_sure(work: RepositoryWork) -> None:
-    """The reader of chunks is no run of the engine, so nothing else compares the repository's id. Raise EngineRefused."""
+    """The reader of chunks is no run of the engine, so nothing else compares the repository's id.
+
+    Raise EngineRefused.
+    """
     guard = work.engine.list_archives(work.location, ListArchivesRequest(last=1)).guard
     if guard is None or guard.engine_id is None:
         return

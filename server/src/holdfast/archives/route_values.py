@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Query
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller, SignedIn
 from holdfast.access.plans import NeedsArchiveHistory
 from holdfast.access.roles import Role
@@ -14,7 +15,6 @@ from holdfast.archives.archive_index import ARCHIVE_INDEX, ArchiveIndex
 from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import PlainText
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import store
 from holdfast.repositories.cadence import CADENCE, Cadence
 from holdfast.repositories.models import Repository

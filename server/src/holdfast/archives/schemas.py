@@ -78,7 +78,8 @@ class ArchiveDetail(ArchiveAnswer):
 class ListedArchive(ArchiveAnswer):
     proven_at: Timestamp | None = Field(description="When a restore check last read files of it back.")
     keep_rule: str | None = Field(
-        description="With `rules=true`: the rule of the repository's retention that keeps it, `protected` where only its"
+        description="With `rules=true`: the rule of the repository's retention that keeps it, `protected` where only "
+        "its"
         " protection does; null if a prune would remove it, or the repository has no rules."
     )
 
@@ -247,7 +248,8 @@ class HistoryEntry(Schema):
     )
     same_content_as: int | None = Field(
         None,
-        description="`archive_id` of the earliest entry above with the same content, by its chunks. null if there is none,"
+        description="`archive_id` of the earliest entry above with the same content, by its chunks. null if there is "
+        "none,"
         " or if the content is unknown: folders, empty files, archives indexed from a listing.",
     )
 
@@ -270,7 +272,8 @@ class PathHistoryAnswer(PathAnswer):
     present: list[PresentRange]
     present_in_latest: bool
     presence: Presence = Field(
-        description="`gone`: an older archive has it; `never`: no archive has it; `unknown`: not all archives are indexed."
+        description="`gone`: an older archive has it; `never`: no archive has it; `unknown`: not all archives are "
+        "indexed."
     )
     coverage: Coverage
 
@@ -307,7 +310,8 @@ class BrowseEntry(PathAnswer):
     link_target: str | None
     change: Literal["added", "modified", "unchanged"] | None = Field(
         None,
-        description="Against the predecessor in the series. null if there is none, if it or this archive is not indexed,"
+        description="Against the predecessor in the series. null if there is none, if it or this archive is not "
+        "indexed,"
         " and for folders that the archive does not list itself.",
     )
     item_count: int | None = Field(
@@ -315,8 +319,10 @@ class BrowseEntry(PathAnswer):
     )
     subtree_size: int | None = Field(
         None,
-        description="Total size of all files below the folder, before compression. Only with `sizes=true` or when sorted by"
-        " size; null for anything but folders, if the archive is not indexed or has more than 4 million entries, and until"
+        description="Total size of all files below the folder, before compression. Only with `sizes=true` or when "
+        "sorted by"
+        " size; null for anything but folders, if the archive is not indexed or has more than 4 million entries, and "
+        "until"
         " the first archive that is indexed after an upgrade.",
     )
 

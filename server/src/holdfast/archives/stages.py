@@ -6,9 +6,9 @@ from typing import Any, Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_protocol import JobKind
 from holdfast.archives.covered import waiting_operation
-from holdfast.kit.frozen import frozen
 from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_protocol import JobKind
 from holdfast.archives.schemas import CellName, StatusAnswer, StatusCell
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.operations.pages import Filter

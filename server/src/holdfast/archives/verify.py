@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from backup_engine.frozen import frozen
 from backup_jobs import paths as text
 from backup_jobs.host import SUCCEEDED
-from holdfast.archives.history.entry import Entry, listed
-from holdfast.archives.history.errors import ArchiveNotIndexed, HistoryError, ListingFailed
-from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.json_listing import listing_of
 from holdfast.archives.reading import listing_command
-from holdfast.kit.frozen import frozen
+from holdfast.history.entry import Entry, listed
+from holdfast.history.errors import ArchiveNotIndexed, HistoryError, ListingFailed
+from holdfast.history.excludes import Excludes
+from holdfast.history.index import HistoryIndex
+from holdfast.history.json_listing import listing_of
 from holdfast.operations.queue import lane_of
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive

@@ -51,7 +51,7 @@ def start(session: Session, caller: Caller, agent_machine_id: int, wanted: NewBa
     """Queue a backup of a repository of an agent."""
     repository = store.require(session, caller, wanted.repository_id, Role.OPERATOR)
     if repository.execution_target != "agent" or repository.agent_machine_id != agent_machine_id:
-        raise Unprocessable("agents.other_repository", "The repository is not one of this agent.")
+        raise Unprocessable("agents.other_repository", "The repository does not belong to this agent.")
     params = BackupParams(source_paths=wanted.source_paths, archive_name=wanted.archive_name)
     origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
     return enqueue(session, caller, kind, repository, params, origin)

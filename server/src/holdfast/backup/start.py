@@ -19,7 +19,10 @@ from holdfast.operations.status import Trigger
 from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
 
-SOURCES_NOT_ALLOWED = "Only an admin may back up paths outside the repository's sources. Leave source_paths out, or name paths below them."
+SOURCES_NOT_ALLOWED = (
+    "Only an admin may back up paths outside the repository's sources. Leave source_paths out, or "
+    "name paths below them."
+)
 
 
 def start(session: Session, caller: Caller, kind: Kind, wanted: BackupStart) -> Operation:
@@ -53,7 +56,10 @@ def enqueue(
 
 
 def _within_sources(repository: Repository, params: BackupParams) -> BackupParams:
-    """What a user who is not an admin may back up: the repository's own sources, or paths below them. Raise Forbidden."""
+    """What a user who is not an admin may back up: the repository's own sources, or paths below them.
+
+    Raise Forbidden.
+    """
     if params.source_paths is None:
         return params
     if outside := sources_outside(repository, params.source_paths):

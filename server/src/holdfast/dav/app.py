@@ -19,12 +19,12 @@ from holdfast.dav import places, properties
 from holdfast.dav.files import Files
 from holdfast.dav.places import Place, Places
 from holdfast.dav.properties import Resource
+from holdfast.downloads.lookup import ArchiveLookup
+from holdfast.downloads.opening import Downloads
+from holdfast.downloads.response import Download, DownloadRules, WantedFile
 from holdfast.errors import Forbidden, HoldfastError, TooLarge, Unauthenticated
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed
-from holdfast.restore.download.lookup import ArchiveLookup
-from holdfast.restore.download.opening import Downloads
-from holdfast.restore.download.response import Download, DownloadRules, WantedFile
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.storage.session import Database
 

@@ -8,10 +8,10 @@ from holdfast.api.dependencies import DATABASE
 from holdfast.archives.archive_index import ARCHIVE_INDEX
 from holdfast.dav.app import Dav
 from holdfast.dav.places import ROOT, Places
+from holdfast.downloads.lookup import ARCHIVE_LOOKUP
+from holdfast.downloads.opening import DOWNLOADS
+from holdfast.downloads.response import DOWNLOAD_RULES
 from holdfast.operations.manifest import Feature
-from holdfast.restore.download.lookup import ARCHIVE_LOOKUP
-from holdfast.restore.download.opening import DOWNLOADS
-from holdfast.restore.download.response import DOWNLOAD_RULES
 from holdfast.runner.engine_requests import ENGINE_REQUESTS
 
 

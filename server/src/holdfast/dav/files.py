@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from backup_engine.frozen import frozen
 from backup_jobs.paths import readable
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.content_tags import etag_of
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.entry import Entry, implicit_directory
-from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.dav.places import address, not_there
 from holdfast.dav.properties import Resource
-from holdfast.kit.frozen import frozen
+from holdfast.history.entry import Entry, implicit_directory
+from holdfast.history.errors import ArchiveNotIndexed
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 PAGE = 200
 """Paths of hostile archives have up to 16 KiB, and three times that as addresses."""

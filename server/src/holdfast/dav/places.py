@@ -12,11 +12,11 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from backup_engine.frozen import frozen
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.errors import NotFound
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
@@ -59,8 +59,8 @@ def address(segments: Iterable[bytes]) -> str:
 
 
 class Places:
-    """Finds targets by their addresses. Clients ask for hundreds of files in a row, so what the store has is read once until
-    anything is committed to it. Safe for use from many threads.
+    """Finds targets by their addresses. Clients ask for hundreds of files in a row, so what the store has is read once
+    until anything is committed to it. Safe for use from many threads.
     """
 
     def __init__(self, database: Database, index: ArchiveIndex) -> None:

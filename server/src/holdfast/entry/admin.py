@@ -82,9 +82,11 @@ def create_user(
 @cli.command("reset-password")
 def reset_password(
     username: Annotated[str, typer.Argument(help="Name of the user.")],
-    disable_totp: Annotated[bool, typer.Option(help="Also remove the second factor.")] = False,
-    enable: Annotated[bool, typer.Option(help="Also enable a disabled user.")] = False,
-    end_tokens: Annotated[bool, typer.Option(help="Also revoke all account tokens of the user.")] = False,
+    disable_totp: Annotated[bool, typer.Option("--disable-totp", help="Also remove the second factor.")] = False,
+    enable: Annotated[bool, typer.Option("--enable", help="Also enable a disabled user.")] = False,
+    end_tokens: Annotated[
+        bool, typer.Option("--end-tokens", help="Also revoke all account tokens of the user.")
+    ] = False,
     password_stdin: PasswordFromInput = False,
     data_dir: DataDir = None,
 ) -> None:
@@ -107,7 +109,7 @@ def reset_password(
 
 @cli.command("rotate-key")
 def rotate_key(
-    drop_old: Annotated[bool, typer.Option(help="Add no key; drop keys that no secret uses.")] = False,
+    drop_old: Annotated[bool, typer.Option("--drop-old", help="Add no key; drop keys that no secret uses.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Encrypt all stored secrets with a new key."""
@@ -149,7 +151,7 @@ def check_store(data_dir: DataDir = None) -> None:
 def verify_index(
     repository: Annotated[str, typer.Argument(help="Name, path or id of the repository.")],
     archive: Annotated[
-        list[str] | None, typer.Option("--archive", help="Only this archive (name); may be repeated.")
+        list[str] | None, typer.Option("--archive", help="Only this archive (name); may be given several times.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:

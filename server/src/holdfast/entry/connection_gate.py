@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Protocol
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 SPARE_DESCRIPTORS = 2048
 """For the store, engines, logs and pipes."""

@@ -1,7 +1,7 @@
 """The duty of a container's first process: it waits for every orphan that ends.
 
-An engine whose shim was killed becomes a child of process 1. Without a wait it would stay a zombie, whose number looks alive in
-an engine's lock.
+An engine whose shim was killed becomes a child of process 1. Without a wait it would stay a zombie, whose number looks
+alive in an engine's lock.
 """
 
 import os
@@ -11,7 +11,8 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def fork_if_first() -> int | None:
-    """As process 1, start a child that continues, wait for all children, and return the child's exit code when it has ended.
+    """As process 1, start a child that continues, wait for all children, and return the child's exit code when it has
+    ended.
 
     None in the process that continues: the child, or one that is not the first.
     """

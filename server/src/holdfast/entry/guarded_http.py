@@ -1,4 +1,6 @@
-"""The server's HTTP protocol with what it lacks: time limits for heads, bodies and unread answers, and bounds on heads."""
+"""The server's HTTP protocol with what it lacks: time limits for heads, bodies and unread answers, and bounds
+on heads.
+"""
 
 import asyncio
 import json
@@ -13,7 +15,11 @@ from holdfast.entry.connection_gate import Gate
 
 MOST_HEAD_BYTES = 64 * 1024
 FRAMING_FOR_EACH_BYTE = 8
-"""Bytes around one byte of a body that comes in chunks. More are header fields behind the body, which belong to the head."""
+"""Bytes around one byte of a body that comes in chunks.
+
+More are header fields behind the body, which belong to the head.
+"""
+END_OF_HEAD = b"\r\n\r\n"
 IDLE, HEAD, BODY = 0, 1, 2
 
 
@@ -76,16 +82,29 @@ class GuardedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        room = MOST_HEAD_BYTES - (self._head_bytes if self._stage == HEAD else 0)
+        if self._stage == BODY or len(data) <= room:
+            self._receive(data)
+        else:  # a head that does not end within the bound is not parsed to its end
+            self._receive(data[:room])
+            self._receive(data[room:], is_head_too_large=self._stage == HEAD and self._head_bytes >= MOST_HEAD_BYTES)
+
+    def _receive(self, data: bytes, is_head_too_large: bool = False) -> None:
         if self.transport.is_closing():
             return
-        self._body_bytes = 0
+        if is_head_too_large:
+            self._refuse(HEAD_TOO_LARGE)
+            return
+        self._body_bytes, message = 0, self._message
         super().data_received(data)
-        if self._stage != IDLE:
+        if self._stage == HEAD and self._message != message:
+            self._head_bytes = len(data) - (data.rfind(END_OF_HEAD) + len(END_OF_HEAD) if END_OF_HEAD in data else 0)
+        elif self._stage != IDLE:
             framing = len(data) - (1 + FRAMING_FOR_EACH_BYTE) * self._body_bytes
             self._head_bytes = max(0, self._head_bytes + framing)
-            if self._head_bytes > MOST_HEAD_BYTES:
-                self._refuse(HEAD_TOO_LARGE)
-                return
+        if self._stage != IDLE and self._head_bytes > MOST_HEAD_BYTES:
+            self._refuse(HEAD_TOO_LARGE)
+            return
         if self._stage != IDLE or self._watched is not None:
             self._look()
 
@@ -127,6 +146,9 @@ class GuardedHttp(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         del msg
         self._refuse(BAD_REQUEST)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """A request to upgrade is answered like any other: this server has nothing to upgrade to. That is no event."""
 
     # --- time ------------------------------------------------------------------------------------------------------
 

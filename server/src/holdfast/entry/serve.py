@@ -126,8 +126,8 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
         )
     )
 
-    # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes earlier
-    # must not be lost, and one that comes again must not end the process before the exit code is set.
+    # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes
+    # earlier must not be lost, and one that comes again must not end the process before the exit code is set.
     stop.pass_on(lambda: setattr(server, "should_exit", True))
     server.run(sockets=[bound])
     return 0

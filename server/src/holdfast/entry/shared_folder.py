@@ -1,7 +1,8 @@
 """The processes of one installation share their data folder. Each proves at its start that it has the right one.
 
-Calls of agents, spools, logs and keys are files. A process with a different folder would start, and then fail on everything that
-another process has begun. So an id is stored both in the store and in the folder, and the two must be equal.
+Calls of agents, spools, logs and keys are files. A process with a different folder would start, and then fail on
+everything that another process has begun. So an id is stored both in the store and in the folder, and the two must be
+equal.
 """
 
 import os
@@ -33,7 +34,8 @@ def require_shared(database: Database, folder: Path) -> None:
         known = _bound(database, _own(folder) or _made(folder))
     if _own(folder) != known:
         raise FolderNotShared(
-            f"The data folder {folder} is not the one that the other processes of this installation use. Nothing was changed."
+            f"The data folder {folder} is not the one that the other processes of this installation use. Nothing was "
+            "changed."
             " Mount the shared folder here; if this folder replaces it for good, run: holdfast admin adopt-data-folder"
         )
 

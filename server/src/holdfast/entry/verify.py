@@ -6,12 +6,12 @@ from sqlalchemy import or_, select
 
 from holdfast.access.vault import Vault
 from holdfast.agents.called_engines import CalledEngines
-from holdfast.archives.history.errors import HistoryError
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import indexes_for
 from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
+from holdfast.history.errors import HistoryError
+from holdfast.history.index import HistoryIndex
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.machines import Machines
 from holdfast.mirror.native import NativeRemotes

@@ -2,18 +2,21 @@
 
 import shutil
 import threading
+import time
 import uuid
 from pathlib import Path
 
 from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect
 from backup_engine.environment import EngineEnvironment
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine, engine_for
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.kit.made_once import text_made_once
 from holdfast.settings import Settings
 
+REFUSED_SECONDS = 60.0
+"""How long a program that could not be used is not run again, unless it is replaced."""
 FAR_BASE = "~/.local/share/holdfast/engine"
 """Where an engine on another machine keeps its cache, keys and security records."""
 
@@ -35,6 +38,8 @@ class Engines:
         self._lock_wait = settings.engine_lock_wait_seconds
         self._environment = EngineEnvironment(str(settings.engine_dir.absolute()), install_id(settings.data_dir))
         self._known: dict[_Identity, EngineProgram] = {}
+        self._refused: dict[_Identity, tuple[float, Unprocessable]] = {}
+        """When, and why."""
         self._lock = threading.Lock()
         settings.engine_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -45,20 +50,32 @@ class Engines:
         if found is None:
             raise Unprocessable(
                 "engine.not_installed",
-                f"The program of engine {major} ({configured}) is not installed; install BorgBackup or set HOLDFAST_BORG{major}.",
+                f"The program of engine {major} ({configured}) is not installed; install BorgBackup or set "
+                f"HOLDFAST_BORG{major}.",
                 engine=major,
             )
         stat = Path(found).stat()
         identity = _Identity(found, stat.st_ino, stat.st_mtime_ns)
-        with self._lock:
-            if identity not in self._known:
-                self._known[identity] = _detect(found, self._environment.base_directory)
-            program = self._known[identity]
+        program = self._known.get(identity) or self._detected(identity)
         if program.major != major:
             raise Unprocessable(
                 "engine.unsupported", f"{found} is BorgBackup {program.version}, not of major {major}.", engine=major
             )
         return program
+
+    def _detected(self, identity: _Identity) -> EngineProgram:
+        with self._lock:
+            if identity in self._known:
+                return self._known[identity]
+            refused_at, refusal = self._refused.get(identity, (float("-inf"), None))
+            if refusal is not None and time.monotonic() - refused_at < REFUSED_SECONDS:
+                raise refusal
+            try:
+                program = self._known[identity] = _detect(identity.path, self._environment.base_directory)
+            except Unprocessable as error:
+                self._refused[identity] = time.monotonic(), error
+                raise
+            return program
 
     def engine(self, major: int) -> Engine:
         program = self.program(major)
@@ -83,6 +100,10 @@ class Engines:
             except Unprocessable:
                 continue
         return programs
+
+    def look(self) -> None:
+        """Detect the programs before a request needs them: engine 2 takes seconds to report its version."""
+        self.found()
 
 
 ENGINES = Part[Engines]("engines")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine import bounded, bounded_json
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60.0
@@ -50,14 +50,17 @@ REASONS = (
     (re.compile(r"Connection (?:closed|reset)|Broken pipe|banner exchange"), "ssh.closed"),
 )
 SENTENCES = {
-    HOST_KEY_CHANGED: "The host shows another key than the one that is pinned. Find out why; if it is right, accept the new key.",
-    KEY_REFUSED: "The host does not accept the service's key for this user; deploy the key, or add it to authorized_keys by hand.",
+    HOST_KEY_CHANGED: "The host shows another key than the one that is pinned. Find out why; if it is right, accept "
+    "the new key.",
+    KEY_REFUSED: "The host does not accept the service's key for this user; deploy the key, or add it to "
+    "authorized_keys by hand.",
     "ssh.password_refused": "The host does not accept this user and password; correct them, or add the key by hand.",
     "ssh.host_unknown": "The name of the host cannot be resolved; correct the host, or the name service.",
     "ssh.connection_refused": "Nothing listens on this port of the host; start sshd there, or correct the port.",
     "ssh.no_answer": "The host does not answer; check that it is up, the network, and firewalls.",
     "ssh.not_ssh": "The program on this port is not an ssh server; correct the port.",
-    "ssh.shut_out": "The host refuses this machine for some minutes because logins from it have failed; wait, then try again.",
+    "ssh.shut_out": "The host refuses this machine for some minutes because logins from it have failed; wait, then try "
+    "again.",
     "ssh.closed": "The host closed the connection; look at the log of its sshd.",
     "ssh.failed": "The ssh connection failed; look at the log of the host's sshd.",
     "ssh.not_installed": "The programs ssh and ssh-keyscan are not installed here; install openssh-client.",
@@ -109,7 +112,10 @@ class Answer:
         return next((key for pattern, key in REASONS if pattern.search(self.errors)), "ssh.failed")
 
     def document(self) -> Any:
-        """The JSON in the last line of the output. Raise ValueError if there is none, or more than memory is meant for."""
+        """The JSON in the last line of the output.
+
+        Raise ValueError if there is none, or more than memory is meant for.
+        """
         last = self.output.rstrip().rpartition("\n")[2]
         return bounded_json.document(last.encode("utf-8", "surrogateescape"))
 

@@ -7,7 +7,7 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, GetCoreSchemaHandler, PlainSerializer, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 LARGEST_IDENTIFIER = 2**63 - 1
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import structlog
 
+from backup_engine.frozen import frozen
 from holdfast.errors import Unavailable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 
 log = structlog.get_logger("holdfast.loops")
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 VERSION = version("tzdata")
 LOOK = timedelta(hours=12)

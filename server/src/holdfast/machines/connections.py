@@ -80,7 +80,9 @@ def move_repositories(session: Session, connection_id: int, account: SshAccount)
 def forget(session: Session, links: Links, caller: Caller, connection_id: int) -> None:
     connection = store.require(session, connection_id)
     if used := store.repositories_of(session, connection_id):
-        raise Conflict("ssh.in_use", "Repositories use this connection; forget them first.", repository_ids=used)
+        raise Conflict(
+            "ssh.in_use", "Repositories use this connection. Forget those repositories first.", repository_ids=used
+        )
     record(session, caller, "ssh.connection_deleted", connection)
     session.delete(connection)
     links.forget(connection_id)

@@ -2,12 +2,12 @@
 
 import shlex
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import Answer
-from holdfast.kit.frozen import frozen
 from holdfast.machines import errors, store
 from holdfast.machines.keys import write_private
 from holdfast.machines.links import Links

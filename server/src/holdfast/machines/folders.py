@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from backup_engine.frozen import frozen
 from backup_jobs import folders
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
-from holdfast.kit.frozen import frozen
 from holdfast.machines.errors import refused
 from holdfast.machines.machines import Machines
 from holdfast.repositories.location import AgentEngines
@@ -100,7 +100,10 @@ class Folders:
         return _shaped(FoundPlace, self._asked(where, {"ask": "probe", "path": _text(path)}))
 
     def size(self, where: Where, paths: Sequence[bytes]) -> FoundSize:
-        """What a backup of the paths would read. Raise Unprocessable if one is missing, or the machine does not answer."""
+        """What a backup of the paths would read.
+
+        Raise Unprocessable if one is missing, or the machine does not answer.
+        """
         return _shaped(FoundSize, self._asked(where, {"ask": "estimate", "paths": [_text(path) for path in paths]}))
 
     def _asked(self, where: Where, question: Mapping[str, Any]) -> Any:

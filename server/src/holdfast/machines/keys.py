@@ -5,8 +5,6 @@ import secrets
 import uuid
 from pathlib import Path
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.orm import Session
 
 from holdfast.access.vault import Vault
@@ -40,6 +38,9 @@ class Keys:
             return store.newest_key(session) or self.make(session)
 
     def make(self, session: Session) -> SshKey:
+        from cryptography.hazmat.primitives import serialization  # a megabyte that is needed once
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         pair = Ed25519PrivateKey.generate()
         public = pair.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         private = pair.private_bytes(

@@ -4,8 +4,8 @@ import re
 import shlex
 
 from backup_engine.environment import SEARCH_PATH
+from backup_engine.frozen import frozen
 from holdfast.execution.ssh import Answer
-from holdfast.kit.frozen import frozen
 
 MARK = "holdfast-probe"
 OLDEST_PYTHON = (3, 9)
@@ -26,7 +26,7 @@ while [ -n "$place" ] && [ ! -e "$place" ]; do
 done
 df -Pk "${{place:-/}}" 2>/dev/null </dev/null | sed -n '2s/^/disk=/p'
 echo '{mark} ends'
-"""
+"""  # noqa: E501
 
 
 @frozen

@@ -1,9 +1,9 @@
 """Archives that are deleted and can be brought back, read from the engine inside a request."""
 
+from backup_engine.frozen import frozen
 from backup_engine.requests import ListArchivesRequest
 from backup_jobs.work import readable
 from holdfast.api.parts import Part
-from holdfast.kit.frozen import frozen
 from holdfast.maintenance.schemas import DeletedArchive, DeletedArchives
 from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener

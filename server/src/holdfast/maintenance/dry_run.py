@@ -4,6 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from backup_engine.events import Event
+from backup_engine.frozen import frozen
 from backup_engine.parse import parse_line
 from backup_engine.redact import Redactor
 from backup_engine.render import log_line
@@ -14,7 +15,6 @@ from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines, spare
 from backup_jobs.work import readable
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
 from holdfast.repositories.asking import ask
 from holdfast.repositories.location import Opener

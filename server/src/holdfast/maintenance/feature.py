@@ -5,6 +5,7 @@ from dataclasses import replace
 from holdfast.api.dependencies import DATABASE
 from holdfast.api.parts import Parts
 from holdfast.maintenance import check, compact, delete_archive, prune, restore_check, start, undelete_archive
+from holdfast.maintenance.by_chunks import ARCHIVE_READERS
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
 from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
 from holdfast.maintenance.routes import archive_routes, repository_routes
@@ -19,8 +20,9 @@ from holdfast.runner.inline import INLINE_CALLS
 
 def _kinds(parts: Parts) -> tuple[Kind, ...]:
     opener = parts[OPENER]
-    modules = (check, prune, compact, restore_check, delete_archive, undelete_archive)
-    return (*(replace(module.kind(opener), again=start.again) for module in modules), erase.kind(opener))
+    modules = (check, prune, compact, delete_archive, undelete_archive)
+    kinds = [*(module.kind(opener) for module in modules), restore_check.kind(opener, parts[ARCHIVE_READERS])]
+    return (*(replace(kind, again=start.again) for kind in kinds), erase.kind(opener))
 
 
 FEATURE = Feature(

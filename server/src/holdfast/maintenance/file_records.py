@@ -3,11 +3,12 @@
 import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
+from backup_engine.frozen import frozen
 from backup_engine.listing import JSON_START, json_record
 from backup_engine.listing import records as lines
 from backup_engine.results import GarbledOutput
-from holdfast.kit.frozen import frozen
 
 BLOCK_BYTES = 1 << 20
 FIELDS = 8
@@ -33,6 +34,9 @@ class FileRecord:
     @property
     def can_be_named(self) -> bool:
         return NOT_EXACT not in self.path and self.path.isprintable()
+
+
+R = TypeVar("R", bound=FileRecord)
 
 
 def unsafe_paths(records: Iterable[FileRecord]) -> Iterator[str]:
@@ -94,10 +98,10 @@ def extent_of(records: Iterable[FileRecord]) -> Extent:
     return Extent(files, size)
 
 
-def choose(records: Iterable[FileRecord], number: int, seed: str) -> list[FileRecord]:
+def choose(records: Iterable[R], number: int, seed: str) -> list[R]:
     """Choose files at random, each with the same chance, in archive order. The same seed chooses the same files."""
     generator = random.Random(seed)  # noqa: S311 -- chance, not secrecy
-    kept: list[tuple[int, FileRecord]] = []
+    kept: list[tuple[int, R]] = []
     eligible = (record for record in records if record.is_file and record.can_be_named)
     for position, record in enumerate(eligible):
         if position < number:

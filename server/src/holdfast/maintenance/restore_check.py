@@ -1,10 +1,13 @@
-"""The operation kind `restore_check`: prove that files can be restored, by extracting them to nowhere."""
+"""The operation kind `restore_check`: prove that files can be restored, by reading their chunks or by extracting them
+to nowhere.
+"""
 
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,16 +17,18 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from backup_engine.events import Event
+from backup_engine.frozen import frozen
 from backup_engine.render import log_line
 from backup_engine.requests import ExtractRequest, InvalidRequest, ListArchivesRequest, ListFilesRequest
 from backup_engine.results import ArchiveInfo, GarbledOutput
 from backup_jobs import paths as text
 from backup_jobs.archives import described, read_archives
 from backup_jobs.delete import GONE, UNKNOWN
-from backup_jobs.host import SUCCEEDED, Step
+from backup_jobs.host import SUCCEEDED, Cancelled, Step
 from backup_jobs.progress import PhaseProgress
-from holdfast.kit.frozen import frozen
+from backup_jobs.restore.endings import file_count
 from holdfast.kit.schema import Closed
+from holdfast.maintenance.by_chunks import LARGEST_CANARY, ArchiveReaders, Wanted, exact_paths, read_by_chunks
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
@@ -38,7 +43,6 @@ from holdfast.repositories.work import RepositoryWork, repository_kind
 
 PHASES = ("extract",)
 DEFAULT_SAMPLE = 100
-LARGEST_CANARY = 64 << 20
 NO_ARCHIVE = ("restore_check.no_archive", "The repository has no archive to check.")
 NOT_PROVEN = "restore_check.not_proven"
 PATH_MISSING = "restore_check.path_missing"
@@ -46,6 +50,7 @@ UNSAFE = "restore.unsafe_archive"
 MOST_UNSAFE = 100
 
 Mode = Literal["full", "paths", "sample", "canary"]
+ReadBy = Literal["chunks", "engine"]
 
 
 class RestoreCheckParams(Closed):
@@ -59,10 +64,10 @@ class RestoreCheckParams(Closed):
     canary: Canary | None = None
 
 
-def kind(opener: Opener) -> Kind:
+def kind(opener: Opener, readers: ArchiveReaders) -> Kind:
     shown = from_result("mode", "archive", "files_proven", "bytes_proven", "problems")
     values = {"access": Access.READ, "params": RestoreCheckParams, "present": shown}
-    return repository_kind(opener, run, name="restore_check", category="restore", **values)
+    return repository_kind(opener, partial(run, readers=readers), name="restore_check", category="restore", **values)
 
 
 def archived_paths(paths: Iterable[str | ExactCheckPath]) -> tuple[str, ...]:
@@ -72,7 +77,7 @@ def archived_paths(paths: Iterable[str | ExactCheckPath]) -> tuple[str, ...]:
     )
 
 
-def run(work: RepositoryWork) -> Outcome | TryAgain:
+def run(work: RepositoryWork, *, readers: ArchiveReaders) -> Outcome | TryAgain:
     params = work.context.params
     assert isinstance(params, RestoreCheckParams)
     listing = work.engine.list_archives(work.location, ListArchivesRequest(names_only=True))
@@ -86,7 +91,7 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
         missing = GONE if params.engine_id else UNKNOWN if params.archive else NO_ARCHIVE
         return Outcome(Status.FAILED, *missing)
     try:
-        return _Check(work, params, archive).run()
+        return _Check(work, params, archive, step.exit.code, readers).run()
     except (InvalidRequest, GarbledOutput) as error:
         return Outcome(Status.FAILED, error.key, str(error), archive_name=archive.name)
 
@@ -113,8 +118,18 @@ class _Selection:
 class _Check:
     """The check of one archive."""
 
-    def __init__(self, work: RepositoryWork, params: RestoreCheckParams, archive: ArchiveInfo) -> None:
+    def __init__(
+        self,
+        work: RepositoryWork,
+        params: RestoreCheckParams,
+        archive: ArchiveInfo,
+        list_code: int | None,
+        readers: ArchiveReaders,
+    ) -> None:
+        """`list_code`: how the engine ended that has listed the archives."""
         self._work = work
+        self._list_code = list_code
+        self._readers = readers
         self._context = work.context
         self._params = params
         self._archive = archive
@@ -122,6 +137,24 @@ class _Check:
 
     def run(self) -> Outcome | TryAgain:
         paths = self._asked_paths()
+        wanted = Wanted(
+            exact_paths(paths),
+            self._params.sample if self._params.mode == "sample" else None,
+            self._context.operation.uuid,
+            self._params.mode == "canary",
+        )
+        try:
+            found = self._context.once(
+                "chunks", lambda: read_by_chunks(self._work, self._readers, self._archive.id, wanted)
+            )
+        except Cancelled:
+            return self._ended(Status.CANCELLED, None, None, _nothing(self._params.mode, self._archive, "chunks"))
+        if "reason" not in found:
+            return self._by_chunks(found)
+        self._context.log(f"Read by the engine: {found['reason']}.".replace("\n", "\\n"))
+        return self._by_engine(paths)
+
+    def _by_engine(self, paths: tuple[str, ...]) -> Outcome | TryAgain:
         request = ListFilesRequest(self._address, paths=paths)
         listing = self._context.step("files", self._work.engine.list_files(self._work.location, request), quiet=True)
         if bad := self._work.ended_without_success(listing):
@@ -131,9 +164,9 @@ class _Check:
         if self._params.mode == "canary":
             return self._canary(list(read_records(listing.stdout)))
         selection = self._select(listing.stdout, paths)
-        self._log_selection(selection)
+        self._log_extent(selection.extent)
         if not selection.extent.files and self._params.mode != "paths":
-            return self._nothing_to_prove(selection)
+            return self._nothing_to_prove(selection.whole, "engine")
         return self._extract(selection)
 
     def _asked_paths(self) -> tuple[str, ...]:
@@ -153,9 +186,30 @@ class _Check:
         request = ExtractRequest(archive, patterns=patterns, dry_run=True, list_files=True)
         return _Selection(request, chosen, extent_of(chosen), whole)
 
-    def _log_selection(self, selection: _Selection) -> None:
-        extent = selection.extent
-        self._context.log(f"Archive {self._archive.name}: {extent.files} files, {extent.bytes} bytes to be read.")
+    def _log_extent(self, extent: Extent) -> None:
+        self._context.log(f"Archive {self._archive.name}: {file_count(extent.files)}, {extent.bytes} bytes to be read.")
+
+    # --- proven by chunks -----------------------------------------------------------------------------------------
+
+    def _by_chunks(self, found: Mapping[str, Any]) -> Outcome:
+        outcome = self._canary_by_chunks(found) if self._params.mode == "canary" else self._files_by_chunks(found)
+        return replace(outcome, ended_at=datetime.fromisoformat(found["at"]))
+
+    def _files_by_chunks(self, found: Mapping[str, Any]) -> Outcome:
+        extent = Extent(found["files"], found["bytes"])
+        whole = Extent(*found["whole"]) if found["whole"] else None
+        self._log_extent(extent)
+        if extent.files or self._params.mode == "paths":
+            self._log_proven(extent, extent)
+        if not extent.files:
+            return self._nothing_to_prove(whole, "chunks")
+        return self._proven(self._result(extent, whole, extent, (), 0, self._list_code, "chunks"))
+
+    def _canary_by_chunks(self, found: Mapping[str, Any]) -> Outcome:
+        canary = self._params.canary
+        assert canary is not None
+        result = {**_nothing("canary", self._archive, "chunks"), "canary": canary.path, "return_code": self._list_code}
+        return self._compare(canary, found["size"], found["size"], found["sha256"], result)
 
     # --- reading to nowhere ---------------------------------------------------------------------------------------
 
@@ -178,7 +232,10 @@ class _Check:
         if isinstance(bad, TryAgain):
             return bad
         self._log_findings(selection, proof)
-        result = self._result(selection, proof, step)
+        proven = Extent(proof.files, proof.bytes)
+        result = self._result(
+            selection.extent, selection.whole, proven, proof.problems, proof.problem_count, step.exit.code, "engine"
+        )
         if bad is not None:
             return self._ended(bad.status, bad.error_key, bad.error_message, result)
         if missing := self._missing_paths(proof):
@@ -187,7 +244,7 @@ class _Check:
             )
             return self._ended(Status.FAILED, PATH_MISSING, sentence, result)
         if not selection.extent.files:
-            return self._nothing_to_prove(selection)
+            return self._nothing_to_prove(selection.whole, "engine")
         if proof.problem_count or proof.files < selection.extent.files:
             sentence = f"Only {proof.files} of {selection.extent.files} files were proven; see the problems."
             return self._ended(Status.FAILED, "engine.damaged" if proof.problem_count else NOT_PROVEN, sentence, result)
@@ -203,30 +260,42 @@ class _Check:
     def _log_findings(self, selection: _Selection, proof: Proof) -> None:
         for problem in proof.problems:
             self._context.log(f"{problem['path'] or self._archive.name}: {problem['message']}".replace("\n", "\\n"))
-        extent = selection.extent
+        self._log_proven(Extent(proof.files, proof.bytes), selection.extent)
+
+    def _log_proven(self, proven: Extent, extent: Extent) -> None:
         self._context.log(
-            f"Proven: {proof.files} of {extent.files} files, {proof.bytes} of {extent.bytes} bytes.",
+            f"Proven: {proven.files} of {extent.files} files, {proven.bytes} of {extent.bytes} bytes.",
         )
 
-    def _result(self, selection: _Selection, proof: Proof, step: Step) -> dict[str, Any]:
+    def _result(
+        self,
+        extent: Extent,
+        whole: Extent | None,
+        proven: Extent,
+        problems: Sequence[Mapping[str, Any]],
+        problem_count: int,
+        return_code: int | None,
+        read_by: ReadBy,
+    ) -> dict[str, Any]:
         return {
             "mode": self._params.mode,
             "archive": described(self._archive),
-            "files_proven": proof.files,
-            "bytes_proven": proof.bytes,
-            "files_checked": selection.extent.files,
-            "bytes_checked": selection.extent.bytes,
-            "files_in_archive": selection.whole.files if selection.whole else None,
-            "bytes_in_archive": selection.whole.bytes if selection.whole else None,
-            "problems": proof.problems,
-            "problem_count": proof.problem_count,
-            "return_code": step.exit.code,
+            "files_proven": proven.files,
+            "bytes_proven": proven.bytes,
+            "files_checked": extent.files,
+            "bytes_checked": extent.bytes,
+            "files_in_archive": whole.files if whole else None,
+            "bytes_in_archive": whole.bytes if whole else None,
+            "problems": list(problems),
+            "problem_count": problem_count,
+            "return_code": return_code,
+            "read_by": read_by,
         }
 
-    def _nothing_to_prove(self, selection: _Selection) -> Outcome:
+    def _nothing_to_prove(self, whole: Extent | None, read_by: ReadBy) -> Outcome:
         result = {
-            **_nothing(self._params.mode, self._archive),
-            "files_in_archive": selection.whole.files if selection.whole else None,
+            **_nothing(self._params.mode, self._archive, read_by),
+            "files_in_archive": whole.files if whole else None,
         }
         warning = {"path": None, "message": "The archive holds no file that could be checked; nothing was proven."}
         return Outcome(
@@ -267,23 +336,24 @@ class _Check:
         step = self._context.step("canary", self._work.engine.extract(self._work.location, request))
         if bad := self._work.ended_without_success(step):
             return self._without_proof(bad, step)
-        return self._compare(canary, records[0], step, result)
+        result = {**result, "return_code": step.exit.code}
+        return self._compare(canary, records[0].size, step.stdout.stat().st_size, hash_of(step.stdout), result)
 
-    def _compare(self, canary: Canary, record: FileRecord, step: Step, result: dict[str, Any]) -> Outcome:
+    def _compare(self, canary: Canary, size: int, read: int, found: str, result: dict[str, Any]) -> Outcome:
+        """Given its size in the archive's record, how many bytes were read, and their hash."""
         here = self._work.location.machine is None
         own = hash_of_own_file(canary.path) if here else None  # the file on another machine is not known
         expected = canary.sha256.lower() if canary.sha256 else own
-        result = {**result, "files_checked": 1, "bytes_checked": record.size, "return_code": step.exit.code}
+        result = {**result, "files_checked": 1, "bytes_checked": size}
         if expected is None:
             sentence = f"No expected content of {canary.path} is known; give its sha256."
             return self._ended(Status.FAILED, "restore_check.canary_unknown", sentence, result)
-        found = hash_of(step.stdout)
-        if found != expected or step.stdout.stat().st_size != record.size:
+        if found != expected or read != size:
             problem = {"path": canary.path, "message": "Its content in the archive does not match the expected hash."}
             result = {**result, "problems": [problem], "problem_count": 1, "sha256": found}
             return self._ended(Status.FAILED, NOT_PROVEN, f"{canary.path}: {problem['message']}", result)
-        self._context.log(f"{canary.path}: {record.size} bytes restored; they match the expected hash.")
-        return self._proven({**result, "files_proven": 1, "bytes_proven": record.size, "sha256": found})
+        self._context.log(f"{canary.path}: {size} bytes restored; they match the expected hash.")
+        return self._proven({**result, "files_proven": 1, "bytes_proven": size, "sha256": found})
 
     # --- endings --------------------------------------------------------------------------------------------------
 
@@ -299,7 +369,7 @@ class _Check:
         )
 
 
-def _nothing(mode: Mode, archive: ArchiveInfo | None) -> dict[str, Any]:
+def _nothing(mode: Mode, archive: ArchiveInfo | None, read_by: ReadBy = "engine") -> dict[str, Any]:
     return {
         "mode": mode,
         "archive": described(archive) if archive else None,
@@ -309,6 +379,7 @@ def _nothing(mode: Mode, archive: ArchiveInfo | None) -> dict[str, Any]:
         "bytes_checked": 0,
         "problems": [],
         "problem_count": 0,
+        "read_by": read_by,
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Literal
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.kit.text import LONGEST_SHOWN, printable
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

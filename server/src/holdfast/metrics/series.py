@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, case, column, func, select, table
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.agents import last_heard
 from holdfast.agents.models import AgentMachine
-from holdfast.kit.frozen import frozen
 from holdfast.metrics import totals
 from holdfast.metrics.exposition import Family, distinct, label, rest
 from holdfast.operations.models import Operation

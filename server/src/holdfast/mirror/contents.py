@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 PACKS, INDEX, KEYS = "packs", "index", "keys"
 MARK = "cache/chunkindex-invalid"

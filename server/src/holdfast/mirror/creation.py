@@ -9,11 +9,11 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.rclone import trouble_of
 from backup_engine.redact import Redactor
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.mirror import address, errors, native, store
 from holdfast.mirror.mirrors import Mirrors, checked_path
 from holdfast.mirror.models import RcloneRemote

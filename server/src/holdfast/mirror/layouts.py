@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.mirror.numbers import up_to
 
 

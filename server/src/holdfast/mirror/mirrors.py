@@ -5,13 +5,13 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors, store
 from holdfast.mirror.hydrate import check_destination
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror

@@ -7,8 +7,8 @@ import posixpath
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.requests import RcloneAccess
-from holdfast.kit.frozen import frozen
 from holdfast.mirror import address, errors, store
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.remotes import Remotes

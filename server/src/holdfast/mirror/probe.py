@@ -5,11 +5,11 @@ import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
+from backup_engine.frozen import frozen
 from backup_engine.rclone import OTHER, trouble_of
 from backup_engine.redact import Redactor
 from holdfast.access.vault import SecretUnreadable
 from holdfast.errors import HoldfastError
-from holdfast.kit.frozen import frozen
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import IMPATIENT, NOT_FOUND, Access, Answer, place
 from holdfast.mirror.rclone_log import RcloneLog

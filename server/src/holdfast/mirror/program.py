@@ -17,8 +17,8 @@ from pathlib import Path
 from backup_engine import bounded
 from backup_engine.command import Command, Secret
 from backup_engine.environment import SEARCH_PATH
+from backup_engine.frozen import frozen
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.mirror import engine_rclone, errors
 from holdfast.mirror.providers import Provider, read_providers
 from holdfast.settings import Settings

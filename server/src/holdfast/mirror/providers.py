@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 SECRET_NAME = re.compile(
     r"secret|passphrase|cookie|private_key|encryption_key|master_key|connection_string|access_grant|resource_key"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from backup_engine.frozen import frozen
 from backup_engine.redact import Redactor
-from holdfast.kit.frozen import frozen
 
 MOST_COMPLAINTS = 50
 COMPLAINTS = frozenset({"error", "critical", "fatal"})

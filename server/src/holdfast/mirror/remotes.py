@@ -4,11 +4,11 @@ import json
 import uuid
 from collections.abc import Mapping
 
+from backup_engine.frozen import frozen
 from holdfast.access.vault import Vault
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import Access, Rclone
 from holdfast.mirror.providers import Option, Provider, holds_secret

@@ -99,7 +99,8 @@ def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Resp
     if users := store.users_of(session, remote_id):
         raise Conflict(
             "rclone.remote_in_use",
-            "Repositories are stored on this remote or mirrored to it; forget them or remove their mirror settings first.",
+            "Repositories are stored on this remote or mirrored to it; forget them or remove their mirror settings "
+            "first.",
             repository_ids=users,
         )
     _audit(session, caller, "rclone_remote.deleted", remote)

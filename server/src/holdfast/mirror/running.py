@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from backup_engine.frozen import frozen
 from backup_engine.outcome import Accumulator
 from backup_engine.rclone import Trouble, trouble_of
 from backup_engine.redact import Redactor
 from backup_jobs.host import Interrupted
 from holdfast.errors import Unavailable
-from holdfast.kit.frozen import frozen
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror

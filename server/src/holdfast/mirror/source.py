@@ -205,7 +205,7 @@ def _segments_of_hints(hints: Any) -> Iterator[int]:
         return
 
 
-# --- engine 2: objects named by their content ---------------------------------------------------------------------------
+# --- engine 2: objects named by their content -----------------------------------------------------------------------
 
 
 def _survey_second(path: Path, found: Survey) -> None:

@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import column, func, select, table
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.kit import clock, zones
-from holdfast.kit.frozen import frozen
 from holdfast.notifications import errors
 from holdfast.notifications.deliver import queue
 from holdfast.notifications.destinations import Destinations

@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from backup_engine.command import Command
+from backup_engine.frozen import frozen
 from backup_engine.process import ExitRecord
 from backup_jobs.host import Host
-from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.storage.session import Database
 

@@ -138,7 +138,10 @@ class ScheduleClockJumpedEvent(Schema):
 
 
 class ScheduleUpdatedEvent(Schema):
-    """A schedule, a blackout or the pause of all schedules was changed. It does not name what, because everyone gets it."""
+    """A schedule, a blackout or the pause of all schedules was changed.
+
+    It does not name what, because everyone gets it.
+    """
 
 
 class AlarmSubject(Schema):
@@ -199,7 +202,10 @@ class NotificationUpdatedEvent(Schema):
 
 
 class UserUpdatedEvent(Schema):
-    """A user was created, changed or deleted, or their rights, invitation, second factor or tokens have changed. For admins."""
+    """A user was created, changed or deleted, or their rights, invitation, second factor or tokens have changed.
+
+    For admins.
+    """
 
     id: int
     change: Literal["created", "changed", "deleted"]

@@ -13,12 +13,12 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
+from backup_engine.frozen import frozen
 from holdfast.access import rights
 from holdfast.access.caller import Caller, as_now, with_final_password
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
-from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.turns import Turns
 from holdfast.operations.models import Operation, OutboxEntry

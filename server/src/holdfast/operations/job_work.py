@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_protocol import Block
-from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import SUCCEEDED, Status

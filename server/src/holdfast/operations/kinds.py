@@ -9,10 +9,10 @@ from fastapi import Request
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_jobs.host import Interrupted
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
-from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.locks import Access, lock_mode
@@ -36,7 +36,9 @@ OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
 
 StartAgain = Callable[[Session, Caller, "Kind", Operation], Operation]
-"""Given the caller and an operation that did not succeed, queue the same work, by the rules that hold for the caller now."""
+"""Given the caller and an operation that did not succeed, queue the same work, by the rules that hold for the caller
+now.
+"""
 
 
 def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.operations.status import HELD_BY_PAUSE, LockMode
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 from fastapi import Depends, Query
 from fastapi.responses import FileResponse
 
+from backup_engine.frozen import frozen
 from holdfast.api.dependencies import TheSettings
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit.fields import PlainText
-from holdfast.kit.frozen import frozen
 from holdfast.operations import logs
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import LogAnswer, LogLine, OperationLog

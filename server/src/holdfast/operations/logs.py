@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 LINES_PER_ENTRY = 256
 ENTRY = struct.Struct("<Q")

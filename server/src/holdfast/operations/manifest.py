@@ -7,10 +7,10 @@ from typing import Literal
 
 from fastapi import APIRouter
 
+from backup_engine.frozen import frozen
 from holdfast.access.stored_secrets import SecretColumn
 from holdfast.api.app import Application
 from holdfast.api.parts import Maker, Parts
-from holdfast.kit.frozen import frozen
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.operations.readers import Reader
 

@@ -24,7 +24,8 @@ async def _narrowing(
     q: Annotated[
         Annotated[str, PlainText(1, 200)] | None,
         Query(
-            description="A part of the name of the repository, archive, schedule, package or user, or of the error message."
+            description="A part of the name of the repository, archive, schedule, package or user, or of the error "
+            "message."
             " `q`, `machine_id` and `triggered_by` look at 20,000 operations at a time: a page may be short, or empty,"
             " while `next_cursor` leads on."
         ),

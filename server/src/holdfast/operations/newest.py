@@ -17,6 +17,7 @@ from heapq import nlargest
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Cast,
     ColumnElement,
@@ -30,11 +31,10 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import NamedFromClause
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.operations.models import Operation
 
 AXES = {

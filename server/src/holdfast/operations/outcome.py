@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.operations.status import Status
 
 

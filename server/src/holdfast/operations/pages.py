@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Select, bindparam, case, column, func, literal_column, select, table
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.kit import cursor
-from holdfast.kit.frozen import frozen
 from holdfast.operations import newest
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger

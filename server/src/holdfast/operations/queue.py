@@ -10,10 +10,10 @@ from sqlalchemy import exists, func, literal, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
+from backup_engine.frozen import frozen
 from holdfast.errors import TooManyRequests
 from holdfast.kit import clock
 from holdfast.kit.courtesy import give_way
-from holdfast.kit.frozen import frozen
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
@@ -101,11 +101,17 @@ def enqueue(
 
 
 def enqueue_inline(
-    session: Session, kind: Kind, runner_id: str, lane: str, subject: Subject | None = None
+    session: Session, kind: Kind, runner_id: str, lane: str, subject: Subject | None = None, *, is_last: bool = False
 ) -> Operation:
-    """Add a request that waits for a lane. `runner_id` is the process that answers it; no other may take it."""
+    """Add a request that waits for a lane. `runner_id` is the process that answers it; no other may take it.
+
+    `is_last`: behind all exclusive work that waits for the lane, even if that has a lower priority.
+    """
     values = _new_row(replace(kind, lock_key=lane), {}, Origin(Trigger.API), subject)
     values.update(executor=INLINE_EXECUTOR, job_kind=None, limit_group=None, runner_id=runner_id)
+    if is_last:
+        ahead = select(func.max(Operation.queue_rank)).where(Operation.id.in_(waiting_exclusively(session, lane)))
+        values["queue_rank"] = max(values["queue_rank"], session.scalar(ahead) or 0.0)
     operation = Operation(**values)
     session.add(operation)
     session.flush()
@@ -228,6 +234,19 @@ def _settle_with_dependency(session: Session, operation: Operation, dependency: 
     needs, started = Needs(operation.depends_needs), found.started_at is not None
     if not is_enough(needs, Status(found.status), started=started) and skip(session, operation.id, DEPENDENCY_FAILED):
         session.refresh(operation)
+
+
+def waiting_exclusively(session: Session, lane: str) -> list[int]:
+    """The exclusive operations that wait for the lane or a limit, or may start now."""
+    waiting, judged = verdicts(session, clock.now(), only_lanes=[lane], everyone=True)
+    ids = [waiter.id for waiter in waiting if waiter.lock_mode == LockMode.EXCLUSIVE]
+    return [number for number in ids if _is_next_in_lane(judged[number])]
+
+
+def _is_next_in_lane(verdict: Verdict) -> bool:
+    """Not for one that waits for something else, and holds up nobody."""
+    is_behind = verdict.reason is QueuedReason.REPOSITORY_BUSY and verdict.behind_id is not None
+    return is_behind or verdict.reason in (None, QueuedReason.LIMIT_REACHED)
 
 
 def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -> list[int]:

@@ -10,18 +10,20 @@ To use it from a feature:
     FEATURE = Feature(name="schedules", readers=lambda _parts: (READER,))
 
 - The name is the key of the position in `outbox_readers`, so never change it.
-- `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing transaction
-  that also moves the position: what is written with `session` and the position are durable together, or neither is.
-  Where rows take long, it gets fewer of them, so that each transaction is short.
+- `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing
+  transaction that also moves the position: what is written with `session` and the position are durable together, or
+  neither is. Where rows take long, it gets fewer of them, so that each transaction is short.
 - An exception rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
   tries the same rows again with a growing delay. So catch what is expected of single rows; the others wait behind them.
-- It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and SQLite has one writer.
+- It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and
+  SQLite has one writer.
 - It may write outbox rows of its own (`outbox.tell`); they are read like any other.
 - `topics` limits the rows that are passed; None passes everything. Rows of other topics count as read.
 - `ends_only` leaves out rows of operations that wait or run: always, or while a function returns true.
 - A new reader starts after the existing rows (`starts="newest"`), or with the oldest stored row (`starts="oldest"`).
 - Any number of processes may register the same reader: at each moment one of them reads.
-- The tidy tick keeps rows that a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is removed.
+- The tidy tick keeps rows that a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is
+  removed.
 - The payload of `operation.updated` is `{"id", "status"}`; load further fields by `row.operation_id`.
 
 PostgreSQL assigns ids before commit, so a lower id may become visible after a higher one. `Horizon` knows the id up to
@@ -39,9 +41,9 @@ from typing import Any, Literal, cast
 from sqlalchemy import CursorResult, Select, and_, bindparam, delete, func, select, text, update
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.api.parts import Part
 from holdfast.kit import clock, courtesy
-from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
 from holdfast.operations.status import ACTIVE

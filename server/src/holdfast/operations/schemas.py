@@ -69,7 +69,8 @@ class OperationPage(Schema):
     items: list[OperationItem]
     next_cursor: str | None
     total: int | None = Field(
-        description="How many operations fit, on all pages; at most 10,000. Null if a search has not looked at all of them."
+        description="How many operations fit, on all pages; at most 10,000. Null if a search has not looked at all of "
+        "them."
     )
 
     @property

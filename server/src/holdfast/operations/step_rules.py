@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
-from holdfast.kit.frozen import frozen
 
 if TYPE_CHECKING:
     from holdfast.operations.queue import Subject

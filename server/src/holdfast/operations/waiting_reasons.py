@@ -149,6 +149,11 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
     return frozenset(stuck)
 
 
+def is_kept_from_readers(session: Session, lane: str) -> bool:
+    """Whether an exclusive operation holds a lane or is queued for it, whatever that one waits for."""
+    return session.connection().execute(_EXCLUSIVE_IN_LANE, {"lane": lane}).first() is not None
+
+
 def _waiter(row: Any) -> Waiter:
     waiter = Waiter._make(row)
     return waiter._replace(agent_reason=QueuedReason(waiter.agent_reason)) if waiter.agent_reason else waiter
@@ -313,4 +318,13 @@ _WAITING_BETWEEN = select(func.count()).where(
 )
 
 
+_EXCLUSIVE_IN_LANE = (
+    select(Operation.id)
+    .where(
+        Operation.lock_key == bindparam("lane"),
+        Operation.lock_mode == LockMode.EXCLUSIVE,
+        or_(*(has_status(Operation, status) for status in ACTIVE)),
+    )
+    .limit(1)
+)
 _ANYTHING_WAITING = select(Operation.id).where(waits_here(Operation)).limit(1)

@@ -9,26 +9,26 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from backup_engine.frozen import frozen
 from backup_engine.outcome import Outcome
 from holdfast.archives.content_tags import etag_of
-from holdfast.archives.history.chunks.file_chunks import Part
-from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.indexes import Indexes
+from holdfast.downloads.opening import shared_depth
+from holdfast.downloads.source import BrokenOff
 from holdfast.errors import Unavailable
-from holdfast.kit.frozen import frozen
+from holdfast.history.chunks.file_chunks import Part
+from holdfast.history.errors import ArchiveNotIndexed
 from holdfast.reading.readers import NotReadable, Readers
 from holdfast.reading.trees import MOST_ENTRIES, Tree
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.archived_paths import outermost
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed
-from holdfast.restore.archived_paths import outermost
-from holdfast.restore.download.opening import shared_depth
-from holdfast.restore.source import BrokenOff
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.chunk_table import Chunk
-    from holdfast.archives.history.index import HistoryIndex, StoredFile
-    from holdfast.archives.history.tree import Branch
+    from holdfast.history.chunks.file_chunk import Chunk
+    from holdfast.history.index import HistoryIndex, StoredFile
+    from holdfast.history.tree import Branch
 
 AT_ONCE_BYTES = 1 << 20
 """Small chunks are asked for together; a large one comes alone."""
@@ -64,7 +64,9 @@ class Contents:
     def tree(
         self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
     ) -> Tree | None:
-        """Everything at and below these paths, read by chunks; None where only the engine can, or there is very much."""
+        """Everything at and below these paths, read by chunks; None where only the engine can, or there is very
+        much.
+        """
         if repository.engine_version != 1 or not self.readers.can_serve(repository):
             return None  # tar files of engine 2 have attributes that the index does not keep
         roots = outermost(list(paths))

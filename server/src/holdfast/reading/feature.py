@@ -5,14 +5,16 @@ from sqlalchemy.orm import Session
 from holdfast.api.dependencies import DATABASE, SUPERVISOR
 from holdfast.api.parts import Parts
 from holdfast.archives.archive_index import ARCHIVE_INDEX
+from holdfast.downloads.opening import CONTENTS
 from holdfast.machines.machines import MACHINES
+from holdfast.maintenance.by_chunks import ARCHIVE_READERS
 from holdfast.operations.manifest import Feature, Task, Tick, When
 from holdfast.reading.contents import Contents
+from holdfast.reading.proving import ArchiveReaders
 from holdfast.reading.readers import FILE_READERS, TIDY_SECONDS, Readers
 from holdfast.repositories.location import OPENER
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import REGISTER
-from holdfast.restore.download.opening import CONTENTS
 from holdfast.runner.inline import INLINE_CALLS
 
 
@@ -35,6 +37,7 @@ FEATURE = Feature(
     name="reading",
     provides=(
         FILE_READERS.made_by(_readers),
+        ARCHIVE_READERS.made_by(lambda parts: ArchiveReaders(parts[ARCHIVE_INDEX].chooser)),
         CONTENTS.made_by(lambda parts: Contents(parts[ARCHIVE_INDEX].indexes, parts[FILE_READERS])),
     ),
     ticks=lambda parts: (Tick("readers", TIDY_SECONDS, parts[FILE_READERS].tidy, "api"),),

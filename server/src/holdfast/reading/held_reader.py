@@ -1,8 +1,8 @@
 """The warm reader of a repository on a server, which `borg serve` reads under the engine's shared lock.
 
-Nobody can write to the repository while that lock is held. So the reader has a place in the repository's lane for as long,
-and it gives both back soon: when nobody has read for a moment, when it has had them for some seconds, and after the
-read under way when other work of the service waits for the lane.
+Nobody can write to the repository while that lock is held. So the reader has a place in the repository's lane for as
+long, and it gives both back soon: when nobody has read for a moment, when it has had them for some seconds, and after
+the read under way when other work of the service waits for the lane.
 """
 
 import math
@@ -12,25 +12,29 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Self
 
-from holdfast.archives.history.chunks.file_chunks import FileChunks, Part
-from holdfast.archives.history.errors import ChunkRouteFailed, GaveWay, HistoryError
 from holdfast.errors import Unavailable
+from holdfast.history.chunks.file_chunks import FileChunks, Part
+from holdfast.history.errors import ChunkRouteFailed, GaveWay, HistoryError
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
-from holdfast.runner.inline import InlineCalls
+from holdfast.reading.shared_turn import SharedTurn
+from holdfast.runner.lane_ticket import LaneTicket
 
 IDLE_SECONDS = 3.0
 """How long the lock is kept after the last read."""
 LONGEST_SECONDS = 10.0
-"""How long it is kept in all, however much is read: users outside the service wait for it, too, and nobody notices them."""
+"""How long it is kept in all, however much is read: users outside the service wait for it, too, and nobody notices
+them.
+"""
 LOOK_SECONDS = 0.5
 PAUSE_SECONDS = 0.05
 """Between two looks at the queue, however much happens in it."""
 LAST_READ_SECONDS = 5.0
 """How long the read under way may take when other work waits; then it is cut."""
 FIRST_READ_SECONDS = 5.0
-"""How long a reader that has not read anything yet is left to those who opened it. They were there first: without it the
-engine would read the same for them, in the same lane, and that takes longer."""
+"""How long a reader is left to those who waited for it when other work waits: they were there first. After it, or when
+each of them has read, it is the other work's turn.
+"""
 STOP_SECONDS = 3.0
 """How long the server may take to give the lock back, and again after the reader was asked to end."""
 LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
@@ -39,10 +43,9 @@ LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
 class HeldReader:
     """Safe for use from many threads. A thread of its own gives the lock and the lane back."""
 
-    def __init__(self, files: FileChunks, inline: InlineCalls, lane: str, work: Wake, supervisor: Supervisor) -> None:
+    def __init__(self, files: FileChunks, turn: SharedTurn, work: Wake, supervisor: Supervisor) -> None:
         self._files = files
-        self._inline = inline
-        self._lane = lane
+        self._turn = turn
         self._work = work
         self._supervisor = supervisor
         self._guard = threading.Lock()
@@ -62,11 +65,12 @@ class HeldReader:
     def repository_id(self) -> str:
         return self._files.repository_id
 
-    def open(self) -> Self:
-        """Raise Locked if the lane is not free, ChunkRouteFailed if the repository does not open."""
-        # Without a subject: nobody is refused anything because a reader still has the lane for a moment.
-        self._hold.enter_context(self._inline.hold(self._lane, wait_seconds=0.0))
-        self._supervisor.finish(f"reader of {self._lane} {id(self)}", self._watch)
+    def open(self, request: LaneTicket) -> Self:
+        """Raise LaneNotFree, after which the request waits for it, or ChunkRouteFailed if the repository does
+        not open.
+        """
+        self._hold.enter_context(self._turn.hold(request))
+        self._supervisor.finish(f"reader of a server {id(self)}", self._watch)
         try:
             self._files.stop_seconds = STOP_SECONDS
             self._files.__enter__()
@@ -101,7 +105,9 @@ class HeldReader:
                 self._used_at = time.monotonic()
 
     def end(self) -> None:
-        """Have it leave, without waiting for that: the caller may be in a transaction, and leaving the lane needs one."""
+        """Have it leave, without waiting for that: the caller may be in a transaction, and leaving the lane
+        needs one.
+        """
         self._leaving.set()
         self._work.notify()
 
@@ -113,7 +119,8 @@ class HeldReader:
         while not self._is_time():
             seen, now = self._work.number, time.monotonic()
             wanted_since = min(wanted_since, now) if self._is_waited_for() else math.inf
-            if now - wanted_since >= (0.0 if self._has_read else FIRST_READ_SECONDS):
+            is_for_others = self._has_read and not self._turn.is_awaited
+            if now - wanted_since >= (0.0 if is_for_others else FIRST_READ_SECONDS):
                 break
             self._leaving.wait(PAUSE_SECONDS)
             self._work.wait(seen, LOOK_SECONDS)
@@ -133,6 +140,6 @@ class HeldReader:
 
     def _is_waited_for(self) -> bool:
         try:
-            return self._inline.is_waited_for(self._lane)
+            return self._turn.is_in_the_way
         except Unavailable:
             return True

@@ -1,5 +1,6 @@
-"""Warm readers: for a repository on this machine or on an ssh machine that runs its engine, a process there that hands out
-chunks of its files without a lock; for one on a server, a process here that holds a lock for some seconds (`HeldReader`).
+"""Warm readers: for a repository on this machine or on an ssh machine that runs its engine, a process there that hands
+out chunks of its files without a lock; for one on a server, a process here that holds a lock for some seconds
+(`HeldReader`).
 
 A reader is started by the first who reads and ends when nobody has for some minutes, when its repository or its ssh
 connection is changed or forgotten, or when another repository needs its place. What it cannot do, the engine does.
@@ -8,6 +9,7 @@ connection is changed or forgotten, or when another repository needs its place. 
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,21 +24,24 @@ from backup_engine.command import CalledAgent, Command, Machine
 from backup_engine.detect import EngineProgram
 from backup_engine.requests import ListArchivesRequest
 from holdfast.api.parts import Part
-from holdfast.archives.history.chunks.far import FarEngine
-from holdfast.archives.history.chunks.file_chunks import FileChunks
-from holdfast.archives.history.chunks.file_chunks import Part as ChunkPart
-from holdfast.archives.history.chunks.route import Route, RouteChooser, RouteDecision
-from holdfast.archives.history.errors import ContentMoved, GaveWay, HistoryError, ProgramChanged
 from holdfast.archives.reading import inherited_secrets
-from holdfast.errors import HoldfastError, Locked
+from holdfast.downloads.source import NobodyWaits
+from holdfast.errors import HoldfastError
+from holdfast.history.chunks.far import FarEngine
+from holdfast.history.chunks.file_chunks import FileChunks
+from holdfast.history.chunks.file_chunks import Part as ChunkPart
+from holdfast.history.chunks.route import Route, RouteChooser, RouteDecision
+from holdfast.history.errors import ContentMoved, GaveWay, HistoryError, ProgramChanged
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.models import SshConnection
+from holdfast.operations.lanes import MAY_START, Verdict
 from holdfast.operations.queue import lane_of
 from holdfast.reading.held_reader import HeldReader
+from holdfast.reading.shared_turn import SharedTurn
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.restore.source import NobodyWaits
-from holdfast.runner.inline import InlineCalls
+from holdfast.runner.inline import InlineCalls, busy
+from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.storage.session import Database
 
 AnyReader = FileChunks | HeldReader
@@ -66,7 +71,11 @@ class NotReadable(Exception):
 
 
 class LaneTaken(NotReadable):
-    """Other work holds the repository's lane."""
+    """Other work holds the repository's lane, or waits for it."""
+
+    def __init__(self, reason: str, verdict: Verdict = MAY_START) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +112,7 @@ class Readers:
         self._database, self._supervisor = database, supervisor
         self._guard = threading.Lock()
         self._slots: dict[str, _Slot] = {}
+        self._turns: weakref.WeakValueDictionary[str, SharedTurn] = weakref.WeakValueDictionary()
         self._being_tested: set[tuple[str, str]] = set()
         self._unreached: dict[str, float] = {}
 
@@ -118,17 +128,45 @@ class Readers:
     ) -> bytes:
         """The bytes of these parts. Raise NotReadable, or NobodyWaits.
 
-        `has_begun`: earlier parts have been sent, so nothing else can take over. It is worth waiting for the repository then.
+        `has_begun`: earlier parts have been sent, so nothing else can take over, and it waits for the repository in
+        this thread. Otherwise a request with a ticket waits without one: raise LaneNotFree, or Locked when its time is
+        up.
         """
+        ticket = TICKET.get()
+        if has_begun or ticket is None or ticket.is_used:
+            own = LaneTicket(RESUME_SECONDS if has_begun else 0.0)
+            try:
+                return self._read(repository, parts, gone, own, has_begun=has_begun)
+            finally:
+                if own.leave is not None:
+                    own.leave()
+        try:
+            return self._read(repository, parts, gone, ticket, has_begun=False)
+        except LaneTaken as taken:
+            if ticket.operation_id is not None:
+                ticket.withdraw()  # a place for the engine, which others would wait behind though nobody would take it
+            if ticket.seconds_left <= 0:
+                raise busy(taken.verdict) from taken
+            raise LaneNotFree(taken.verdict) from taken
+
+    def _read(
+        self,
+        repository: Repository,
+        parts: Sequence[ChunkPart],
+        gone: threading.Event,
+        ticket: LaneTicket,
+        *,
+        has_begun: bool,
+    ) -> bytes:
         started = time.monotonic()
         deadline = started + MOVED_SECONDS
         has_failed = False
         while True:
             try:
-                with self._lent(repository) as reader:
+                with self._lent(repository, ticket) as reader:
                     return reader.read(parts)
             except LaneTaken:
-                if not has_begun or time.monotonic() > started + RESUME_SECONDS:
+                if not has_begun or ticket.seconds_left <= 0:
                     raise
                 if gone.wait(LANE_SECONDS) or self._supervisor.stopping.is_set():
                     raise NobodyWaits from None
@@ -192,15 +230,16 @@ class Readers:
     # --- lending ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _lent(self, repository: Repository) -> Iterator[AnyReader]:
+    def _lent(self, repository: Repository, ticket: LaneTicket) -> Iterator[AnyReader]:
         slot = self._slot(repository)
         try:
-            yield self._reader(slot, repository)
+            yield self._reader(slot, repository, ticket)
         finally:
             with self._guard:
                 slot.users -= 1
                 slot.used_at = time.monotonic()
-                is_lost = slot.reader is None or not slot.reader.is_usable
+                # Without a reader it stays for those who wait for their turn to start one.
+                is_lost = not slot.users if slot.reader is None else not slot.reader.is_usable
                 if self._slots.get(repository.uuid) is not slot:  # ended by another thread, maybe before it had begun
                     is_lost = True
                 elif is_lost:
@@ -234,7 +273,7 @@ class Readers:
             raise NotReadable("all readers are busy")
         return min(idle)[1]
 
-    def _reader(self, slot: _Slot, repository: Repository) -> AnyReader:
+    def _reader(self, slot: _Slot, repository: Repository, ticket: LaneTicket) -> AnyReader:
         if not slot.guard.acquire(timeout=OPENING_SECONDS):
             raise NotReadable("the reader does not come up")
         try:
@@ -243,8 +282,8 @@ class Readers:
                     if repository.ssh_connection_id is not None:
                         with self._database.reading() as session:
                             slot.link = _link(session, repository)
-                    slot.reader = self._opened(repository)
-                except GaveWay:
+                    slot.reader = self._opened(repository, ticket)
+                except (GaveWay, LaneTaken):
                     raise
                 except (HoldfastError, HistoryError) as error:
                     log.info("a repository cannot be read by chunks", repository=repository.id, reason=str(error))
@@ -253,7 +292,7 @@ class Readers:
         finally:
             slot.guard.release()
 
-    def _opened(self, repository: Repository) -> AnyReader:
+    def _opened(self, repository: Repository, ticket: LaneTicket) -> AnyReader:
         if self._unreached.get(repository.uuid, 0.0) > time.monotonic():
             raise NotReadable("the machine's reader did not come up a moment ago")
         engine, location = self._opener.engine(repository), self._opener.location(repository)
@@ -265,7 +304,7 @@ class Readers:
             if location.machine is not None:
                 reader = self._opened_there(engine.program, location.path, command, location.machine)
             elif is_on_server(repository):
-                reader = self._held(repository, engine.program, location.path, command)
+                reader = self._held(repository, engine.program, location.path, command, ticket)
             else:
                 reader = self._opened_here(engine.program, location.path, command)
         except GaveWay:
@@ -285,15 +324,23 @@ class Readers:
             opening = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
             return opening.__enter__()
 
-    def _held(self, repository: Repository, program: EngineProgram, path: str, command: Command) -> HeldReader:
-        place, database = self._tested_here(program), self._database
+    def _held(
+        self, repository: Repository, program: EngineProgram, path: str, command: Command, ticket: LaneTicket
+    ) -> HeldReader:
+        place, turn = self._tested_here(program), self._turn(repository)
         with inherited_secrets(command) as (environment, descriptors):
             files = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
-            lane = lane_of(repository.id)
             try:
-                return HeldReader(files, self._inline, lane, database.work, self._supervisor).open()
-            except Locked as busy:
-                raise LaneTaken(str(busy)) from busy
+                return HeldReader(files, turn, self._database.work, self._supervisor).open(ticket)
+            except LaneNotFree as taken:
+                raise LaneTaken(str(taken), taken.verdict) from taken
+
+    def _turn(self, repository: Repository) -> SharedTurn:
+        with self._guard:
+            turn = self._turns.get(repository.uuid)
+            if turn is None:
+                turn = self._turns[repository.uuid] = SharedTurn(self._inline, lane_of(repository.id))
+            return turn
 
     def _tested_here(self, program: EngineProgram) -> Path:
         """The engine's program here. Raise NotReadable unless it has passed the self-test."""
@@ -326,7 +373,9 @@ class Readers:
     def _require_tested(
         self, program: EngineProgram, decision: RouteDecision | None, test: Callable[[], object], where: str
     ) -> RouteDecision:
-        """Raise NotReadable unless the self-test has passed with this program; one that was never tested is, by and by."""
+        """Raise NotReadable unless the self-test has passed with this program; one that was never tested is, by
+        and by.
+        """
         if decision is not None and decision.route is Route.CHUNKS:
             return decision
         key = where or program.path, program.version

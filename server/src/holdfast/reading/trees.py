@@ -1,4 +1,6 @@
-"""Folders of archives as the index knows them, read by chunks: the entries of a download, many small files at a time."""
+"""Folders of archives as the index knows them, read by chunks: the entries of a download, many small files at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from backup_engine.outcome import Outcome
+from holdfast.downloads.source import BrokenOff, NobodyWaits
 from holdfast.reading.readers import NotReadable
-from holdfast.restore.source import BrokenOff, NobodyWaits
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.chunk_table import Chunk
-    from holdfast.archives.history.entry import Entry
-    from holdfast.archives.history.tree import Branch
+    from holdfast.history.chunks.file_chunk import Chunk
+    from holdfast.history.entry import Entry
+    from holdfast.history.tree import Branch
 
 MOST_ENTRIES = 20_000
 """They are kept in memory while a download lasts, about 600 bytes each."""

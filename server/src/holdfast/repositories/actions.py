@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import acts
 from holdfast.access.acts import Act
 from holdfast.access.caller import Caller
 from holdfast.access.models import RepositoryRight
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import agent_target, archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository

@@ -5,10 +5,10 @@ import uuid
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation

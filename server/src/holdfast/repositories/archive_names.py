@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.repositories.series import DIGITS, DIRECTIVE, PLACEHOLDER, series_of
 
 DIGIT = "[0-9]"

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.api.parts import Part
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 
 

@@ -9,13 +9,13 @@ from sqlalchemy.exc import IntegrityError
 
 from backup_engine.causes import LOCKED
 from backup_engine.command import Older
+from backup_engine.frozen import frozen
 from backup_engine.requests import InfoRequest, ListArchivesRequest, RepositoryLocation
 from backup_engine.results import ArchiveInfo, InfoResult, parse_info
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, store

@@ -13,7 +13,8 @@ def unknown(repository_id: int) -> NotFound:
 
 def not_registered(path: str) -> NotFound:
     del path  # not repeated: the sender knows it, and a log reader need not
-    return NotFound("repository.not_registered", "No repository is registered under this path.")
+    sentence = "No repository is registered under this path. List the repositories, or import this one."
+    return NotFound("repository.not_registered", sentence)
 
 
 def path_taken() -> Conflict:

@@ -59,7 +59,10 @@ def _row(archive: Any, now: datetime) -> dict[str, Any]:
 
 
 def new_bytes_of(archive: Any) -> int | None:
-    """What an archive added when it was made. If it was measured later, this is only what no other archive has, which is less."""
+    """What an archive added when it was made.
+
+    If it was measured later, this is only what no other archive has, which is less.
+    """
     size: int | None = archive.deduplicated_size
     return size if archive.backup_operation_id is not None else None
 

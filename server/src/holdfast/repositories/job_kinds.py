@@ -37,7 +37,10 @@ def job_kind(
     services: MakeServices | None = None,
     **values: Any,
 ) -> Kind:
-    """A kind that runs here and on agents. `sources` and `services` for a backup; `values` are the other fields of `Kind`."""
+    """A kind that runs here and on agents.
+
+    `sources` and `services` for a backup; `values` are the other fields of `Kind`.
+    """
 
     def run(context: Context) -> Outcome | TryAgain:
         try:

@@ -10,13 +10,13 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller, LoginOnly, signed_in
 from holdfast.access.idempotency import Once, OnceRunner
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.kit.fields import PageLimit, RowId
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs

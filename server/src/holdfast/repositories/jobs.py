@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller
-from holdfast.kit.frozen import frozen
 from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -47,7 +47,8 @@ def start(
     """Queue an operation on a repository, and record who requested it. It waits until the repository is set up.
 
     `executed_by` is for work that is not executed where the repository is opened.
-    Raise Conflict if the agent of the repository takes no work, or could not set it up, TooManyRequests if too much waits.
+    Raise Conflict if the agent of the repository takes no work, or could not set it up, TooManyRequests if too much
+    waits.
     """
     queue.require_room(session, repository.id)
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from backup_engine.command import CalledAgent, Machine, Older
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.requests import RcloneAccess, RepositoryLocation
 from backup_jobs.services import Control
@@ -13,7 +14,6 @@ from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
 from holdfast.execution.ssh import Answer
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.key_files import KeyFiles
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces

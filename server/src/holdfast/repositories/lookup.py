@@ -10,13 +10,13 @@ from fastapi import Depends
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.models import RepositoryRight
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import store
 from holdfast.repositories.models import Repository
 from holdfast.storage.remembered import Proof, Query, Remembered

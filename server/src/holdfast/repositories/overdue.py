@@ -5,8 +5,8 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.api.parts import Part
-from holdfast.kit.frozen import frozen
 
 
 @frozen

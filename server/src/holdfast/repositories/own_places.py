@@ -17,6 +17,7 @@ from sqlalchemy import String, UniqueConstraint, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from backup_engine.frozen import frozen
 from backup_engine.guarded import Guard
 from backup_engine.own_places import OwnPlaces, current_mounts, is_at_or_in, normal
 from holdfast.access.caller import Caller
@@ -24,7 +25,6 @@ from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.runner.identity import machine_id
 from holdfast.settings import Settings
@@ -182,7 +182,8 @@ def _database_files(settings: Settings) -> list[Path]:
 def _unconfirmed(sources: list[str]) -> Conflict:
     return Conflict(
         "repository.own_places_unconfirmed",
-        "These sources hold the service's own data and keys: anyone who opens the repository can read every secret of this"
+        "These sources hold the service's own data and keys: anyone who opens the repository can read every secret of "
+        "this"
         " installation. Send own_places_confirmed: true to back them up; only admins can then read them in archives.",
         sources=sources[:10],
     )

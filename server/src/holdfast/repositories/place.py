@@ -1,7 +1,7 @@
 """The place of a new repository: checked, normalised, and with everything the engine needs to get there."""
 
+from backup_engine.frozen import frozen
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import ssh_address, store
 from holdfast.repositories.location import SshMachines
 from holdfast.repositories.schemas import NewRepository, RepositoryPlace
@@ -27,7 +27,7 @@ def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
     if wanted.repository_type not in _types_on_disk(wanted) or wanted.execution_target != "local":
         raise Unprocessable(
             "repository.unsupported_target",
-            "This version manages repositories on disks, by ssh and in the cloud, and those of agents.",
+            "This kind of location is not supported for repositories.",
         )
     if wanted.ssh_connection_id is not None:
         raise Unprocessable(

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.causes import ARCHIVES_UNREADABLE
 from backup_engine.detect import EngineUnsupported
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.requests import (
     BreakLockRequest,
@@ -30,7 +31,6 @@ from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.locks import Access
 from holdfast.repositories import agent_target, errors, store

@@ -196,7 +196,8 @@ class NewRepository(RepositoryPlace):
 class ImportedRepository(RepositoryPlace):
     encryption: Encryption | None = Field(
         None,
-        description="`none` and `authenticated…` confirm an unencrypted repository; otherwise the mode is read from it.",
+        description="`none` and `authenticated…` confirm an unencrypted repository; otherwise the mode is read from "
+        "it.",
     )
     keyfile: KeyFile | None = Field(None, description="The exported key of a keyfile repository.")
     older_ok: bool = Field(

@@ -3,8 +3,8 @@
 import posixpath
 import re
 
+from backup_engine.frozen import frozen
 from holdfast.errors import Unprocessable
-from holdfast.kit.frozen import frozen
 
 ADDRESS = re.compile(
     r"ssh://(?:(?P<user>[^@:/\s]+)@)?(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^@:/\[\]\s]+))(?::(?P<port>\d{1,5}))?(?P<path>/.+)",
@@ -55,6 +55,7 @@ def require(text: str) -> SshAddress:
     if address is None or address.path == "/":
         raise Unprocessable(
             "repository.bad_address",
-            "The address of a repository by ssh is ssh://user@host:port/path, or an absolute path with ssh_connection_id.",
+            "The address of a repository by ssh is ssh://user@host:port/path, or an absolute path with "
+            "ssh_connection_id.",
         )
     return address

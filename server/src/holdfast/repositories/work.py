@@ -5,6 +5,7 @@ from typing import Any
 
 from backup_engine.causes import SENTENCES
 from backup_engine.command import Command
+from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.requests import RepositoryLocation
 from backup_jobs import work as jobs
@@ -12,7 +13,6 @@ from backup_jobs.endings import Failed, Stopped
 from backup_jobs.endings import TryAgain as JobTryAgain
 from backup_jobs.host import Step
 from holdfast.errors import NotFound
-from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, again_when_interrupted
 from holdfast.operations.outcome import Outcome, TryAgain

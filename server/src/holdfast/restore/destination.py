@@ -1,7 +1,9 @@
-"""Checks the folder that a restore writes into, before the restore is queued."""
+"""The folder that a restore writes into: read and checked before the restore is queued."""
 
+from backup_jobs.paths import Json, from_json
 from backup_jobs.restore import private_tree
 from holdfast.errors import Unprocessable
+from holdfast.restore import errors
 
 
 def inspect(path: bytes) -> None:
@@ -10,3 +12,15 @@ def inspect(path: bytes) -> None:
         private_tree.inspect(path)
     except private_tree.DestinationUnusable as error:
         raise Unprocessable(error.key, str(error)) from error
+
+
+def normal_destination(value: Json) -> bytes:
+    """Given a destination, return it as a normal absolute path. Raise Unprocessable if it is not one."""
+    try:
+        raw = from_json(value)
+    except ValueError as error:
+        raise errors.bad_destination() from error
+    parts = raw.split(b"/")
+    if not raw.startswith(b"/") or b".." in parts:
+        raise errors.bad_destination()
+    return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))

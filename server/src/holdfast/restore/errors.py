@@ -1,12 +1,6 @@
 """Errors of restores."""
 
-from holdfast.errors import NotFound, Unprocessable
-
-
-def bad_path() -> Unprocessable:
-    return Unprocessable(
-        "restore.bad_path", "A path inside an archive must be relative to its root and must not contain '..'."
-    )
+from holdfast.errors import Unprocessable
 
 
 def bad_destination() -> Unprocessable:
@@ -49,13 +43,3 @@ def python_missing() -> Unprocessable:
 
 def not_answered(words: str) -> Unprocessable:
     return Unprocessable("restore.not_answered", f"The machine could not report what is at the destination: {words}")
-
-
-def path_not_found(missing: list[str]) -> NotFound:
-    return NotFound("archives.path_not_found", "The archive holds no such path.", paths=missing)
-
-
-def not_a_file() -> Unprocessable:
-    return Unprocessable(
-        "archives.not_a_file", "The path does not name a regular file; a folder is downloaded as tar or zip."
-    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 from backup_engine.command import Command
+from backup_engine.frozen import frozen
 from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.requests import InvalidRequest, ListFilesRequest
@@ -18,13 +19,15 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.occupied import Occupied, Unseen, free_bytes
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
+from holdfast.downloads import errors as download_errors
+from holdfast.downloads.source import BrokenOff, Source
 from holdfast.errors import HoldfastError, TooLarge, Unprocessable
-from holdfast.kit.frozen import frozen
+from holdfast.repositories import archived_paths
 from holdfast.repositories.location import Opener
-from holdfast.restore import archived_paths, errors, store
+from holdfast.restore import store
+from holdfast.restore.destination import normal_destination
 from holdfast.restore.occupied_there import OccupiedThere
 from holdfast.restore.schemas import Overwrite, RestorePreview, ShownConflict, ShownFile
-from holdfast.restore.source import BrokenOff, Source
 from holdfast.restore.start import Wanted
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
@@ -66,7 +69,7 @@ class Previews:
         """Raise NotFound for a missing path, Locked, TooLarge, or the refusal of the engine or machine."""
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
-        destination = archived_paths.destination(wanted.params.destination)
+        destination = normal_destination(wanted.params.destination)
         sample: list[ListedFile] = []
         with ExitStack() as stack:
             there = self._there(wanted, placement, destination, stack)
@@ -120,9 +123,7 @@ class Previews:
             archive = engine.address(wanted.params.archive, wanted.params.engine_id)
             return engine.list_files(
                 location,
-                ListFilesRequest(
-                    archive, paths=paths, exact=True, excluded_trees=archived_paths.without(wanted.params)
-                ),
+                ListFilesRequest(archive, paths=paths, exact=True, excluded_trees=wanted.params.excluded_trees),
             )
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
@@ -152,7 +153,7 @@ def _items(source: Source) -> Iterator[ListedFile]:
 
 def _answer(surveyed: Survey, sample: list[ListedFile], effect: Effect) -> RestorePreview:
     if surveyed.missing:
-        raise errors.path_not_found([shown(path)["path"] for path in surveyed.missing])
+        raise download_errors.path_not_found([shown(path)["path"] for path in surveyed.missing])
     if fault := endings.fault(surveyed) or endings.forbidden(surveyed):
         raise Unprocessable(*fault)
     return RestorePreview(

@@ -21,12 +21,13 @@ from holdfast.operations.kinds import Kind, again_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.repositories import archived_paths
 from holdfast.repositories import store as repositories
 from holdfast.repositories.job_kinds import concluded
 from holdfast.repositories.location import Opener
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
-from holdfast.restore import archived_paths, start, store
+from holdfast.restore import start, store
 from holdfast.restore.grants import rule as grants
 from holdfast.restore.on_machine import MachinePlace, MachineRestore
 from holdfast.restore.schemas import RestoreParams

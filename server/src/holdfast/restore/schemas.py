@@ -4,23 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from backup_jobs.paths import for_engine, from_json
 from holdfast.kit.fields import PlainText, RowId, Timestamp
 from holdfast.kit.schema import Closed, Schema
+from holdfast.repositories.archived_paths import Paths, PathText, PathValue
 
-PathText = Annotated[str, PlainText(0, 4096)]
 Layout = Literal["preserve_path", "contents_only"]
 Overwrite = Literal["skip", "replace", "fail"]
 DestinationType = Literal["local", "ssh", "agent"]
-
-
-class ExactPath(Closed):
-    """A path that is not valid UTF-8."""
-
-    path_b64: Annotated[str, PlainText(0, 8192)] = Field(description="The bytes of the path in base64.")
-
-
-PathValue = PathText | ExactPath
-Paths = Annotated[list[PathValue], Field(max_length=1000)]
 
 
 class RestoreParams(Closed):
@@ -40,6 +31,11 @@ class RestoreParams(Closed):
     without: list[str | dict[str, str]] | None = None
     """Archived folders that the requesting user may not read: they are left out with their contents."""
 
+    @property
+    def excluded_trees(self) -> tuple[str, ...]:
+        """The folders to leave out, for the engine."""
+        return tuple(for_engine(from_json(name)) for name in self.without or ())
+
 
 class RestoreRequest(Closed):
     """Unknown fields are refused: a misspelt `overwrite` must not fall back to something else."""
@@ -53,7 +49,8 @@ class RestoreRequest(Closed):
     destination_type: DestinationType = "local"
     destination_machine_id: RowId | None = Field(
         None,
-        description="With `ssh` the ssh connection, with `agent` the agent; by default the one that opens the repository.",
+        description="With `ssh` the ssh connection, with `agent` the agent; by default the one that opens the "
+        "repository.",
     )
     restore_layout: Layout = Field(
         "preserve_path",

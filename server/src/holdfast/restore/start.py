@@ -4,6 +4,7 @@ import os
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.guarded import Guard, GuardedTargets
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import readable
@@ -14,24 +15,25 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.agents import store as agents
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.machines import store as machines
 from holdfast.machines.models import SshConnection
 from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
-from holdfast.repositories import agent_target, archive_records, jobs
+from holdfast.repositories import agent_target, archive_records, archived_paths, jobs
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.archived_paths import ExactPath, PathValue
 from holdfast.repositories.location import runs_on
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
-from holdfast.restore import archived_paths, destination, errors, store
+from holdfast.restore import destination, errors, store
+from holdfast.restore.destination import normal_destination
 from holdfast.restore.grants import rule as grants
 from holdfast.restore.grants.place import LOCAL, Place, own_machine
-from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, RestoreRequest
+from holdfast.restore.schemas import RestoreParams, RestoreRequest
 
 SAME_IN_THE_REQUEST = {
     *("archive_id", "paths", "destination", "destination_type", "destination_machine_id"),
@@ -71,7 +73,7 @@ def start(
         archive_name=wanted.params.archive,
         details={
             "archive": wanted.params.archive,
-            "destination": readable(archived_paths.destination(wanted.params.destination)),
+            "destination": readable(normal_destination(wanted.params.destination)),
         },
         executed_by=_executor(wanted),
     )
@@ -104,7 +106,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     archive, record = _archive(session, repository, request)
     if request.destination_type == "local" and request.destination_machine_id is not None:
         raise errors.unsupported_target()
-    target = archived_paths.destination(_json(request.destination))
+    target = normal_destination(_json(request.destination))
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
     outermost = archived_paths.outermost(paths)
     contents_only = request.restore_layout == "contents_only"
@@ -204,7 +206,8 @@ def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
         if place is not None and not layout.contents_only and guarded.is_own(place, is_directory=True):
             raise Unprocessable(
                 "restore.destination_forbidden",
-                f"Restored there, these paths would land in a repository or the service's own data: {readable(root)}. Choose another destination.",
+                f"Restored there, these paths would land in a repository or the service's own data: {readable(root)}. "
+                "Choose another destination.",
             )
 
 

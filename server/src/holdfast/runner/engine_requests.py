@@ -52,7 +52,9 @@ class _Places:
         """Question to the time before which it is not put to the engine again."""
 
     def rest(self, key: Hashable, began: float, answered: int) -> None:
-        """Several requests were answered by a run that began then: the next one waits about as long as this one took."""
+        """Several requests were answered by a run that began then: the next one waits about as long as this one
+        took.
+        """
         now = time.monotonic()
         self._pauses = {other: until for other, until in self._pauses.items() if until > now}
         least, most = PAUSE_SECONDS
@@ -113,7 +115,7 @@ class EngineRequests:
         self, places: _Places, key: tuple[int, Hashable], request: Request, call: Callable[[], Result]
     ) -> Result:
         question = self._questions.get(key)
-        if question is None or question.ticket.is_used:  # what changed since then may be missing from its answer
+        if question is None or question.ticket.has_begun:  # what changed since then may be missing from its answer
             before = question
             question = self._questions[key] = _Question(self.wait_seconds)
             question.answer = asyncio.create_task(self._answered(places, key, question, before, call))

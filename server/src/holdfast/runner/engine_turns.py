@@ -1,7 +1,8 @@
 """How many engines the requests of one user run at once on this machine.
 
-Nice engines still delay the service while the kernel works for them, most of all while they start and end. So one processor
-is left free of them: the requests of one user take turns in using the others. Engines on other machines do not count.
+Nice engines still delay the service while the kernel works for them, most of all while they start and end. So one
+processor is left free of them: the requests of one user take turns in using the others. Engines on other machines do
+not count.
 """
 
 import os

@@ -74,12 +74,14 @@ class InlineCalls:
         subject: Subject | None = None,
         access: Access = Access.READ,
         wait_seconds: float | None = None,
+        ticket: LaneTicket | None = None,
     ) -> Iterator["Hold"]:
         """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
 
-        Raise LaneNotFree where the request has a ticket: it waits without this thread, and is called again.
+        Raise LaneNotFree where the request has a ticket, or one is given: it waits without this thread, and is called
+        again.
         """
-        ticket = TICKET.get() if wait_seconds is None else None
+        ticket = TICKET.get() if ticket is None and wait_seconds is None else ticket
         seen = self._database.work.number
         operation_id, verdict = self._in_queue(ticket, lane, subject, access)
         seconds = self._wait_seconds if wait_seconds is None else wait_seconds
@@ -107,7 +109,8 @@ class InlineCalls:
             self._end(ticket.operation_id, ticket)  # its request has changed since the first call
         with self._database.writing() as session:
             kind = replace(INLINE, access=access)
-            operation = queue.enqueue_inline(session, kind, self._runner_id, lane, subject)
+            is_last = ticket is not None and ticket.is_last
+            operation = queue.enqueue_inline(session, kind, self._runner_id, lane, subject, is_last=is_last)
             verdict = queue.claim_one(session, operation.id, self._runner_id, self._spool_root)
         if ticket is not None and not ticket.is_used:
             ticket.operation_id, ticket.wanted = operation.id, (lane, str(access))
@@ -148,6 +151,11 @@ class InlineCalls:
             if judged[waiter.id].reason is QueuedReason.REPOSITORY_BUSY
         )
 
+    def is_kept_from_readers(self, lane: str) -> bool:
+        """Whether an exclusive operation holds the lane, or is queued for it, perhaps for later."""
+        with self._database.reading() as session:
+            return waiting_reasons.is_kept_from_readers(session, lane)
+
     def _let_go(self, operation_id: int) -> bool:
         """Free the lane. False while an engine in it lives or the store does not answer: then it is still held."""
         folder = Path(self._spool_root) / str(operation_id)
@@ -184,7 +192,7 @@ class InlineCalls:
             if self._stopping.is_set():
                 raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
             if may_come_again:
-                raise LaneNotFree
+                raise LaneNotFree(verdict)
             self._database.work.wait(seen, min(1.0, remaining))
             seen = self._database.work.number
             verdict = self._claimed(operation_id)

@@ -166,7 +166,8 @@ class Editor:
         if not preview.ever_in_window(calendar_of(schedule), windows_of(schedule), clock.now()):
             raise Unprocessable(
                 "schedules.never_in_window",
-                "No window opens between a due time and the next one, so nothing would ever run. Move the windows or the times.",
+                "No window opens between a due time and the next one, so nothing would ever run. Move the windows or "
+                "the times.",
             )
 
     def _check_steps(self, session: Session, schedule: Schedule, chosen: Sequence[int]) -> None:
@@ -186,7 +187,8 @@ class Editor:
             if lacking or not found:  # repositories that come later may have none either
                 raise Unprocessable(
                     "schedules.no_retention",
-                    "The prune step keeps nothing. Give it keep_daily or another rule, or give the repositories a retention.",
+                    "The prune step keeps nothing. Give it keep_daily or another rule, or give the repositories a "
+                    "retention.",
                     repository_ids=list(lacking),
                 )
         limited = any(window.get("upload_kib") for window in schedule.windows)
@@ -229,7 +231,8 @@ class Editor:
         return {name: value for name, value in values.items() if value != getattr(schedule, name)}
 
 
-# Changes that are no edits ---------------------------------------------------------------------------------------------
+# Changes that are no edits
+# ---------------------------------------------------------------------------------------------
 
 
 def set_enabled(session: Session, caller: Caller, schedule: Schedule, *, enabled: bool) -> Schedule:
@@ -328,7 +331,8 @@ def check_cron(expression: str) -> None:
         raise errors.too_often(LEAST_MINUTES)
 
 
-# Parts ------------------------------------------------------------------------------------------------------------------
+# Parts
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _targets(session: Session, caller: Caller, wanted: CalendarFields, flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,9 @@ Cells = Mapping[str, OverdueAfter]
 
 
 class ScheduleRules:
-    """The rules of enabled schedules; of several for one repository the shortest counts, and without any, `otherwise`."""
+    """The rules of enabled schedules; of several for one repository the shortest counts, and without any,
+    `otherwise`.
+    """
 
     def __init__(self, otherwise: OverdueRules) -> None:
         self._otherwise = otherwise

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.kit import zones
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
 from holdfast.schedules.answer_schemas import BlackoutAnswer, Fire, RunSummary, ScheduleAnswer, ScheduleTarget
@@ -128,6 +128,14 @@ def next_start(
 
 
 def forecast(schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays]) -> Forecast:
+    return forecast_at(schedule, [place(each) for each in targets], blackouts)
+
+
+def place(target: Target) -> Place:
+    return Place(target.id, target.uuid, target.name, target.labels)
+
+
+def forecast_at(schedule: Schedule, places: Sequence[Place], blackouts: Sequence[BlackoutDays]) -> Forecast:
     conditions = Conditions(
         calendar_of(schedule),
         schedule.uuid,
@@ -136,7 +144,7 @@ def forecast(schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[
         blackouts,
         schedule.snoozed_until,
     )
-    return Forecast(conditions, [Place(each.id, each.uuid, each.name, each.labels) for each in targets])
+    return Forecast(conditions, places)
 
 
 def days_of(stored: Sequence[Blackout]) -> list[BlackoutDays]:

@@ -1,6 +1,7 @@
 """HTTP for schedules: what is planned."""
 
 from datetime import timedelta
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
@@ -11,15 +12,16 @@ from holdfast.access.caller import LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.errors import HoldfastError, Unprocessable
-from holdfast.kit import clock
+from holdfast.kit import clock, courtesy
 from holdfast.kit.fields import Moment, RowId
 from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.repositories import labels
 from holdfast.repositories import store as repositories
 from holdfast.repositories.labels import LabelFilter
+from holdfast.runner.engine_requests import asks_engine
 from holdfast.schedules import edit, overview, present, presets, sight, store
 from holdfast.schedules.answer_schemas import (
     CalendarAnswer,
@@ -46,7 +48,7 @@ from holdfast.schedules.body_schemas import (
     Snooze,
 )
 from holdfast.schedules.calendar import cron, preview
-from holdfast.schedules.calendar.plan import Calendar, next_due
+from holdfast.schedules.calendar.plan import Calendar, next_due, walk_between
 from holdfast.schedules.edit import Editor
 from holdfast.schedules.models import Mode, Schedule
 from holdfast.schedules.overview import Span
@@ -64,6 +66,9 @@ paths = router("", "schedules")
 SHOWN_NEXT_RUNS = 5
 YEAR = timedelta(days=366)
 MOST_WARNINGS = 10
+MOST_JUDGED = 20_000
+"""Starts of which a preview finds out whether there will be any: of all targets together."""
+COURTESY_SECONDS = 5.0
 MOST_HOURS = 24 * 62
 
 
@@ -75,7 +80,8 @@ TheEditor = Annotated[Editor, Depends(the_editor)]
 TheRegistry = Annotated[Registry, Depends(REGISTRY)]
 
 
-# All of them -----------------------------------------------------------------------------------------------------------
+# All of them
+# -----------------------------------------------------------------------------------------------------------
 
 
 @paths.get("/", summary="All schedules that you may see")
@@ -112,21 +118,27 @@ def create_schedule(caller: SignedIn, wanted: NewSchedule, session: Writing, edi
 
 
 @paths.post("/preview", summary="What an unsaved schedule would do", responses=documented(404))
-def preview_schedule(caller: SignedInToRead, wanted: PreviewedSchedule, session: Reading, editor: TheEditor) -> Preview:
+@asks_engine
+def preview_schedule(
+    caller: SignedInToRead, wanted: PreviewedSchedule, database: TheDatabase, editor: TheEditor
+) -> Preview:
     """Nothing is stored. Refused with the same errors as creating it, except that it needs no targets."""
-    schedule = editor.draft(session, caller, wanted)
-    for repository_id in schedule.targets.get("repository_ids") or ():
-        repositories.require(session, caller, repository_id, Role.VIEWER)
-    editor.check(session, schedule, needs_targets=False)
-    targets = Sight.of_one(session, caller).targets(schedule)
+    with database.reading() as session:
+        schedule = editor.draft(session, caller, wanted)
+        for repository_id in schedule.targets.get("repository_ids") or ():
+            repositories.require(session, caller, repository_id, Role.VIEWER)
+        editor.check(session, schedule, needs_targets=False)
+        targets = Sight.of_one(session, caller).targets(schedule)
+        blackouts = present.days_of(store.blackouts(session))
     now = wanted.since or clock.now()
-    found = present.forecast(schedule, targets, present.days_of(store.blackouts(session)))
-    return Preview(
-        uuid=schedule.uuid,
-        explained=preview.explain(found.conditions.calendar),
-        fires=present.fires(schedule, found.after(now, wanted.count)),
-        warnings=list(_warnings(found, targets))[:MOST_WARNINGS],
-    )
+    found = present.forecast(schedule, targets, blackouts)
+    with courtesy.shown(COURTESY_SECONDS):
+        return Preview(
+            uuid=schedule.uuid,
+            explained=preview.explain(found.conditions.calendar),
+            fires=present.fires(schedule, found.after(now, wanted.count)),
+            warnings=list(_warnings(found, targets))[:MOST_WARNINGS],
+        )
 
 
 def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
@@ -136,11 +148,13 @@ def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
         message = "No repository matches the targets now, so nothing would run."
         warned.append(Warned(key="no_repository", message=message))
     if calendar.mode == "cron":
-        fires = list(found.between(now, now + YEAR, 20_000))
-        moved = preview.changed_clocks(calendar, (fire.due_at for fire in fires))
+        due = courtesy.in_pieces(islice(walk_between(calendar, now, now + YEAR), MOST_JUDGED))
+        moved = preview.changed_clocks(calendar, due)
         warned += [Warned(key="clocks_change", message=message) for message in moved]
+    if calendar.mode == "cron" and found.conditions.windows:
+        fires = courtesy.in_pieces(found.between(now, now + YEAR, max(MOST_JUDGED // max(len(targets), 1), 1)))
         if closed := sum(fire.reason == "window_closed" for fire in fires):
-            message = f"{closed} of {len(fires)} due times in the coming year find no open window and will be missed."
+            message = f"{closed} of the next {len(fires)} due times find no open window and will be missed."
             warned.append(Warned(key="window_closed", message=message))
     return warned
 
@@ -151,14 +165,18 @@ def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
     response_model=CalendarAnswer,
     responses=documented(404),
 )
+@asks_engine
 def read_calendar(
     caller: SignedIn,
-    session: Reading,
+    database: TheDatabase,
     since: Moment | None = None,
     until: Moment | None = None,
     repository_id: RowId | None = None,
 ) -> Response:
-    """At most 62 days and 10,000 entries. Past ones are what really happened; those to come are computed."""
+    """At most 62 days, 10,000 entries and 1,000,000 starts to come of all targets; `truncated` if there are more.
+
+    Past entries are what really happened; those to come are computed.
+    """
     now = clock.now()
     start = since or now
     span = Span(start, until or start + timedelta(days=31))
@@ -168,14 +186,17 @@ def read_calendar(
             f"The calendar shows at most {overview.MOST_DAYS} days at once.",
             days=overview.MOST_DAYS,
         )
-    seen = Sight.of(session, caller)
-    if repository_id is not None and not seen.includes(repository_id):
-        raise rights.repository_not_found(repository_id)
-    answer = overview.read_calendar(session, seen, span, now, repository_id)
-    return Response(answer, media_type="application/json")
+    with database.reading() as session:
+        seen = Sight.of(session, caller)
+        if repository_id is not None and not seen.includes(repository_id):
+            raise rights.repository_not_found(repository_id)
+        stored = overview.read_stored(session, seen, span, now, repository_id)
+    with courtesy.shown(COURTESY_SECONDS):
+        return Response(overview.calendar(stored), media_type="application/json")
 
 
-# For clients of products of this family ----------------------------------------------------------------------------------
+# For clients of products of this family
+# ----------------------------------------------------------------------------------
 
 
 @paths.get("/cron-presets", summary="Cron expressions to choose from")
@@ -232,7 +253,8 @@ def upcoming_jobs(
     return UpcomingJobs(upcoming_jobs=sorted(jobs, key=lambda job: job.next_run), hours_ahead=hours)
 
 
-# One schedule -----------------------------------------------------------------------------------------------------------
+# One schedule
+# -----------------------------------------------------------------------------------------------------------
 
 
 @paths.get("/{schedule_id}", summary="One schedule", responses=documented(404))

@@ -112,9 +112,6 @@ class ScriptStep(Closed):
         return self
 
 
-STEP_KINDS = ("script", "dump", "backup", "prune", "compact", "check", "restore_check", "mirror")
-
-
 def _step_kind(value: Any) -> str:
     kind = value.get("kind", "backup") if isinstance(value, dict) else getattr(value, "kind", None)
     return str(kind)

@@ -7,10 +7,10 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
+from backup_engine.frozen import frozen
 from holdfast.agents.labels import together
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
 from holdfast.storage.bulk import ByIds, beside_objects, objects, plain
@@ -297,7 +297,9 @@ def open_repositories(session: Session, schedule_id: int) -> list[int]:
 def oldest_waiting(
     session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None, most: int
 ) -> list[ScheduleRun]:
-    """Runs of schedules that have not been released yet: the oldest of each, of those repositories that the reader may see."""
+    """Runs of schedules that have not been released yet: the oldest of each, of those repositories that the reader may
+    see.
+    """
     found: list[ScheduleRun] = []
     place = func.row_number().over(partition_by=ScheduleRun.schedule_id, order_by=(ScheduleRun.due_at, ScheduleRun.id))
     for conditions in _waiting(schedule_ids, repositories):

@@ -6,13 +6,13 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import ChangedMeanwhile, Conflict, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.operations.step_rules import FindScriptUses, ScriptUse
 from holdfast.scripts import errors, parameters, store
 from holdfast.scripts.models import ScriptVersion, StoredScript

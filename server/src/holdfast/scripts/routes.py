@@ -66,7 +66,10 @@ def _used_by(session: Session, scripts: Library, script_id: int, is_admin: bool)
 def change_script(
     caller: AdminLoginOnly, script_id: RowId, wanted: ScriptChange, session: Writing, scripts: TheLibrary
 ) -> ScriptDetail:
-    """Another content becomes a new version, which schedules run from their next run on. What is queued stays as it is."""
+    """Another content becomes a new version, which schedules run from their next run on.
+
+    What is queued stays as it is.
+    """
     script = scripts.change(session, caller, script_id, wanted)
     return present.script(session, script, _used_by(session, scripts, script_id, True), with_content=True)
 

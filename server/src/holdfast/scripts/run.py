@@ -7,11 +7,11 @@ from typing import Any, cast
 from sqlalchemy.orm import Session
 
 from backup_engine.command import Machine
+from backup_engine.frozen import frozen
 from backup_jobs import script
 from backup_protocol import JobKind, ScriptBlock
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo
 from holdfast.operations.kinds import Kind, failed_when_interrupted
@@ -30,7 +30,6 @@ from holdfast.scripts.schemas import ScriptParams, ScriptStep, Where
 DECLINED = "script_declined"
 NOT_WANTED = "result_not_wanted"
 SECRETS_GONE = "scripts.secrets_gone"
-VERSION_GONE = "scripts.version_not_found"
 
 
 @frozen
@@ -76,7 +75,10 @@ class Execution:
             return conclude(session, operation, report_of(ended))
 
     def _machine(self, context: Context, params: ScriptParams) -> Machine | None:
-        """The ssh machine that is to run the script; None: this one. Raise Unprocessable if there is no such machine."""
+        """The ssh machine that is to run the script; None: this one.
+
+        Raise Unprocessable if there is no such machine.
+        """
         if params.where == "service":
             return None
         operation = context.operation
@@ -247,6 +249,7 @@ def _require_place(step: ScriptStep, script: StoredScript) -> None:
     if step.scope == "once" and script.where != "service":
         raise Unprocessable(
             "scripts.once_elsewhere",
-            "A script that runs once for all repositories runs on the service's machine. Choose a script with where: service, or scope: each.",
+            "A script that runs once for all repositories runs on the service's machine. Choose a script with where: "
+            "service, or scope: each.",
             where=script.where,
         )

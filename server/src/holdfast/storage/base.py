@@ -47,5 +47,8 @@ class NumberedRow(Base):
 
 
 def partial_index(name: str, *columns: str, where: TextClause, unique: bool = False) -> Index:
-    """An index of the rows that fulfil a condition."""
-    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+    """An index of the rows that fulfil a condition.
+
+    Migrations make it, on each store in its own way; naming PostgreSQL here would load its dialect for nothing.
+    """
+    return Index(name, *columns, unique=unique, sqlite_where=where)

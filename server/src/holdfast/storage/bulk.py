@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
     Boolean,
     Connection,
     Dialect,
@@ -23,9 +22,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from backup_engine.frozen import frozen
 from holdfast.kit.courtesy import give_way
-from holdfast.kit.frozen import frozen
-from holdfast.storage.types import IdList, UtcDateTime, stored_text
+from holdfast.storage.types import IdList, Json, UtcDateTime, stored_text
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -45,17 +44,22 @@ def objects(found: Result[Any]) -> list[Any]:
 def plain(*columns: Any) -> list[Any]:
     """Columns to be read as values that nobody changes."""
     found = (getattr(column, "expression", column) for column in columns)
-    return [stored_text(column).label(column.name) if isinstance(column.type, JSON) else column for column in found]
+    return [stored_text(column).label(column.name) if isinstance(column.type, Json) else column for column in found]
 
 
 def plan_for_size(session: Session) -> None:
-    """Have PostgreSQL plan each statement of this transaction for its values: a plan that it keeps is for no size at all."""
+    """Have PostgreSQL plan each statement of this transaction for its values: a plan that it keeps is for no size at
+    all.
+    """
     if session.get_bind().dialect.name == "postgresql":
         session.connection().exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
 
 
 class ByIds:
-    """A statement for the rows of some ids. PostgreSQL gets them as one value: hundreds of single ones cost more than the rows."""
+    """A statement for the rows of some ids.
+
+    PostgreSQL gets them as one value: hundreds of single ones cost more than the rows.
+    """
 
     def __init__(self, statement: Select[Any], column: Any) -> None:
         self._one_by_one = statement.where(column.in_(bindparam("ids", expanding=True)))
@@ -109,7 +113,10 @@ def update_many(session: Session, model: type[DeclarativeBase], rows: Rows) -> N
 
 
 def next_ids(session: Session, model: type[DeclarativeBase], number: int) -> list[int]:
-    """Ids for new rows, ascending, that no other transaction gets. SQLite's write lock is held: the next ones are free."""
+    """Ids for new rows, ascending, that no other transaction gets.
+
+    SQLite's write lock is held: the next ones are free.
+    """
     table = model.__tablename__
     if session.get_bind().dialect.name == "sqlite":
         used = session.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = :table"), {"table": table}) or 0
@@ -186,14 +193,17 @@ class _Given:
 
 
 ARRAYS = ("bigint", "text")
-"""Other types are cast from the elements of an array of text. Text is cast by the store alone, which checks its length."""
+"""Other types are cast from the elements of an array of text.
+
+Text is cast by the store alone, which checks its length.
+"""
 
 
 @cache
 def _kind(model: type[DeclarativeBase], name: str) -> str:
     """How a column is written in a statement for PostgreSQL."""
     column_type = model.__table__.c[name].type
-    known = ((Integer, "bigint"), (JSON, "jsonb"), (UtcDateTime, "timestamp"), (Float, "float8"), (Boolean, "boolean"))
+    known = ((Integer, "bigint"), (Json, "jsonb"), (UtcDateTime, "timestamp"), (Float, "float8"), (Boolean, "boolean"))
     return next((word for python, word in known if isinstance(column_type, python)), "text")
 
 

@@ -1,9 +1,12 @@
 """Inserts with a rule for an existing row, on either database."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import DeclarativeBase, Session
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 
 def insert_unless_there(session: Session, model: type[DeclarativeBase], values: dict[str, Any]) -> Any | None:
@@ -21,7 +24,9 @@ def insert_or_replace(
     session.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
-def conflict_aware_insert(session: Session, model: type[DeclarativeBase]) -> sqlite.Insert | postgresql.Insert:
+def conflict_aware_insert(session: Session, model: type[DeclarativeBase]) -> "sqlite.Insert | postgresql.Insert":
     if session.get_bind().dialect.name == "sqlite":
         return sqlite.insert(model)
+    from sqlalchemy.dialects import postgresql
+
     return postgresql.insert(model)

@@ -49,9 +49,9 @@ def create_table(
     """Create a table.
 
     `columns` are names with types, `?` for those that may be NULL: `"id serial, name string(200), seen_at time?"`.
-    `checks` are conditions by name; `refers` are foreign keys: `"user_id users.id cascade"`; `unique` are columns, as in
-    `"uuid, repository_id name"`. A `serial` id is never given out twice; one that is `counted` may be, on SQLite. A `flag` is
-    false at first.
+    `checks` are conditions by name; `refers` are foreign keys: `"user_id users.id cascade"`; `unique` are columns, as
+    in `"uuid, repository_id name"`. A `serial` id is never given out twice; one that is `counted` may be, on SQLite. A
+    `flag` is false at first.
     """
     op.create_table(
         name,

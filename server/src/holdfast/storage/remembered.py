@@ -3,8 +3,8 @@
 SQLite detects that without reading a page. PostgreSQL would need a query over the network, which costs as much as
 reading again: there, nothing is remembered.
 
-A value may have a proof: the rows it was made from. After a commit they are read again, as they are, and the value stays
-valid if none of them differs. That takes a tenth of making the value, which matters where commits are frequent.
+A value may have a proof: the rows it was made from. After a commit they are read again, as they are, and the value
+stays valid if none of them differs. That takes a tenth of making the value, which matters where commits are frequent.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Select
 from sqlalchemy.dialects import sqlite
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 Value = TypeVar("Value")
 Version = tuple[int, int]

@@ -7,13 +7,12 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from sqlalchemy import ARRAY, JSON, BigInteger, DateTime, Dialect, ForeignKey, Integer, String
-from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import mapped_column
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.sql.operators import OperatorType
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
-JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
 RowUuid = Annotated[str, mapped_column(String(32), unique=True)]
@@ -24,10 +23,32 @@ RepositoryKey = Annotated[
 """A part of the key of a table about repositories; its rows go with the repository."""
 
 
-class SharedJson(TypeDecorator[Any]):
+class Json(TypeDecorator[Any]):
+    """JSON, on PostgreSQL in its binary form. What only PostgreSQL needs is loaded only there."""
+
+    impl = JSON
+    cache_ok = True
+
+    def __init__(self) -> None:
+        super().__init__(none_as_null=True)
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name != "postgresql":
+            return dialect.type_descriptor(self.impl_instance)
+        from sqlalchemy.dialects.postgresql import JSONB
+
+        return dialect.type_descriptor(JSONB(none_as_null=True))
+
+    def coerce_compared_value(self, op: OperatorType | None, value: Any) -> TypeEngine[Any]:
+        return self.impl_instance.coerce_compared_value(op, value)
+
+
+JsonValue = Json()
+
+
+class SharedJson(Json):
     """JSON that comes as text, for readers of many rows that change nothing: equal texts become one object."""
 
-    impl = JsonValue
     cache_ok = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:

@@ -27,7 +27,10 @@ class WriteQueue:
         return len(self._waiting)
 
     def take(self, seconds: float) -> bool:
-        """Wait for the turn; false if it did not come in this time. Raise RuntimeError if this thread has it already."""
+        """Wait for the turn; false if it did not come in this time.
+
+        Raise RuntimeError if this thread has it already.
+        """
         if self._holder is not None and self._holder.thread == threading.get_ident():
             raise RuntimeError("a transaction of this thread is writing already")
         ticket = _Ticket()

@@ -1,6 +1,14 @@
 """The parts of the service that report on itself."""
 
-from holdfast.operations.manifest import Feature
+from holdfast.api.dependencies import SUPERVISOR
+from holdfast.api.parts import Parts
+from holdfast.execution.engines import ENGINES
+from holdfast.operations.manifest import Feature, Task, When
 from holdfast.system.routes import health, system
 
-FEATURE = Feature(name="system", routers=(system, health))
+
+def _tasks(parts: Parts) -> tuple[Task, ...]:
+    return (Task(When.START, lambda: parts[SUPERVISOR].finish("engines", parts[ENGINES].look)),)
+
+
+FEATURE = Feature(name="system", routers=(system, health), tasks=_tasks)

@@ -3,7 +3,7 @@
 import mimetypes
 from pathlib import Path
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"

@@ -13,8 +13,9 @@ from holdfast.web.built import ASSETS, Built
 API = ("api", "health", "agent", "metrics", "dav")
 NONCE = "__NONCE__"
 POLICY = (
-    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' blob: data:; "
-    "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self' 'nonce-{nonce}'; "
+    "img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 FOREVER = "public, max-age=31536000, immutable"
 A_DAY = "public, max-age=86400"

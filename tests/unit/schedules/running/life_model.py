@@ -1,4 +1,6 @@
-"""What should become of due times, told a second time and more simply than the product tells it: an oracle for tests."""
+"""What should become of due times, told a second time and more simply than the product tells it: an oracle for
+tests.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta

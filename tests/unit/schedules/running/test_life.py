@@ -1,4 +1,6 @@
-"""Lives of schedules, played at random on a clock of their own: every due time gets the outcome that the model foretells."""
+"""Lives of schedules, played at random on a clock of their own: every due time gets the outcome that the model
+foretells.
+"""
 
 import random
 from dataclasses import dataclass

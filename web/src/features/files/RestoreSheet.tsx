@@ -6,6 +6,7 @@ import { keys } from '../../api/keys'
 import { bytes, counted } from '../../lib/numbers'
 import { duration, moment } from '../../lib/time'
 import { statusOf } from '../../lib/words'
+import { Advice } from '../../ui/Advice'
 import { Bar } from '../../ui/Bar'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
@@ -197,7 +198,7 @@ function Progress({ id, onClose }: { id: number; onClose: () => void }) {
           )}
           {operation.error_message && (
             <Note warn title={operation.error_message}>
-              {operation.error_key}
+              <Advice error={operation.error_key} /> <span className="mono">{operation.error_key}</span>
             </Note>
           )}
         </>

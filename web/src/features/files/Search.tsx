@@ -3,16 +3,20 @@ import { Link, useSearch } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, data } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useMe } from '../../layout/Shell'
 import { useChoose, useChosen } from '../../lib/address'
 import { bytes, counted } from '../../lib/numbers'
 import { shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Empty, Problem, Skeleton } from '../../ui/States'
+import { useMachines } from '../machines/place'
 
 interface Wanted {
   q?: string
   /** Only what the newest archive does not have. */
   gone?: boolean
+  /** The key of the machine whose repositories are searched, such as `agent:1`; `local`: the service's own. */
+  machine?: string
 }
 
 /** Search files by name, in every repository that the user may see. */
@@ -23,11 +27,22 @@ export function Search() {
   const [text, setText] = useState(search.q ?? '')
   const asked = search.q ?? ''
   const gone = search.gone ?? false
+  const machine = search.machine
   const results = useInfiniteQuery({
-    queryKey: [...keys.searchAll(asked), gone],
+    queryKey: [...keys.searchAll(asked), gone, machine],
     queryFn: ({ pageParam }) =>
       data(
-        api.GET('/api/search', { params: { query: { q: asked, deleted_only: gone, limit: 100, cursor: pageParam } } }),
+        api.GET('/api/search', {
+          params: {
+            query: {
+              q: asked,
+              deleted_only: gone,
+              'machine[]': machine ? [machine] : undefined,
+              limit: 100,
+              cursor: pageParam,
+            },
+          },
+        }),
       ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
@@ -66,6 +81,7 @@ export function Search() {
         >
           only what is gone
         </button>
+        <MachineFilter chosen={chosen.machine} choose={(key) => choose({ machine: key }, false)} />
         <button type="submit" className="button primary">
           Search
         </button>
@@ -138,5 +154,28 @@ export function Search() {
         </Button>
       )}
     </main>
+  )
+}
+
+/** For admins: only they see the machines. Repositories of others say by their names what they are of. */
+function MachineFilter({ chosen, choose }: { chosen?: string; choose: (key?: string) => void }) {
+  const isAdmin = useMe().data?.role === 'admin'
+  const machines = useMachines(isAdmin).data?.machines ?? []
+  if (machines.length === 0) return null
+  return (
+    <select
+      className="input"
+      aria-label="Machine"
+      value={chosen ?? ''}
+      onChange={(event) => choose(event.target.value || undefined)}
+    >
+      <option value="">All machines</option>
+      <option value="local">The service's own machine</option>
+      {machines.map((one) => (
+        <option key={one.key} value={one.key}>
+          {one.name}
+        </option>
+      ))}
+    </select>
   )
 }

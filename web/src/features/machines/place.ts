@@ -13,8 +13,8 @@ export interface Place {
 
 export const HERE: Place = { target: 'local', machine_id: null, name: "the service's machine" }
 
-export function useMachines() {
-  return useQuery({ queryKey: keys.machines, queryFn: () => data(api.GET('/api/managed-machines/')) })
+export function useMachines(enabled = true) {
+  return useQuery({ queryKey: keys.machines, queryFn: () => data(api.GET('/api/managed-machines/')), enabled })
 }
 
 /** The place of a machine's key, such as `agent:1`; without one, here. */

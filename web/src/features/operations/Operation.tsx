@@ -5,6 +5,7 @@ import { keys } from '../../api/keys'
 import { counted } from '../../lib/numbers'
 import { duration, moment } from '../../lib/time'
 import { kindWord, statusOf, waitWord } from '../../lib/words'
+import { Advice } from '../../ui/Advice'
 import { Age } from '../../ui/Age'
 import { Bar } from '../../ui/Bar'
 import { Button } from '../../ui/Button'
@@ -95,6 +96,9 @@ function Shown({ operation }: { operation: Detail }) {
           <Glyph name="bad" />
           <div>
             <b>{operation.error_message}</b>
+            <p>
+              <Advice error={operation.error_key} />
+            </p>
             <p className="mono">{operation.error_key}</p>
           </div>
         </div>

@@ -27,9 +27,10 @@ import {
   type Simulated,
 } from './retention'
 
+const DEFAULT_DAYS = 90
 const SPANS = [
   [30, '30 days'],
-  [90, '90 days'],
+  [DEFAULT_DAYS, '90 days'],
   [365, '1 year'],
   [731, '2 years'],
 ] as const
@@ -148,7 +149,7 @@ function Ahead({
   saved: Schemas['Retention'] | null
   days: number
 }) {
-  const body = useSettled({ policy, compare_with: saved, until: dayAhead(days) })
+  const body = useSettled({ policy, compare_with: saved, until: days === DEFAULT_DAYS ? null : dayAhead(days) })
   const query = useQuery({
     queryKey: keys.retention(id, body),
     queryFn: () =>
@@ -177,6 +178,8 @@ function Ahead({
       />
       <p className="muted">
         {counted(found.backups.count, 'backup')} to come, {originWord(found.backups.origin)}.
+        {found.is_shortened &&
+          ` Only until ${shortDay(found.until)}: there are too many backups to look further ahead.`}
       </p>
     </div>
   )

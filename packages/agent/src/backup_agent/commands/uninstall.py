@@ -41,6 +41,7 @@ def _require_no_keys(places: Places, *, force: bool) -> None:
     keys = sorted(file.name for folder in folders for file in folder.iterdir())
     if keys and not force:
         raise Problem(
-            f"Keys of repositories are kept in {places.engine} ({', '.join(keys)}). Nothing was removed. Copy them to a safe"
+            f"Keys of repositories are kept in {places.engine} ({', '.join(keys)}). Nothing was removed. Copy them to "
+            "a safe"
             " place, then add --force."
         )

@@ -8,12 +8,12 @@ import base64
 import hashlib
 import io
 import zipfile
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 from backup_agent import AGENT_VERSION
+from backup_engine.frozen import frozen
 
 PACKAGES = ("backup_agent", "backup_engine", "backup_jobs", "backup_protocol")
 SCRIPTS = {"backup_agent": "[console_scripts]\nbackup-agent = backup_agent.cli:main\n"}
@@ -23,7 +23,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 SUFFIXES = (".py", ".typed", ".sh")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wheel:
     name: str
     content: bytes

@@ -3,15 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from backup_agent.problems import Problem
+from backup_engine.frozen import frozen
 
 Arguments = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Installation:
     unit: Path
     content: str

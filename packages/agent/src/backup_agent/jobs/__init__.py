@@ -1,14 +1,14 @@
 """Every kind of job that this agent can do: those whose body every host shares, and its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from backup_agent.jobs import dump_databases, restore_receive, run_script
+from backup_engine.frozen import frozen
 from backup_jobs.bodies import BODIES, Body
 from backup_protocol import JobKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     body: Body
     needs_engine: bool = True

@@ -1,15 +1,16 @@
 """The job `backup.dump`: an archive of database dumps, if this machine lets the service dump them."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from backup_agent.dump_rule import REFUSED, DumpRule, Refused
+from backup_engine.frozen import frozen
 from backup_jobs import dump
 from backup_jobs.backup import STEP
 from backup_jobs.endings import Ended, Failed
 from backup_jobs.host import Interrupted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentDumpWork(dump.DumpWork):
     rule: DumpRule = field(default_factory=DumpRule)
 

@@ -162,7 +162,8 @@ def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) ->
             _require_targets(restore, survey)
             if survey is not None and not work.block.dry_run:
                 private.make()
-                work.host.log(f"Receiving {survey.files} files ({survey.size} bytes) of {work.block.archive}.")
+                files = endings.file_count(survey.files)
+                work.host.log(f"Receiving {files} ({survey.size} bytes) of {work.block.archive}.")
                 with opened(private.path) as tree:
                     Unpacker(tree, complaints.add).unpack(_Reporting(work, received, survey))
             elif survey is not None and received.read(1):

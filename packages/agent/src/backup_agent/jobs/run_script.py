@@ -1,9 +1,10 @@
 """The job `script.run`: a script of the service, if this machine lets it run one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from backup_agent.script_rule import REFUSED, Refused, ScriptRule
+from backup_engine.frozen import frozen
 from backup_jobs import script
 from backup_jobs.endings import Ended, Failed
 from backup_jobs.host import Interrupted
@@ -11,7 +12,7 @@ from backup_jobs.work import Work
 from backup_protocol import ScriptBlock
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptWork(Work[ScriptBlock]):
     rule: ScriptRule = field(default_factory=ScriptRule)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)

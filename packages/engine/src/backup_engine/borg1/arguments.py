@@ -58,12 +58,6 @@ def new_archive(location: RepositoryLocation, name: str) -> str:
     return f"{repository(location)}::{name}"
 
 
-def new_archive_name(name: str) -> str:
-    """Given a literal name of an archive to make, return it as an argument of its own."""
-    _check_new_name(name)
-    return literal(name)
-
-
 def existing_archive_name(name: str) -> str:
     if not name or "/" in name or CONTROL_CHARACTER.search(name):
         raise InvalidRequest(f"{name!r} cannot be the name of an archive.")

@@ -17,7 +17,6 @@ from backup_engine.borg1 import (
     list_archives,
     list_files,
     prune,
-    rename,
 )
 from backup_engine.command import Command
 from backup_engine.detect import EngineUnsupported
@@ -39,7 +38,6 @@ class Borg1Engine(EngineBase):
         export_tar=export_tar.command,
         list_files=list_files.command,
         diff=diff.command,
-        rename=rename.command,
     )
 
     def address(self, name: str, engine_id: str | None) -> str:  # noqa: ARG002 -- a name is enough

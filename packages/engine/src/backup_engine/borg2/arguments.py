@@ -79,12 +79,11 @@ def archive(text: str) -> str:
 
 def new_archive(name: str) -> str:
     """Given the name of an archive to make, in which placeholders work, return it. Raise InvalidRequest."""
-    new_archive_name(borg1.PLACEHOLDER.sub("now", name))
+    _check_new_name(borg1.PLACEHOLDER.sub("now", name))
     return name
 
 
-def new_archive_name(name: str) -> str:
-    """Given a literal name of an archive to make, return it. Raise InvalidRequest if the engine would refuse it."""
+def _check_new_name(name: str) -> None:
     borg1.existing_archive_name(name)
     if name.startswith("-") or name != name.strip() or len(name) > LONGEST_ARCHIVE_NAME:
         raise InvalidRequest(
@@ -94,7 +93,6 @@ def new_archive_name(name: str) -> str:
     if any(character in REFUSED_IN_NAMES or character in "{}" for character in name):
         refused = " ".join((*REFUSED_IN_NAMES, "{", "}"))
         raise InvalidRequest(f"The archive name {name!r} holds one of {refused}, which is not allowed.")
-    return name
 
 
 def _chunker_parameters(value: str) -> bool:

@@ -17,7 +17,6 @@ from backup_engine.borg2 import (
     list_archives,
     list_files,
     prune,
-    rename,
     undelete_archive,
 )
 from backup_engine.command import Command
@@ -39,7 +38,6 @@ class Borg2Engine(EngineBase):
         export_tar=export_tar.command,
         list_files=list_files.command,
         diff=diff.command,
-        rename=rename.command,
     )
 
     def address(self, name: str, engine_id: str | None) -> str:

@@ -1,4 +1,6 @@
-"""``borg list``: the files of an archive, a JSON object a line; only there every byte of a name survives (`path_b64`)."""
+"""``borg list``: the files of an archive, a JSON object a line; only there every byte of a name survives
+(`path_b64`).
+"""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import ListFilesRequest, RepositoryLocation

@@ -1,4 +1,5 @@
-"""Commands that read chunks for a caller elsewhere, each a run of its own: for an agent, which is called and not talked to.
+"""Commands that read chunks for a caller elsewhere, each a run of its own: for an agent, which is called and not talked
+to.
 
 What runs is part of this package, so a caller chooses an archive or chunks, never a program or a command line.
 """

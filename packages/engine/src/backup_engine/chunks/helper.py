@@ -1,14 +1,16 @@
 """Hands out chunks of a repository, decrypted. Runs under the engine's own Python, as its own process.
 
-This file (for engine 2: `helper_2.py` with it) is the only one that touches the engine's private API, so it is small, stands alone (it imports nothing
-of Holdfast) and is used only after the self-test has passed with the very program it belongs to. It reads and never writes: the metadata of archives
-under a shared lock, the content of files without one (see `Contents`), or with one where `borg serve` reads them (see `ServedContents`).
+This file (for engine 2: `helper_2.py` with it) is the only one that touches the engine's private API, so it is small,
+stands alone (it imports nothing of Holdfast) and is used only after the self-test has passed with the very program it
+belongs to. It reads and never writes: the metadata of archives under a shared lock, the content of files without one
+(see `Contents`), or with one where `borg serve` reads them (see `ServedContents`).
 
-Requests come as JSON lines on standard input, some with chunk ids side by side behind them; answers go as frames (one letter, 8 bytes of length, content) to what was
-standard output when it started: J a JSON answer, I ids or numbers side by side, C a chunk, E an error. It ends when its input does.
+Requests come as JSON lines on standard input, some with chunk ids side by side behind them; answers go as frames (one
+letter, 8 bytes of length, content) to what was standard output when it started: J a JSON answer, I ids or numbers side
+by side, C a chunk, E an error. It ends when its input does.
 
-The repository may be hostile. Nothing is unpacked before its size is known, an archive may not unpack to far more than is
-stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
+The repository may be hostile. Nothing is unpacked before its size is known, an archive may not unpack to far more than
+is stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
 """
 
 import io
@@ -215,8 +217,17 @@ def answer(request: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> 
         send_bytes(output, b"I", metadata.segments(sys.stdin.buffer.read(request["count"] * _ID_BYTES)))
     elif request["op"] == "stored":
         send_bytes(output, b"I", metadata.stored_sizes(sys.stdin.buffer.read(request["count"] * _ID_BYTES)))
+    elif request["op"] == "prove":
+        send(output, b"J", {"proven": sum(1 for _ in metadata.contents(named_chunks(request)))})
+    elif request["op"] == "content":
+        send_bytes(output, b"C", b"".join(metadata.contents(named_chunks(request))))
     else:
         raise ValueError("unknown request")
+
+
+def named_chunks(request: Any) -> Any:
+    """Chunks of files, each `(id, size)`."""
+    return [(bytes.fromhex(chunk), size) for chunk, size in request["chunks"]]
 
 
 def real_chunks(chunks: Any) -> Any:
@@ -235,7 +246,7 @@ def hand_out(ids: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> No
 
 
 class Metadata:
-    """The metadata of archives of an opened repository."""
+    """The metadata of archives of an opened repository, and the content of their files for who proves it."""
 
     def __init__(self, repository: Any) -> None:
         self._repository = repository
@@ -257,6 +268,15 @@ class Metadata:
         for chunk, data in zip(batch, self._repository.get_many(batch)):  # noqa: B905 - 3.8 has no strict
             yield len(data), unpack(self._key, chunk, data, CHUNK_BYTES_MOST)
 
+    def contents(self, wanted: Any) -> Any:
+        """Given `(id, size)` of chunks of files, yield the content of each, authenticated.
+
+        Raise ValueError for another size.
+        """
+        answers = self._repository.get_many([chunk for chunk, _ in wanted])
+        for (chunk, size), stored in zip(wanted, answers):  # noqa: B905 - 3.8 has no strict
+            yield cut_out(unpack(self._key, chunk, stored, FILE_CHUNK_BYTES_MOST), size, 0, size)
+
     def segments(self, ids: bytes) -> bytes:
         """Return where each chunk is: one more than its segment, 0 where the repository does not say."""
         index = getattr(self._repository, "index", None)
@@ -274,8 +294,8 @@ class Metadata:
 class UnlockedChunks:
     """The chunks of a repository on this machine, read without a lock, also while an engine writes to it.
 
-    The index may be out of date at any time: then a chunk is missing, or something else stands in its place. The id is a hash
-    of the content and is compared after unpacking, so nothing but the right content is ever handed out.
+    The index may be out of date at any time: then a chunk is missing, or something else stands in its place. The id is
+    a hash of the content and is compared after unpacking, so nothing but the right content is ever handed out.
     """
 
     repository_id: Any
@@ -501,7 +521,9 @@ def streamed_fits(decompressor: Any, packed: bytes, most: int) -> bool:
 
 
 def zstd_size(packed: bytes) -> int:
-    """Given a zstd frame, return the size of its content as its head declares it: the engine takes no more than that."""
+    """Given a zstd frame, return the size of its content as its head declares it: the engine takes no more than
+    that.
+    """
     if packed[:4] != b"\x28\xb5\x2f\xfd" or len(packed) < 6:
         return len(packed)  # broken, and the engine refuses it as it refuses a frame that declares no size
     flags = packed[4]

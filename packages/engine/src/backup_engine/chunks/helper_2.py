@@ -1,7 +1,8 @@
-"""The same as `helper.py` for engine 2, whose repositories are stores of packs. It is started in its place and stands beside it.
+"""The same as `helper.py` for engine 2, whose repositories are stores of packs. It is started in its place and stands
+beside it.
 
-The index is read from its fragments alone: the engine would otherwise remove what it cannot read and write what it builds. The store
-is opened with the right to read, and to write nothing but the lock.
+The index is read from its fragments alone: the engine would otherwise remove what it cannot read and write what it
+builds. The store is opened with the right to read, and to write nothing but the lock.
 """
 
 import json
@@ -70,7 +71,10 @@ class Objects:
         return self.repository.get(chunk)
 
     def unpack(self, chunk: bytes, stored: Any, kind: str, most: int, *, has_id: bool = True) -> Any:
-        """Given a stored object, return its content, authenticated. Raise TooLarge if that has more bytes than `most`."""
+        """Given a stored object, return its content, authenticated.
+
+        Raise TooLarge if that has more bytes than `most`.
+        """
         from borg.compress import Compressor  # type: ignore[import-not-found]
 
         about, packed = self._parser.parse(chunk, stored, decompress=False, want_compressed=True, ro_type=kind)
@@ -84,6 +88,17 @@ class Objects:
         if has_id:
             self.key.assert_id(chunk, plain)
         return bytes(plain)
+
+    def file_chunk(self, chunk: bytes, size: int) -> Any:
+        """Return the content of a chunk of a file that should have this size."""
+        from borg.constants import ROBJ_FILE_STREAM
+
+        most = shared.FILE_CHUNK_BYTES_MOST
+        if size <= most and chunk not in self.repository.chunks:
+            zeros = bytes(size)  # the engine need not store these
+            if self.key.id_hash(zeros) == chunk:
+                return zeros
+        return self.unpack(chunk, self.stored(chunk, most), ROBJ_FILE_STREAM, most)
 
 
 def fits(kind: int, packed: bytes, most: int) -> Any:
@@ -102,7 +117,7 @@ def fits(kind: int, packed: bytes, most: int) -> Any:
 
 
 class Metadata:
-    """The metadata of archives of an opened repository."""
+    """The metadata of archives of an opened repository, and the content of their files for who proves it."""
 
     def __init__(self, repository: Any) -> None:
         from borg.manifest import Manifest
@@ -139,6 +154,14 @@ class Metadata:
             stored = self._objects.stored(chunk, shared.CHUNK_BYTES_MOST)
             yield len(stored), self._objects.unpack(chunk, stored, ROBJ_ARCHIVE_STREAM, shared.CHUNK_BYTES_MOST)
 
+    def contents(self, wanted: Any) -> Any:
+        """Given `(id, size)` of chunks of files, yield the content of each, authenticated.
+
+        Raise ValueError for another size.
+        """
+        for chunk, size in wanted:
+            yield shared.cut_out(self._objects.file_chunk(chunk, size), size, 0, size)
+
     @staticmethod
     def segments(ids: bytes) -> bytes:
         """Packs have no numbers."""
@@ -169,14 +192,7 @@ class Contents(shared.UnlockedChunks):  # type: ignore[misc]
         return sorted(file.name for file in (self._path / "index").iterdir())
 
     def _unpacked(self, chunk: bytes, size: int) -> Any:
-        from borg.constants import ROBJ_FILE_STREAM
-
-        most = shared.FILE_CHUNK_BYTES_MOST
-        if size <= most and chunk not in self._objects.repository.chunks:
-            zeros = bytes(size)  # the engine need not store these
-            if self._objects.key.id_hash(zeros) == chunk:
-                return zeros
-        return self._objects.unpack(chunk, self._objects.stored(chunk, most), ROBJ_FILE_STREAM, most)
+        return self._objects.file_chunk(chunk, size)
 
     def _may_be_out_of_date(self) -> bool:
         try:

@@ -31,7 +31,10 @@ class TrialFailed(Exception):
 
 
 def made(folder: Path, spec: Any) -> Any:
-    """Make the repository in an empty folder. Return the ids of its archives, their listings and the content of files."""
+    """Make the repository in an empty folder.
+
+    Return the ids of its archives, their listings and the content of files.
+    """
     engine = _Engine(folder, spec)
     tree = folder / "tree"
     plant(tree)

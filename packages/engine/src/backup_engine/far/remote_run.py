@@ -1,11 +1,11 @@
 """The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
 
-Copied beside ``shim.py``, ``repository_guard.py`` and ``feed.py`` to the machine, and started there over ssh as ``python3 -I -S
-remote_run.py``. It imports only the standard library and must run under Python 3.9. The first line on standard input is
-the request; later lines are single words: ``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` means that
-everything was received and the run can be forgotten, ``HERE`` is a sign of life. The end of the input, or silence for
-the request's ``silence_seconds`` (a cut network sends no notice), means that the link is gone: the engine continues,
-and its spool can be followed again.
+Copied beside ``shim.py``, ``repository_guard.py`` and ``feed.py`` to the machine, and started there over ssh as
+``python3 -I -S remote_run.py``. It imports only the standard library and must run under Python 3.9. The first line on
+standard input is the request; later lines are single words: ``TERM`` and ``KILL`` go to the engine's process group,
+``DONE`` means that everything was received and the run can be forgotten, ``HERE`` is a sign of life. The end of the
+input, or silence for the request's ``silence_seconds`` (a cut network sends no notice), means that the link is gone:
+the engine continues, and its spool can be followed again.
 
 Answers are frames (one letter, eight bytes of length, content) after a mark that separates them from the output of the
 account's login shell: ``h`` hello, ``e`` and ``o`` the engine's streams from the offsets in the request on, ``x`` how

@@ -138,7 +138,10 @@ def about(program: str, python: list[str] | None) -> dict[str, Any]:
 
 
 def interpreter_of(program: str) -> list[str] | None:
-    """The command of the Python in the first lines of the engine's program. None if there is none (a standalone binary)."""
+    """The command of the Python in the first lines of the engine's program.
+
+    None if there is none (a standalone binary).
+    """
     try:
         with open(program, "rb") as script:
             head = script.read(LONGEST_FIRST_LINES)

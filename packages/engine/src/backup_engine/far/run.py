@@ -3,8 +3,9 @@
 Run as ``python -I -S run.py REQUEST``. This process writes the engine's output and ends as the engine ended. It
 reconnects a link that is cut for as long as the request allows; only before the machine was reached for the first time
 a cut link is an error at once. Three files beside the request carry what must survive this process: ``.begun`` (the
-engine may have been started), ``.ended`` (when and how it ended, and the feeder's records), ``.collected`` (everything was received, so the far side may
-have forgotten the run). A fourth, ``.cancel``, is created by others to stop the engine.
+engine may have been started), ``.ended`` (when and how it ended, and the feeder's records), ``.collected`` (everything
+was received, so the far side may have forgotten the run). A fourth, ``.cancel``, is created by others to stop the
+engine.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
@@ -96,7 +97,7 @@ if [ -n "$found" ] && [ -n "$expected" ] && [ "$found" != "$expected" ]; then
     printf '%s\\n' {refusal} >&2
     exit 2
 fi
-"""
+"""  # noqa: E501
 PLAIN_FORGET = """for record in .config/borg .local/share/borg; do
     rm -f {base}/$record/security/"$found"/manifest-timestamp
 done

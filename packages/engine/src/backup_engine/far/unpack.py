@@ -73,8 +73,8 @@ class Attributes(NamedTuple):
 class HeaderReads:
     """The stream under a tar file. It bounds what the headers of one entry may read, before the bytes are read.
 
-    Names and attributes that do not fit into a header are stored in others before it, of any size and in any number. The
-    engine needs three of them at most. Python's versions parse them in different ways, but all of them read here.
+    Names and attributes that do not fit into a header are stored in others before it, of any size and in any number.
+    The engine needs three of them at most. Python's versions parse them in different ways, but all of them read here.
     """
 
     def __init__(self, stream: Any) -> None:

@@ -110,13 +110,17 @@ def dry_run(surveyed: Survey) -> Completed:
 
 def dry_run_line(surveyed: Survey, destination: str) -> str:
     return (
-        f"Dry run: {surveyed.files} files ({surveyed.size} bytes) would be restored to {destination};"
+        f"Dry run: {file_count(surveyed.files)} ({surveyed.size} bytes) would be restored to {destination};"
         f" {surveyed.conflict_count} already exist."
     )
 
 
+def file_count(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"
+
+
 def first_line(surveyed: Survey, archive: str, destination: str) -> str:
-    return f"Restoring {surveyed.files} files ({surveyed.size} bytes) of {archive} to {destination}."
+    return f"Restoring {file_count(surveyed.files)} ({surveyed.size} bytes) of {archive} to {destination}."
 
 
 def ended(

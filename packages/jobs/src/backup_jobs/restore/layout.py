@@ -1,11 +1,12 @@
 """Where each archived path lands, relative to the destination."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from backup_engine.frozen import frozen
 from backup_jobs.paths import ancestors
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """``roots`` are the wanted paths, none below another; empty means the whole archive."""
 

@@ -1,10 +1,10 @@
 """The second half of a restore: move files from the private folder into place, and account for them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.extracted import SPECIAL
+from backup_engine.frozen import frozen
 from backup_jobs.host import Host
 from backup_jobs.paths import shown
 from backup_jobs.restore.layout import Placement
@@ -14,7 +14,7 @@ from backup_jobs.restore.survey import MOST_SHOWN
 from backup_jobs.restore.verify import Plan, remove_unfit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     host: Host
     overwrite: str

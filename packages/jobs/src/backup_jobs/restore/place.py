@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from backup_engine.frozen import frozen
 from backup_engine.guarded import Guard
 from backup_jobs.restore.private_tree import PrivateTree
 from backup_jobs.work import Work
@@ -44,7 +44,7 @@ class RestorePlace(ABC):
         del private
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestoreWork(Work[RestoreBlock]):
     known_place: RestorePlace | None = None
 

@@ -19,7 +19,8 @@ def find(look: Look) -> Iterator[Finding]:
     least = timedelta(days=look.thresholds.least("key_export_days"))
     for row in look.session.execute(_NEVER.where(Repository.created_at < look.now - least)):
         if look.now - row.created_at > timedelta(days=look.thresholds.of(row.id).key_export_days):
-            # A key file is on one machine alone; a key in the repository is lost only with the repository's own records.
+            # A key file is on one machine alone; a key in the repository is lost only with the repository's own
+            # records.
             severity = Severity.CRITICAL if row.encryption.startswith("keyfile") else Severity.WARNING
             yield Finding(Subject("repository", row.id), severity, {"encryption": row.encryption})
 

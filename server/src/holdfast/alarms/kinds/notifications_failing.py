@@ -44,7 +44,10 @@ def find(look: Look) -> Iterator[Finding]:
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     del name
     since = on_day(evidence.get("failing_since"))
-    return f"Messages to {evidence.get('destination')} have not been delivered since {since}. Its error is in holdfast notify deliveries."
+    return (
+        f"Messages to {evidence.get('destination')} have not been delivered since {since}. Its error is in holdfast "
+        "notify deliveries."
+    )
 
 
 KIND = AlarmKind("notifications_failing", find, message)

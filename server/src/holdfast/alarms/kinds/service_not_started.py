@@ -39,7 +39,10 @@ def _subject(place: str) -> Subject:
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     services = ", ".join(map(str, evidence.get("services") or ()))
     where = "the machine of Holdfast itself" if name.startswith("service ") else name
-    return f"A backup stopped {services} on {where}, and starting failed: {evidence.get('error')} It is tried again until it starts."
+    return (
+        f"A backup stopped {services} on {where}, and starting failed: {evidence.get('error')} It is tried again "
+        "until it starts."
+    )
 
 
 KIND = AlarmKind("service_not_started", find, message)

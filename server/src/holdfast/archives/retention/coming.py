@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 Origin = Literal["request", "schedule", "past", "assumed"]
 FEWEST_FOR_A_HABIT = 3
@@ -37,9 +37,12 @@ def regular(origin: Origin, every: timedelta, last: datetime | None, now: dateti
 
 
 def habit(starts: Sequence[datetime]) -> timedelta | None:
-    """The usual distance of the newest archives, given newest first; None where there are too few to tell."""
+    """The usual distance of the newest archives, given newest first; None where there are too few to tell.
+
+    Archives that span less than a day are no habit: the first ones of a repository are often trials.
+    """
     known = starts[:LAST_ONES]
-    if len(known) < FEWEST_FOR_A_HABIT:
+    if len(known) < FEWEST_FOR_A_HABIT or starts[0] - starts[-1] < DAILY:
         return None
     usual = timedelta(seconds=median((newer - older).total_seconds() for newer, older in pairwise(known)))
     return max(usual, SHORTEST)

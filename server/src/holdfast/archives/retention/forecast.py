@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import log, sqrt
 from statistics import mean, pstdev
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 FEWEST_SAMPLES, SHORTEST_PAST = 7, 7.0
 """Backups with known new bytes, and days between the first and the last of them, from which anything can be learned."""
@@ -117,21 +117,6 @@ def _exponent(samples: Sequence[Sample]) -> tuple[float, float]:
     return min(max(found, EXPONENTS[0]), EXPONENTS[1]), sqrt(1 / (1 / max(spread, 1e-6) ** 2 + 1 / USUAL_SPREAD**2))
 
 
-def estimate(
-    law: Law,
-    made: Sequence[Sample],
-    today: Today,
-    staying: Sequence[datetime],
-    coming: Sequence[datetime],
-    stays: float | None = None,
-) -> Estimate:
-    """The bytes of restore points that are kept: archives of today and backups to come, each oldest first.
-
-    `stays` is what the staying archives need, where it has been measured.
-    """
-    return together([guess(law, made, today, staying, coming, stays)])
-
-
 def together(guesses: Sequence[Guess], known: float = 0.0) -> Estimate:
     """The bytes of several series, whose backups have nothing to do with each other, and those that are known."""
     middle = known + sum(one.bytes for one in guesses)
@@ -147,7 +132,10 @@ def guess(
     coming: Sequence[datetime],
     stays: float | None = None,
 ) -> Guess:
-    """As `estimate`, for one of several series."""
+    """The bytes of a series' restore points that are kept: archives of today and backups to come, each oldest first.
+
+    `stays` is what the staying archives need, where it has been measured.
+    """
     middle = _bytes(law, today, staying, coming, stays)
     flat, steep = (
         _bytes(_fitted(made, max(law.exponent + side * law.exponent_spread, 0.0), 0.0), today, staying, coming, stays)

@@ -1,4 +1,6 @@
-"""Which restore points there were on past days: from the archives that are there and the record of those that are gone."""
+"""Which restore points there were on past days: from the archives that are there and the record of those that
+are gone.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -8,8 +10,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.archives.retention.simulate import DAY
-from holdfast.kit.frozen import frozen
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories import archive_records, gone_archives

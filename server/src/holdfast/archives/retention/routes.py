@@ -6,9 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from sqlalchemy.orm import Session
 
-from backup_engine.detect import EngineUnsupported
-from backup_engine.requests import InvalidRequest, RetentionPolicy
-from backup_engine.retention import Aged, aged, check_within
+from backup_engine.retention import Aged, aged
 from holdfast.access.caller import SignedInToRead
 from holdfast.access.plans import has_feature
 from holdfast.access.roles import Role
@@ -18,7 +16,7 @@ from holdfast.api.router import router
 from holdfast.archives import losses_view
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.losses_schemas import Losses
-from holdfast.archives.retention import coming, simulate
+from holdfast.archives.retention import coming, judging, simulate
 from holdfast.archives.retention.coming import Coming
 from holdfast.archives.retention.schemas import (
     Backups,
@@ -43,22 +41,23 @@ from holdfast.archives.retention.sizes_ahead import (
 )
 from holdfast.archives.route_values import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
-from holdfast.kit import clock
+from holdfast.kit import clock, courtesy
 from holdfast.kit.fields import RowId
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import Cadence
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed, ThePlaces
-from holdfast.repositories.policies import policy_of
 from holdfast.repositories.schemas import Retention
 from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/repositories/{repository_id}/retention", "archives")
 
 DEFAULT_AHEAD, MOST_AHEAD = timedelta(days=90), timedelta(days=731)
-MOST_BACKUPS = 20_000
+MOST_BACKUPS = 60_000
+"""More than two schedules make in 90 days, each as often as one may."""
 LOSSES_SHOWN = 20
+COURTESY_SECONDS = 5.0
 NOTHING_LEARNED = Forecast(now=None, basis=None, points=[], reason="too_few_backups")
 
 
@@ -79,26 +78,22 @@ def simulate_retention(
     Days are those of UTC, as in a prune. No engine is asked; a prune asks it once more and stops if it says otherwise.
     """
     now = clock.now()
-    until = _until(wanted.until, now)
+    asked = _until(wanted.until, now)
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
         known = archive_records.all_of(session, repository_id)
         sealed = places.sealed(session, caller, repository)
-        archives = _considered(known, wanted.series)
-        backups = _coming(session, cadence, repository, wanted, [archive.start for archive in archives], now, until)
+        archives = judging.considered(known, wanted.series)
+        backups = _coming(session, cadence, repository, wanted, [archive.start for archive in archives], now, asked)
         made = made_lately(session, repository_id, archives, now, wanted.series)
         expected = series_to_come(made, backups.starts[: MOST_BACKUPS + 1])
         past = Past(archives[::-1], samples(made), repository.unique_size, expected)
-    if len(backups.starts) > MOST_BACKUPS:
-        raise _too_much()
-    dated = [aged(archive.start) for archive in archives]
     told = has_feature(settings, "archive_history")
     first = wanted.policy or Retention.model_validate(repository.retention)
-    found = [
-        _simulated(policy, repository, archives, dated, backups, now, until)
-        for policy in (first, wanted.compare_with)
-        if policy is not None
-    ]
+    policies = [policy for policy in (first, wanted.compare_with) if policy is not None]
+    can_shorten = wanted.until is None
+    with courtesy.shown(COURTESY_SECONDS):
+        until, backups, found = _all_simulated(policies, repository, archives, backups, now, asked, can_shorten)
     if told and not any(past.made.values()):
         past = _with_samples(index, repository, past)
     stored = _stored(index, repository, past, [left for _, _, left in found]) if told else None
@@ -109,6 +104,7 @@ def simulate_retention(
         answers.append(simulated)
     return Simulation(
         until=until,
+        is_shortened=until < asked,
         archives=len(archives),
         backups=Backups(
             origin=backups.origin,
@@ -118,12 +114,6 @@ def simulate_retention(
         simulated=answers[0],
         compared=answers[1] if len(answers) > 1 else None,
     )
-
-
-def _considered(known: Sequence[Archive], series: str | None) -> list[Archive]:
-    """The archives that can be restored, newest first."""
-    there = [one for one in known if one.lost_at is None and (series is None or one.series == series)]
-    return sorted(there, key=lambda archive: (archive.start, archive.id), reverse=True)
 
 
 def _until(asked: date | None, now: datetime) -> date:
@@ -159,6 +149,40 @@ def _coming(
     return coming.regular("assumed", coming.DAILY, last, now, end)
 
 
+def _all_simulated(
+    policies: Sequence[Retention],
+    repository: Repository,
+    archives: Sequence[Archive],
+    backups: Coming,
+    now: datetime,
+    until: date,
+    can_shorten: bool,
+) -> tuple[date, Coming, list[tuple[Simulated, set[int], Ahead]]]:
+    """All policies over the same days: those that were asked for, or as many as are not too much, if that will do."""
+    if len(backups.starts) > MOST_BACKUPS:
+        until = _shorter(backups.starts[MOST_BACKUPS].date() - simulate.DAY, now, can_shorten)
+    dated = [aged(archive.start) for archive in archives]
+    while True:
+        end = datetime.combine(until + simulate.DAY, time(), UTC)
+        there = replace(backups, starts=tuple(start for start in backups.starts if start < end))
+        try:
+            found = [_simulated(policy, repository, archives, dated, there, now, until) for policy in policies]
+        except simulate.TooMuch as error:
+            until = _shorter(error.fits_until, now, can_shorten)
+        else:
+            return until, there, found
+
+
+def _shorter(until: date, now: datetime, can_shorten: bool) -> date:
+    if not can_shorten or until < now.date():
+        raise Unprocessable(
+            "retention.too_much",
+            "There are too many backups and archives to simulate."
+            " Choose an earlier last day, fewer backups, or one series.",
+        )
+    return until
+
+
 def _simulated(
     retention: Retention,
     repository: Repository,
@@ -168,23 +192,23 @@ def _simulated(
     now: datetime,
     until: date,
 ) -> tuple[Simulated, set[int], Ahead]:
-    """What a policy does, the ids of the archives that it would remove today, and what it leaves later."""
-    policy = _policy(retention, repository.engine_version)
-    spared = [position for position, archive in enumerate(archives) if archive.protected_at is not None]
+    """What a policy does, the ids of the archives that it would remove today, and what it leaves later.
+
+    Raise TooMuch.
+    """
+    policy = judging.engine_policy(retention, repository.engine_version)
+    spared = judging.protected(archives)
     staying = simulate.kept_now(dated, policy, repository.engine_version, now, spared)
-    try:
-        left = simulate.ahead(
-            dated,
-            backups.starts,
-            policy,
-            major=repository.engine_version,
-            now=now,
-            until=until,
-            watched=days_ahead(now, until),
-            spared=spared,
-        )
-    except simulate.TooMuch as error:
-        raise _too_much() from error
+    left = simulate.ahead(
+        dated,
+        backups.starts,
+        policy,
+        major=repository.engine_version,
+        now=now,
+        until=until,
+        watched=days_ahead(now, until),
+        spared=spared,
+    )
     going = {archive.id for position, archive in enumerate(archives) if position not in staying}
     simulated = Simulated(
         policy=retention,
@@ -224,16 +248,6 @@ def _stored(index: ArchiveIndex, repository: Repository, past: Past, left: Seque
         return None
 
 
-def _policy(retention: Retention, major: int) -> RetentionPolicy:
-    """Raise Unprocessable for a policy that keeps nothing, and for a rule that the engine would refuse."""
-    policy = policy_of(retention.model_dump())
-    try:
-        check_within(policy, major=major)
-    except (InvalidRequest, EngineUnsupported) as error:
-        raise Unprocessable(error.key, f"The engine would refuse it: {error}") from error
-    return policy
-
-
 def _losses(
     index: ArchiveIndex, repository: Repository, known: Sequence[Archive], going: set[int], sealed: Sealed
 ) -> Losses | None:
@@ -244,11 +258,4 @@ def _losses(
             if opened is None
             else losses_view.losses(opened, covered, known, going, sealed, limit=LOSSES_SHOWN, cursor=None)
         ),
-    )
-
-
-def _too_much() -> Unprocessable:
-    return Unprocessable(
-        "retention.too_much",
-        "There are too many backups and archives to simulate. Choose an earlier last day, fewer backups, or one series.",
     )

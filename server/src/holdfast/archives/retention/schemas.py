@@ -16,12 +16,17 @@ from holdfast.repositories.schemas import Retention
 class SimulationRequest(Closed):
     policy: Retention | None = Field(None, description="Default: the repository's retention.")
     compare_with: Retention | None = Field(None, description="A second policy, simulated over the same backups.")
-    until: date | None = Field(None, description="Last day (UTC), at most 731 days ahead. Default: 90 days ahead.")
+    until: date | None = Field(
+        None,
+        description="Last day (UTC), at most 731 days ahead. Default: 90 days ahead, or as far as there are not too "
+        "many backups.",
+    )
     every_minutes: int | None = Field(
         None,
         ge=5,
         le=525_600,
-        description="Time between backups to come. Default: as the schedules of the repository say, else as often as so far.",
+        description="Time between backups to come. Default: as the schedules of the repository say, else as often as "
+        "so far.",
     )
     series: Annotated[str, PlainText(0, 4096)] | None = Field(
         None, description="Only the archives of this series. Default: all."
@@ -43,7 +48,8 @@ class Judged(Schema):
     name: str
     start: Timestamp
     rule: str | None = Field(
-        description="The engine's rule that keeps it, such as `daily`; `protected` where only its protection does; null: it is removed."
+        description="The engine's rule that keeps it, such as `daily`; `protected` where only its protection does; "
+        "null: it is removed."
     )
 
 
@@ -76,7 +82,8 @@ class Forecast(Schema):
     )
     points: list[ForecastPoint] = Field(description="For 7, 30 and 90 days ahead, as far as the last day.")
     reason: NoForecast | None = Field(
-        description="Why there is none: fewer than 7 backups of known size in 7 days in a series, no measured size, or more"
+        description="Why there is none: fewer than 7 backups of known size in 7 days in a series, no measured size, or "
+        "more"
         " than 20 series (`several_series`; also where the sizes of several are not known apart)."
     )
 
@@ -102,6 +109,9 @@ class Simulated(Schema):
 
 class Simulation(Schema):
     until: date
+    is_shortened: bool = Field(
+        description="Whether `until` is less than the default of 90 days ahead, because there are too many backups."
+    )
     archives: int = Field(description="Archives that were considered.")
     backups: Backups
     simulated: Simulated
@@ -122,7 +132,8 @@ class Past(Schema):
     since: date
     until: date = Field(description="Today (UTC).")
     recorded_since: Timestamp = Field(
-        description="Since when every removal of an archive is recorded. Before it only prunes of the service are known."
+        description="Since when every removal of an archive is recorded. Before it only prunes of the service are "
+        "known."
     )
     counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day.")
     points: list[PastPoint] = Field(description="Newest first, at most 5,000.")

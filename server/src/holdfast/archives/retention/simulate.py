@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby, pairwise
 from typing import Literal
 
+from backup_engine.frozen import frozen
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import PROTECTED, Aged, aged, kept, span_of
-from holdfast.kit.frozen import frozen
+from holdfast.kit import courtesy
 
 DAY = timedelta(days=1)
 MOST_LOOKS = 4_000_000
-"""How often the rules may look at an archive in all: about two seconds."""
+"""How often the rules may look at an archive in all: some seconds."""
 Band = Literal["day", "week", "month", "quarter", "year", "older"]
 BANDS: tuple[tuple[Band, int | None], ...] = (
     ("day", 1),
@@ -26,6 +28,11 @@ BANDS: tuple[tuple[Band, int | None], ...] = (
 
 class TooMuch(Exception):
     """The simulation would take too long."""
+
+    def __init__(self, fits_until: date) -> None:
+        super().__init__(fits_until)
+        self.fits_until = fits_until
+        """The last day up to which it would not."""
 
 
 @frozen
@@ -62,11 +69,11 @@ def kept_now(
 
     `spared` are the positions of protected archives: the rules count them like others, and they stay.
     """
-    by_rules = kept(archives, policy, major=major, within_since=_since(policy, now))
+    by_rules = kept(archives, policy, major=major, within_since=cut_off(policy, now))
     return {**dict.fromkeys(spared, PROTECTED), **by_rules}
 
 
-def _since(policy: RetentionPolicy, now: datetime) -> datetime | None:
+def cut_off(policy: RetentionPolicy, now: datetime) -> datetime | None:
     if not policy.keep_within:
         return None
     try:
@@ -90,33 +97,26 @@ def ahead(
 
     Raise TooMuch.
     """
-    there = list(archives)
-    made = {day: list(starts) for day, starts in groupby(coming, key=lambda start: start.astimezone(UTC).date())}
-    rules = sum(bool(getattr(policy, name)) for name in policy.__slots__)
-    positions = {id(archive): position for position, archive in enumerate(archives)}
-    always = {id(archives[position]) for position in spared}
+    from holdfast.archives.retention.pruned import Pruned  # and numpy, which an idle service does without
+
+    all_of_them = Pruned(archives, courtesy.in_pieces(map(aged, coming)), policy, major, spared)
+    starts = groupby(range(len(coming)), key=lambda number: coming[number].astimezone(UTC).date())
+    made = {day: list(numbers) for day, numbers in starts}
+    rules = sum(bool(getattr(policy, each.name)) for each in fields(policy))
     counts, looks, kept_on = [], 0, {}
     for number in range((until - now.date()).days + 1):
         day = now.date() + number * DAY
-        if starts := made.get(day):
-            there = sorted([*map(aged, starts), *there], key=lambda archive: archive.start, reverse=True)
-            looks += len(there) * rules
+        if numbers := made.get(day):
+            looks += (len(numbers) + len(all_of_them.there)) * rules
             if looks > MOST_LOOKS:
-                raise TooMuch
-            here = [position for position, archive in enumerate(there) if id(archive) in always]
-            staying = kept_now(there, policy, major, datetime.combine(day + DAY, time(), UTC), here)
-            there = [archive for position, archive in enumerate(there) if position in staying]
-        counts.append((day, len(there)))
+                raise TooMuch(day - DAY)
+            with courtesy.in_turn():
+                all_of_them.add(numbers)
+                all_of_them.prune(datetime.combine(day + DAY, time(), UTC))
+        counts.append((day, len(all_of_them.there)))
         if day in watched:
-            kept_on[day] = _kept_on(there, positions)
-    return Ahead(tuple(counts), tuple(archive.start for archive in there), kept_on)
-
-
-def _kept_on(there: Sequence[Aged], positions: dict[int, int]) -> KeptOn:
-    return KeptOn(
-        tuple(positions[id(archive)] for archive in there if id(archive) in positions),
-        tuple(archive.start for archive in reversed(there) if id(archive) not in positions),
-    )
+            kept_on[day] = all_of_them.kept_on()
+    return Ahead(tuple(counts), all_of_them.starts(), kept_on)
 
 
 def gaps(restore_points: Sequence[datetime], until: date) -> list[tuple[Band, timedelta]]:

@@ -1,7 +1,7 @@
 """The forecast of bytes for a repository: what it can be learned from, and the answer for each policy.
 
-Each series has a law of its own, since a new archive is mostly like the one before it in its series. What stays is counted for
-all of them together where the chunks of files are known: series of the same machine share much.
+Each series has a law of its own, since a new archive is mostly like the one before it in its series. What stays is
+counted for all of them together where the chunks of files are known: series of the same machine share much.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.archives.retention import forecast
 from holdfast.archives.retention.forecast import DAY, Guess, Law, Sample, Today
 from holdfast.archives.retention.schemas import Forecast, ForecastPoint, NoForecast
 from holdfast.archives.retention.simulate import KeptOn
-from holdfast.kit.frozen import frozen
 from holdfast.repositories import gone_archives
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.gone_archives import new_bytes_of
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.history.index import HistoryIndex
 
 AHEAD = (7, 30, 90)
 """Days. Beyond them there is no forecast."""
@@ -201,7 +201,10 @@ class Past:
         return None if stored is not None or has_shares else "several_series"
 
     def _today(self, laws: Mapping[str, Law], stored: Sets | None) -> dict[str, Today]:
-        """What is known now of each series. Without chunks, the bytes of all are shared out by the sizes of the newest."""
+        """What is known now of each series.
+
+        Without chunks, the bytes of all are shared out by the sizes of the newest.
+        """
         series = self.series
         starts = {name: tuple(archive.start for archive in archives) for name, archives in series.items()}
         if stored is not None:
@@ -248,7 +251,10 @@ class Past:
         return forecast.guess(law, self.made[part.series], today, starts, part.coming)
 
     def _beyond(self, part: _Part, law: Law, today: Today, alone: float) -> Guess:
-        """The bytes of a series beyond what stays. `alone`: what its newest archive adds to that, if none of it stays."""
+        """The bytes of a series beyond what stays.
+
+        `alone`: what its newest archive adds to that, if none of it stays.
+        """
         starts = [archive.start for archive in part.staying]
         here = Today(today.starts, today.bytes, alone, today.growth)
         return forecast.guess(law, self.made[part.series], here, starts, part.coming, 0.0)

@@ -31,11 +31,6 @@ def of_repository(session: Session, repository_id: int) -> list[DumpedDatabase]:
     return list(session.scalars(found.order_by(DumpedDatabase.name)))
 
 
-def repositories_with_any(session: Session, repository_ids: list[int]) -> set[int]:
-    found = select(DumpedDatabase.repository_id).where(DumpedDatabase.repository_id.in_(repository_ids))
-    return set(session.scalars(found))
-
-
 def require(session: Session, repository_id: int, database_id: int) -> DumpedDatabase:
     found = session.get(DumpedDatabase, database_id)
     if found is None or found.repository_id != repository_id:
@@ -52,7 +47,10 @@ def save(
     wanted: DatabaseBody,
     known: DumpedDatabase | None = None,
 ) -> DumpedDatabase:
-    """Add a database, or replace what is known of one. A password that is not given stays. Raise Conflict, Unprocessable."""
+    """Add a database, or replace what is known of one.
+
+    A password that is not given stays. Raise Conflict, Unprocessable.
+    """
     _check(session, places, repository, wanted)
     stored = known or DumpedDatabase(
         uuid=uuid.uuid4().hex, repository_id=repository.id, password=None, created_at=clock.now()

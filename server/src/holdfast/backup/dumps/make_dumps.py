@@ -77,7 +77,9 @@ def run(opener: Opener, vault: Vault, programs: str | None, job: JobWork, contex
 
 
 def _require_foreign_there(opener: Opener, context: Context, repository: Repository, block: DumpBlock) -> None:
-    """Raise Unprocessable if an SQLite file on an ssh machine is the service's own: the connection may lead to itself."""
+    """Raise Unprocessable if an SQLite file on an ssh machine is the service's own: the connection may lead to
+    itself.
+    """
     machine = runs_on(repository)
     files = [each.database for each in block.databases if each.kind == "sqlite" and each.database]
     if machine is None or not files:

@@ -118,13 +118,15 @@ def change_password(
     password_stdin: Annotated[
         bool, flag("--password-stdin", "Read two lines from standard input: the old and the new password.")
     ] = False,
+    end_tokens: Annotated[bool, flag("--end-tokens", "Also revoke all your account tokens.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change your password; your other sessions end."""
     service = connection.api()
     old = read_secret("Current password", from_input=password_stdin)
     new = read_secret("New password", from_input=password_stdin, repeat=True)
-    answer = service.post("/api/auth/change-password", {"current_password": old, "new_password": new})
+    body = {"current_password": old, "new_password": new, "end_tokens": end_tokens}
+    answer = service.post("/api/auth/change-password", body)
     saved = connection.saved_login()
     connection.save_login(Login(service.server, str(answer["access_token"]), saved.ca_file if saved else None))
     done("The password was changed; other sessions have ended.", as_json=as_json)

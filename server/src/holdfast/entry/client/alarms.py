@@ -14,7 +14,8 @@ from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 alarms = group(
-    "What is wrong by the evidence: overdue backups, silent agents, full storage, damage. Alarms clear by themselves.",
+    "Current problems, based on evidence: overdue backups, silent agents, full storage, damage. Alarms clear by "
+    "themselves.",
     "holdfast alarms list",
     "holdfast alarms list --severity critical --json",
     'holdfast alarms ack 12 --hours 48 --comment "the new disk comes on Monday"',

@@ -1,4 +1,6 @@
-"""`holdfast archives`, `protect`, `browse`, `search`, `history`, `download`: the contents of a repository's archives."""
+"""`holdfast archives`, `protect`, `browse`, `search`, `history`, `download`: the contents of a repository's
+archives.
+"""
 
 import codecs
 import shutil
@@ -9,10 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import exit_codes
+from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.groups import examples
-from holdfast.entry.client.lookup import REPOSITORIES, ArchiveWord, Repository, archive_id
-from holdfast.entry.client.output import AsJson, done, fail, report
+from holdfast.entry.client.lookup import (
+    REPOSITORIES,
+    ArchiveWord,
+    Repository,
+    archive_id,
+    machine_key,
+    repository_names,
+)
+from holdfast.entry.client.output import AsJson, done, fail, flag, report
 from holdfast.entry.client.table import ID, NAME, Column, print_list
 from holdfast.entry.client.text import clean_lines
 from holdfast.entry.client.units import count, size, when
@@ -20,6 +29,8 @@ from holdfast.entry.client.units import count, size, when
 SIZE = Column("SIZE", lambda one: size(one["size"]), right=True)
 START = Column("START", lambda one: when(one["start"]))
 MODIFIED = Column("MODIFIED", lambda one: when(one["mtime"]))
+HOLDERS = Column("ARCHIVES", "archive_count", right=True)
+IN_LATEST = Column("IN LATEST", "present_in_latest")
 
 
 @examples("holdfast archives etc", "holdfast archives etc --limit 5 --json")
@@ -31,10 +42,11 @@ def archives(
     answer = service.get(f"{REPOSITORIES.url_of(found)}/archives", limit=limit)
     files = Column("FILES", lambda one: count(one["nfiles"]), right=True)
     total = Column("SIZE", lambda one: size(one["original_size"]), right=True)
+    protected = Column("PROTECTED", lambda one: "yes" if one["protected_at"] else "")
     print_list(
         answer,
         "archives",
-        (ID, NAME, START, files, total, Column("PROTECTED", lambda one: "yes" if one["protected_at"] else "")),
+        (ID, NAME, START, files, total, protected, "SERIES"),
         as_json=as_json,
         empty=f"{found['name']} has no archives. Make one: holdfast backup {found['name']}",
         note=f"Only the newest {limit} are shown; see --limit." if answer["next_cursor"] is not None else "",
@@ -61,24 +73,72 @@ def _protect(repository: str, archive: str, as_json: bool, *, protected: bool) -
     report(answer, f"{answer['name']} of {found['name']} is {state}.", as_json=as_json)
 
 
-@examples("holdfast search etc hosts", "holdfast search home report.odt --deleted-only")
+@examples(
+    "holdfast search etc hosts",
+    "holdfast search home report.odt --deleted-only",
+    "holdfast search report.odt",
+    "holdfast search report.odt --machine agent:web",
+)
 def search(
-    repository: Repository,
-    text: Annotated[str, typer.Argument(help="Part of a name; of the whole path if it has a slash.")],
-    deleted_only: Annotated[bool, typer.Option(help="Only files that the newest archives do not have.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most files to show.")] = 50,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="Repository (name, path or id; default: all), and part of a file's name; part of its whole path if it"
+            " has a slash.",
+            autocompletion=repository_names,
+        ),
+    ],
+    deleted_only: Annotated[bool, flag("--deleted-only", "Only files that the newest archives do not have.")] = False,
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Search all repositories of a machine: local, ssh:NAME or agent:NAME; an id also works;"
+            " may be given several times."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of files.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Find files in all archives of a repository."""
+    """Find files in all archives of a repository, of all repositories, or of those of some machines."""
+    *repositories, text = words
+    if len(repositories) > 1 or (repositories and machine):
+        fail("give one text, and either one repository or --machine.", exit_codes.USAGE, key="client.usage")
+    if repositories:
+        _search_one(repositories[0], text, deleted_only, limit, as_json=as_json)
+    else:
+        _search_all(text, deleted_only, machine or [], limit, as_json=as_json)
+
+
+def _search_all(text: str, deleted_only: bool, machines: list[str], limit: int, *, as_json: bool) -> None:
+    service = connection.api()
+    query = {"q": text, "deleted_only": deleted_only, "machine[]": [machine_key(service, one) for one in machines]}
+    answer = service.get("/api/search", **query, limit=limit)
+    found = answer["results"]
+    while answer["next_cursor"] is not None and len(found) < limit:  # a page ends after two seconds of searching
+        answer = service.get("/api/search", **query, limit=limit - len(found), cursor=answer["next_cursor"])
+        found += answer["results"]
+    repositories = count(answer["coverage"]["repositories"], "repository", "repositories")
+    more = f"There are more than {count(len(found), 'file')}; see --limit, or search for more of the name."
+    left_out = ", ".join(one["repository_name"] for one in answer["coverage"]["incomplete"])
+    print_list(
+        {**answer, "results": found},
+        "results",
+        (Column("REPOSITORY", "repository_name"), Column("PATH", elastic=True), SIZE, MODIFIED, HOLDERS, IN_LATEST),
+        as_json=as_json,
+        empty=f"No file with {text} in its name in {repositories}.",
+        note=(more if answer["next_cursor"] is not None else "")
+        or (f"Not all archives are indexed in {left_out}." if left_out else ""),
+    )
+
+
+def _search_one(repository: str, text: str, deleted_only: bool, limit: int, *, as_json: bool) -> None:
     answer = REPOSITORIES.get(repository, "search", q=text, limit=limit, deleted_only=deleted_only)
-    archives_with_it = Column("ARCHIVES", "archive_count", right=True)
-    in_latest = Column("IN LATEST", "present_in_latest")
     known = count(len(answer["results"]), "file")
     more = answer["truncated"] or answer["next_cursor"] is not None
     print_list(
         answer,
         "results",
-        (Column("PATH", elastic=True), SIZE, MODIFIED, archives_with_it, in_latest),
+        (Column("PATH", elastic=True), SIZE, MODIFIED, HOLDERS, IN_LATEST),
         as_json=as_json,
         empty=f"No file with {text} in its name in {searched(answer['coverage'])}.",
         note=f"There are more than {known}; see --limit, or search for more of the name." if more else "",

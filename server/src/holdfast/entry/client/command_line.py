@@ -14,10 +14,10 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
+from backup_engine.frozen import frozen
 from holdfast.entry.client import exit_codes
 from holdfast.entry.client.groups import shown
 from holdfast.entry.client.output import errors_as_json, fail, remark
-from holdfast.kit.frozen import frozen
 
 CLIENT = "holdfast.entry.client"
 COMPLETING = "_HOLDFAST_COMPLETE"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from backup_engine.frozen import frozen
 from holdfast.entry.client import exit_codes
 from holdfast.entry.client.output import fail
-from holdfast.kit.frozen import frozen
 
 if TYPE_CHECKING:
     import httpx2

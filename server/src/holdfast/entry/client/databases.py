@@ -16,7 +16,7 @@ databases = group(
     "holdfast databases add shop orders --kind postgresql --database shop --user backup",
     "holdfast databases dump shop",
 )
-DatabaseWord = Annotated[str, typer.Argument(metavar="DATABASE", help="Name or id of a database of the repository.")]
+DatabaseWord = Annotated[str, typer.Argument(help="Name or id of a database of the repository.")]
 
 
 @databases.command("list")

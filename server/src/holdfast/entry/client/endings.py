@@ -16,7 +16,8 @@ WHAT_TO_DO = {
     "engine.source_missing": "Correct the sources: holdfast repos change {repository} --source PATH",
     "engine.disk_full": "Free space: holdfast prune {repository}, then holdfast compact {repository}",
     "engine.damaged": "Look what is damaged: holdfast check {repository}",
-    "engine.repository_relocated": "If the repository was moved on purpose: holdfast repos confirm-relocation {repository}",
+    "engine.repository_relocated": "If the repository was moved on purpose: holdfast repos confirm-relocation "
+    "{repository}",
     "engine.repository_older": "If an older copy was put back on purpose: holdfast repos confirm-older {repository}",
     "repository.replaced": "If the other repository is meant now: holdfast repos accept-replacement {repository}",
     "engine.unreachable": "Check the machine and the network: holdfast machines",

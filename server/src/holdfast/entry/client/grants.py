@@ -34,7 +34,7 @@ def list_grants(as_json: AsJson = False) -> None:
 def add_grant(
     folder: Annotated[str, typer.Argument(help="Absolute path; the grant holds for it and all below it.")],
     machine: Annotated[
-        str, typer.Option(help="local (the service's own), ssh:NAME or agent:NAME; an id will do for a name.")
+        str, typer.Option(help="local (the service's own), ssh:NAME or agent:NAME; an id also works.")
     ] = "local",
     user: Annotated[str | None, typer.Option(help="Name of the user who gets the grant.")] = None,
     role: Annotated[str | None, typer.Option(help="viewer or operator: all users with this role or above.")] = None,

@@ -48,7 +48,7 @@ def restore(
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Where the folder is: local (the service's own; default), ssh:NAME or agent:NAME; an id will do for a name."
+            help="Where the folder is: local (the service's own; default), ssh:NAME or agent:NAME; an id also works."
         ),
     ] = None,
     overwrite: Annotated[

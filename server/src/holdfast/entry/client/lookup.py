@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from backup_engine.frozen import frozen
 from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.output import confirm, done, fail, report
 from holdfast.entry.client.table import Column, Fields, print_list, print_object
-from holdfast.kit.frozen import frozen
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 """Names that shells may complete: some shells evaluate what a completion prints."""
@@ -88,7 +88,10 @@ class Collection:
 
 
 def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str, see: str) -> dict[str, Any]:
-    """The object that a word names by one of these fields, otherwise by its id. Fail if there is none, or more than one."""
+    """The object that a word names by one of these fields, otherwise by its id.
+
+    Fail if there is none, or more than one.
+    """
     known = list(things)
     for field in (*fields, "id"):
         found = [one for one in known if str(one[field]) == wanted]
@@ -117,7 +120,10 @@ def given(**values: Any) -> dict[str, Any]:
 
 
 def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:
-    """The kind and the id of the machine that `local`, `ssh:NAME` or `agent:NAME` names. Only admins see names; ids need no look."""
+    """The kind and the id of the machine that `local`, `ssh:NAME` or `agent:NAME` names.
+
+    Only admins see names; ids need no look.
+    """
     kind, _, name = wanted.partition(":")
     if kind == "local" and not name:
         return kind, None
@@ -130,6 +136,12 @@ def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:
         known = service.get("/api/managed-machines/agents")["agents"]
         return kind, int(named(known, name, "agent", "name", see="machines list")["id"])
     return fail("--machine is local, ssh:NAME or agent:NAME.", exit_codes.USAGE, key="client.usage")
+
+
+def machine_key(service: Api, wanted: str) -> str:
+    """The machine that a word names, as lists and filters of the service call it."""
+    kind, number = find_machine(service, wanted)
+    return kind if number is None else f"{kind}:{number}"
 
 
 def newest_archive(service: Api, repository: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import Collection, given
-from holdfast.entry.client.output import AsJson, fail, print_json, report, say
+from holdfast.entry.client.output import AsJson, fail, flag, print_json, report, say
 from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
@@ -41,9 +41,9 @@ def add_destination(
     url: Annotated[str | None, typer.Option(help="webhook, apprise, ping: the address.")] = None,
     host: Annotated[str | None, typer.Option(help="smtp: mail server.")] = None,
     port: Annotated[int | None, typer.Option(help="smtp: port (default: 587, with tls 465).")] = None,
-    security: Annotated[str | None, typer.Option(help="smtp: starttls (default), tls or none.")] = None,
+    security: Annotated[str | None, typer.Option(help="smtp: starttls, tls or none (default: starttls).")] = None,
     username: Annotated[str | None, typer.Option(help="smtp: login name; prompts for the password.")] = None,
-    password_stdin: Annotated[bool, typer.Option(help="smtp: read the password from standard input.")] = False,
+    password_stdin: Annotated[bool, flag("--password-stdin", "smtp: read the password from standard input.")] = False,
     sender: Annotated[str | None, typer.Option("--from", help="smtp: address of the sender.")] = None,
     to: Annotated[list[str] | None, typer.Option(help="smtp: a recipient; may be given several times.")] = None,
     schedule_id: Annotated[int | None, typer.Option("--schedule", help="ping: id of the schedule.")] = None,

@@ -8,7 +8,7 @@ import typer
 
 from holdfast.entry.client import connection, endings, exit_codes, progress
 from holdfast.entry.client.connection import Api
-from holdfast.entry.client.follow import ENDED, after_start, follow_and_end, print_last_lines
+from holdfast.entry.client.follow import ENDED, NoWait, after_start, follow_and_end, print_last_lines
 from holdfast.entry.client.groups import examples, group, shown
 from holdfast.entry.client.lookup import find_repository
 from holdfast.entry.client.output import AsJson, fail, print_json, report, say
@@ -33,17 +33,19 @@ SHOWN = 20
 """Maximum number of warnings and other items that `ops show` prints; the log has all."""
 OperationId = Annotated[int, typer.Argument(help="Id of a job.")]
 Statuses = Annotated[
-    list[Status] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
+    list[Status] | None,
+    typer.Option("--status", metavar="STATUS", help="Only this status; may be given several times."),
 ]
 Kinds = Annotated[
-    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as backup; may be repeated.")
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="Only this kind, such as backup; may be given several times."),
 ]
 Categories = Annotated[
     list[CategoryWord] | None,
-    typer.Option("--category", metavar="CATEGORY", help="Only this category; may be repeated."),
+    typer.Option("--category", metavar="CATEGORY", help="Only this category; may be given several times."),
 ]
 OfRepository = Annotated[str | None, typer.Option("--repository", "-r", help="Only jobs of this repository.")]
-Limit = Annotated[int, typer.Option(min=1, max=500, help="Most jobs to show.")]
+Limit = Annotated[int, typer.Option(min=1, max=500, help="Maximum number of jobs.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow the job until it ends.")]
 
 operations = group(
@@ -137,7 +139,7 @@ def cancel_operation(operation_id: OperationId, as_json: AsJson = False) -> None
 
 
 @operations.command("retry")
-def retry_operation(operation_id: OperationId, no_wait: bool = False, as_json: AsJson = False) -> None:
+def retry_operation(operation_id: OperationId, no_wait: NoWait = False, as_json: AsJson = False) -> None:
     """Start a job again that failed or was cancelled."""
     service = connection.api()
     answer = service.post(f"/api/operations/{operation_id}/retry")

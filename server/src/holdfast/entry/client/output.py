@@ -1,4 +1,6 @@
-"""Everything that client commands print goes through here, so that nothing from elsewhere reaches the terminal as it is."""
+"""Everything that client commands print goes through here, so that nothing from elsewhere reaches the terminal as it
+is.
+"""
 
 import json
 import os

@@ -21,7 +21,9 @@ REMOTES = Collection("/api/rclone/remotes", "remotes", "remote", "remotes list")
 RemoteWord = Annotated[str, typer.Argument(help="Name or id of a remote.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the provider, NAME=VALUE; may be repeated."),
+    typer.Option(
+        "--option", "-o", metavar="NAME=VALUE", help="Option of the provider, NAME=VALUE; may be given several times."
+    ),
 ]
 Secrets = Annotated[
     list[str] | None,
@@ -83,7 +85,7 @@ def change_remote(
     option: Options = None,
     secret: Secrets = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="NAME", help="Option to remove; may be repeated.")
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="Option to remove; may be given several times.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -28,10 +28,11 @@ Name = Annotated[str, typer.Argument(help="Name of the repository.")]
 Place = Annotated[str, typer.Argument(help="Where it is: a folder, or ssh://user@host/path.")]
 Engine = Annotated[int, typer.Option("--engine", min=1, max=2, help="Major version of the engine.")]
 Sources = Annotated[
-    list[str] | None, typer.Option("--source", metavar="PATH", help="Path to back up; may be repeated.")
+    list[str] | None, typer.Option("--source", metavar="PATH", help="Path to back up; may be given several times.")
 ]
 Excludes = Annotated[
-    list[str] | None, typer.Option("--exclude", metavar="PATTERN", help="Pattern to leave out; may be repeated.")
+    list[str] | None,
+    typer.Option("--exclude", metavar="PATTERN", help="Pattern to leave out; may be given several times."),
 ]
 Compression = Annotated[str | None, typer.Option(help="Compression, such as lz4 or zstd,3 (default: lz4).")]
 Template = Annotated[
@@ -95,7 +96,7 @@ def list_repositories(as_json: AsJson = False) -> None:
 
 @repositories.command("show")
 def show_repository(repository: Repository, as_json: AsJson = False) -> None:
-    """Show one repository: its settings and what is known of it."""
+    """Show one repository: its settings and its current state."""
     service, listed = REPOSITORIES.chosen(repository)
     found = service.get(REPOSITORIES.url_of(listed))
     if as_json:

@@ -23,16 +23,21 @@ retention = group(
     "holdfast retention past etc --days 365",
 )
 
-Days = Annotated[int, typer.Option(min=0, max=731, help="How many days ahead to look.")]
+Days = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=731, help="How many days ahead to look (default: 90, fewer where backups are very frequent)."
+    ),
+]
 Every = Annotated[
     int | None,
     typer.Option(
         "--every-minutes",
         min=5,
-        help="Minutes between backups to come, instead of what schedules or past backups tell.",
+        help="Minutes between coming backups (default: as scheduled, or as often as so far).",
     ),
 ]
-Series = Annotated[str | None, typer.Option(help="Only the archives of this series, such as `holdfast list` shows.")]
+Series = Annotated[str | None, typer.Option(help="Only the archives of this series, as `holdfast archives` shows.")]
 
 
 @retention.command("show")
@@ -75,7 +80,7 @@ def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
 def simulate_retention(
     repository: Repository,
     rules: Rules = NO_RULES,
-    days: Days = 90,
+    days: Days = None,
     every: Every = None,
     series: Series = None,
     as_json: AsJson = False,
@@ -89,7 +94,7 @@ def simulate_retention(
 def compare_retention(
     repository: Repository,
     rules: Rules = NO_RULES,
-    days: Days = 90,
+    days: Days = None,
     every: Every = None,
     series: Series = None,
     as_json: AsJson = False,
@@ -112,9 +117,11 @@ def past_retention(
     _draw(retention_strip.draw_past, found["name"], answer, as_json=as_json)
 
 
-def _simulate(repository: str, wanted: dict[str, Any], days: int, every_minutes: int | None, *, as_json: bool) -> None:
+def _simulate(
+    repository: str, wanted: dict[str, Any], days: int | None, every_minutes: int | None, *, as_json: bool
+) -> None:
     service, found = REPOSITORIES.chosen(repository)
-    until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
     body = {**wanted, "until": until, "every_minutes": every_minutes}
     answer = service.post(f"{REPOSITORIES.url_of(found)}/retention/simulate", body)
     _draw(retention_strip.draw, found["name"], answer, as_json=as_json)

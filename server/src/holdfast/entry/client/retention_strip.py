@@ -1,6 +1,7 @@
 """A simulated retention as a drawing: a strip of days for each policy."""
 
 from datetime import date, timedelta
+from textwrap import fill, wrap
 from typing import Any
 
 import typer
@@ -23,16 +24,19 @@ ORIGINS = {
 def draw(name: str, answer: dict[str, Any]) -> None:
     backups, until = answer["backups"], date.fromisoformat(answer["until"])
     policies = [one for one in (answer["simulated"], answer["compared"]) if one is not None]
-    typer.echo(
-        bold(
-            f"{clean(name)}: {count(answer['archives'], 'archive')} now, "
-            f"{count(backups['count'], 'backup')} to come until {until:%d %b %Y} ({ORIGINS[backups['origin']]})"
-        )
+    _title(
+        f"{clean(name)}: {count(answer['archives'], 'archive')} now, "
+        f"{count(backups['count'], 'backup')} to come until {until:%d %b %Y} ({ORIGINS[backups['origin']]})"
     )
+    if answer["is_shortened"]:
+        _line("fewer than 90 days, because there are too many backups for more")
     first = min((date.fromisoformat(one["days"][-1]["day"]) for one in policies if one["days"]), default=until)
     for policy in policies:
         typer.echo("")
         _draw_policy(policy, first, until)
+    if any(policy["days"] for policy in policies):
+        typer.echo("")
+        _line(f"{POINT} has a restore point on {until:%d %b %Y}, {NOTHING} none of that day")
 
 
 def draw_past(name: str, answer: dict[str, Any]) -> None:
@@ -40,19 +44,31 @@ def draw_past(name: str, answer: dict[str, Any]) -> None:
     first, until = date.fromisoformat(answer["since"]), date.fromisoformat(answer["until"])
     gone = [one for one in answer["points"] if one["gone_at"] is not None]
     left = [one for one in answer["points"] if one["gone_at"] is None]
-    typer.echo(bold(f"{clean(name)}: {count(answer['points_count'], 'restore point')} since {first:%d %b %Y}"))
+    _title(f"{clean(name)}: {count(answer['points_count'], 'restore point')} since {first:%d %b %Y}")
     cells = strip(days_of(gone, first), first, until, GONE)
     typer.echo(" " * LEFT + over(cells, strip(days_of(left, first), first, until)))
     typer.echo(" " * LEFT + _labels(first, until))
-    say(f"  {POINT} is left, {GONE} was removed since, {NOTHING} none of that day")
+    _line(f"{POINT} is left, {GONE} was removed since, {NOTHING} none of that day")
     recorded = date.fromisoformat(answer["recorded_since"][:10])
     if recorded > first:
-        say(f"  removals are recorded since {recorded:%d %b %Y}; of earlier ones only prunes by this service are known")
+        _line(
+            f"removals are recorded since {recorded:%d %b %Y}; "
+            "earlier removals are known only from prunes by this service"
+        )
     if answer["points_count"] > len(answer["points"]):
-        say(f"  only the newest {len(answer['points'])} are drawn")
+        _line(f"only the newest {len(answer['points'])} are drawn")
     for which, one in (("fewest", min(answer["counts"], key=_points)), ("most", max(answer["counts"], key=_points))):
         day = date.fromisoformat(one["day"])
-        say(f"  {which}: {count(one['restore_points'], 'restore point')} at the end of {day:%d %b %Y}")
+        _line(f"{which}: {count(one['restore_points'], 'restore point')} at the end of {day:%d %b %Y}")
+
+
+def _title(text: str) -> None:
+    for line in wrap(text, terminal_width(), subsequent_indent="  "):
+        typer.echo(bold(line))
+
+
+def _line(text: str) -> None:
+    say(fill(text, terminal_width(), initial_indent="  ", subsequent_indent=" " * LEFT))
 
 
 def _points(of_day: dict[str, Any]) -> int:
@@ -71,18 +87,18 @@ def over(below: str, above: str) -> str:
 
 def _draw_policy(policy: dict[str, Any], first: date, until: date) -> None:
     rules = [f"{name.replace('_', ' ')} {value}" for name, value in policy["policy"].items() if value]
-    typer.echo(bold(", ".join(rules)))
-    say(f"  today: keeps {count(policy['kept_now'], 'archive')}, removes {policy['removed_now']}")
+    _title(", ".join(rules))
+    _line(f"today: keeps {count(policy['kept_now'], 'archive')}, removes {policy['removed_now']}")
     if policy["losses"]:
         _tell_losses(policy["losses"])
     points = sum(one["restore_points"] for one in policy["days"])
-    say(f"  on {until:%d %b %Y}: {count(points, 'restore point')}")
+    _line(f"on {until:%d %b %Y}: {count(points, 'restore point')}")
     if not policy["days"]:
         return
     typer.echo(" " * LEFT + strip(policy["days"], first, until))
     typer.echo(" " * LEFT + _labels(first, until))
     gaps = ", ".join(f"{duration(gap['worst_seconds'])} ({BANDS[gap['age']]})" for gap in policy["gaps"])
-    say(f"  longest time without a restore point: {gaps}")
+    _line(f"longest time without a restore point: {gaps}")
     _tell_bytes(policy["forecast"])
 
 
@@ -95,13 +111,13 @@ NO_FORECAST = {
 
 def _tell_bytes(forecast: dict[str, Any]) -> None:
     if forecast["reason"]:
-        say(f"  no forecast of its size: {NO_FORECAST.get(forecast['reason'], forecast['reason'])}")
+        _line(f"no forecast of its size: {NO_FORECAST.get(forecast['reason'], forecast['reason'])}")
         return
-    say(f"  size today: {size(forecast['now'])}")
+    _line(f"size today: {size(forecast['now'])}")
     for one in forecast["points"]:
         expected = f"{size(one['bytes'])}, " if one["bytes"] is not None else ""
         between = f"between {size(one['low'])} and {size(one['high'])}"
-        say(f"  size on {date.fromisoformat(one['day']):%d %b %Y}: {expected}{between}")
+        _line(f"size on {date.fromisoformat(one['day']):%d %b %Y}: {expected}{between}")
 
 
 BANDS = {
@@ -116,14 +132,12 @@ BANDS = {
 
 def _tell_losses(losses: dict[str, Any]) -> None:
     if not losses["versions_lost"]:
-        say("  nothing would be lost: all of it is in other archives as well")
+        _line("nothing would be lost: all of it is in other archives as well")
         return
     bytes_lost = losses["freed_bytes_at_most"]
-    weight = f", {size(bytes_lost)} before compression" if bytes_lost is not None else ""
-    say(
-        f"  then {count(losses['paths_lost'], 'file or folder', 'files and folders')} would be in no archive any more, "
-        f"and {count(losses['versions_lost'], 'older state', 'states')} of files{weight}"
-    )
+    weight = f" ({size(bytes_lost)} before compression)" if bytes_lost is not None else ""
+    paths = f"{count(losses['paths_lost'], 'path')} completely"
+    _line(f"This would lose {paths} and {count(losses['versions_lost'], 'file version')}{weight}.")
     for one in losses["sample"][:3]:
         say(f"    {clean(one['path'])}")
     if losses["paths_lost"] > len(losses["sample"][:3]) > 0:

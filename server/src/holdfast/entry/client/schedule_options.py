@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from backup_engine.frozen import frozen
 from holdfast.entry.client import connection, exit_codes, schedule_words
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.lookup import SCRIPTS, Collection, find_repository, given
 from holdfast.entry.client.output import fail
-from holdfast.kit.frozen import frozen
 
 SCHEDULES = Collection("/api/schedules/", "schedules", "schedule", "schedules list")
 URL = "/api/schedules"
@@ -29,9 +29,7 @@ def schedule_names(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete) and PLAIN.fullmatch(name)]
 
 
-ScheduleWord = Annotated[
-    str, typer.Argument(metavar="SCHEDULE", help="Name or id of a schedule.", autocompletion=schedule_names)
-]
+ScheduleWord = Annotated[str, typer.Argument(help="Name or id of a schedule.", autocompletion=schedule_names)]
 Cron = Annotated[str | None, typer.Option(help="Cron expression of five fields, such as '30 2 * * 1-5'.")]
 At = Annotated[str | None, typer.Option(help="Every day at this time, such as 02:00.")]
 Every = Annotated[str | None, typer.Option(help="At an exact interval, such as 6h.")]
@@ -145,7 +143,10 @@ class StepOptions:
 
 
 def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptions) -> list[dict[str, Any]]:
-    """The steps that a schedule has, with what the options change. Scripts that are given replace those of their place."""
+    """The steps that a schedule has, with what the options change.
+
+    Scripts that are given replace those of their place.
+    """
     scripts = [dict(step) for step in present if step.get("kind") == "script"]
     others = [step for step in present if step.get("kind") != "script"]
     by_kind = {str(step.get("kind")): dict(step) for step in others or [{"kind": "backup"}]}

@@ -169,7 +169,8 @@ def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) ->
     SCHEDULES.remove(schedule, sentence, as_json=as_json, question=question, yes=yes)
 
 
-# Parts ------------------------------------------------------------------------------------------------------------------
+# Parts
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _switch(schedule: str, verb: str, *, as_json: bool) -> None:

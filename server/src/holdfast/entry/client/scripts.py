@@ -19,7 +19,7 @@ scripts = group(
     "holdfast scripts put freeze freeze.sh --interpreter /bin/bash",
     "holdfast scripts run freeze --repository photos",
 )
-ScriptWord = Annotated[str, typer.Argument(metavar="SCRIPT", help="Name or id of a script.")]
+ScriptWord = Annotated[str, typer.Argument(help="Name or id of a script.")]
 
 
 @scripts.command("list")

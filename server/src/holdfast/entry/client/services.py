@@ -28,9 +28,7 @@ def set_services(
     repository: Repository,
     units: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[UNIT]...", help="systemd units, in the order in which they are stopped; none: stop nothing."
-        ),
+        typer.Argument(help="systemd units, in the order in which they are stopped; none: stop nothing."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
+from backup_engine.frozen import frozen
 from holdfast.entry.client.output import bold, print_json, remark, terminal_width
 from holdfast.entry.client.text import clean, padded, shorten, width
 from holdfast.entry.client.units import UNKNOWN
-from holdfast.kit.frozen import frozen
 
 MINIMUM_COLUMN = 8
 GAP = "  "
@@ -75,7 +75,10 @@ def print_object(answer: Any, fields: Fields, *, as_json: bool) -> None:
 
 
 def print_fields(answer: Any, fields: Fields) -> None:
-    """Names and values of one object, a line each; empty ones are left out. A name alone stands for the field it names."""
+    """Names and values of one object, a line each; empty ones are left out.
+
+    A name alone stands for the field it names.
+    """
     named = [(one, answer[one]) if isinstance(one, str) else one for one in fields]
     shown = [(name, _cell(value)) for name, value in named if value not in (None, "", [])]
     if not sys.stdout.isatty():

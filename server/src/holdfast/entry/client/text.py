@@ -1,7 +1,7 @@
 """Text from elsewhere, made safe for a terminal and fitted to its width.
 
-File names, logs and everything else that the service returns may hold any bytes: sequences that move the cursor, rename the
-window or reverse the writing direction. `clean` makes them safe for the terminal.
+File names, logs and everything else that the service returns may hold any bytes: sequences that move the cursor, rename
+the window or reverse the writing direction. `clean` makes them safe for the terminal.
 """
 
 import json

@@ -150,12 +150,16 @@ def enable_user(user: UserWord, as_json: AsJson = False) -> None:
 
 
 @users.command("reset-password")
-def reset_password(user: UserWord, password_stdin: PasswordStdin = False, as_json: AsJson = False) -> None:
+def reset_password(
+    user: UserWord,
+    password_stdin: PasswordStdin = False,
+    end_tokens: Annotated[bool, flag("--end-tokens", "Also revoke all account tokens of the user.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Give a user another password, which they must change; their sessions end."""
     password = read_secret(f"New password of {user}", from_input=password_stdin, repeat=True)
-    USERS.change(
-        user, {"password": password, "must_change_password": True}, "{username} has a new password.", as_json=as_json
-    )
+    body = {"password": password, "must_change_password": True, "end_tokens": end_tokens}
+    USERS.change(user, body, "{username} has a new password.", as_json=as_json)
 
 
 @users.command("allow")

@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.requests import CompactRequest, DeleteArchiveRequest, InvalidRequest
 from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import EVERYTHING, archives_now, ids, read_archives
 from backup_jobs.compact import compact_step
 from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.work import EvidenceUnknown
-from holdfast.kit.frozen import frozen
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.errors import PROTECTED, STALE

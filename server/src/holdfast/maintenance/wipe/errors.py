@@ -19,4 +19,6 @@ def preview_stale() -> Conflict:
 
 
 def preview_used(status: str) -> Conflict:
-    return Conflict("wipe.preview_used", "This preview was started or cancelled before; make a new one.", status=status)
+    return Conflict(
+        "wipe.preview_used", "This preview was already started or cancelled. Create a new one.", status=status
+    )

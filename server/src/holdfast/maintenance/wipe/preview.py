@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from backup_engine.frozen import frozen
 from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import EVERYTHING
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener

@@ -2,10 +2,10 @@
 
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, Locked, Unprocessable
-from holdfast.kit.frozen import frozen
 from holdfast.maintenance.start import refuse_observed
 from holdfast.maintenance.wipe import errors, store
 from holdfast.maintenance.wipe.models import WipePreview

@@ -13,8 +13,8 @@ import structlog
 from sqlalchemy import CursorResult, Select, and_, bindparam, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.kit import clock
-from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
 from holdfast.notifications.deliver.render import body_of

@@ -1,6 +1,6 @@
 """The result of an attempt to send."""
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 
 
 @frozen

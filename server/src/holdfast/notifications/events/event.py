@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.notifications.events.text import clean
 from holdfast.notifications.models import Severity
 
@@ -23,7 +23,8 @@ class Event:
     type: str
     severity: Severity
     state: State
-    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders, `news` does nothing."""
+    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders, `news` does nothing.
+    """
     key: str | None
     """Of the incident."""
     at: datetime

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.models import Incident
 

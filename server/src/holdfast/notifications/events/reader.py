@@ -1,4 +1,6 @@
-"""Reads the outbox and queues messages, in the transaction that moves its position: no message is lost or sent twice."""
+"""Reads the outbox and queues messages, in the transaction that moves its position: no message is lost or sent
+twice.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.agents import labels
-from holdfast.kit.frozen import frozen
 from holdfast.notifications.models import Destination, DestinationKind, Rule
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.agents import labels
 from holdfast.api.parts import Part
-from holdfast.kit.frozen import frozen
 from holdfast.notifications.events.rules import in_scope
 from holdfast.notifications.models import Incident
 from holdfast.operations.models import Operation

@@ -9,12 +9,13 @@ from holdfast.access.models import User
 from holdfast.agents import store as agents
 from holdfast.errors import Unprocessable
 from holdfast.machines import store as machines
-from holdfast.restore import archived_paths, errors
+from holdfast.repositories.archived_paths import ExactPath
+from holdfast.restore import errors
+from holdfast.restore.destination import normal_destination
 from holdfast.restore.grants import store
 from holdfast.restore.grants.models import RestoreGrant
 from holdfast.restore.grants.place import LOCAL, Place
 from holdfast.restore.grants.schemas import NewRestoreGrant, RestoreGrantAnswer
-from holdfast.restore.schemas import ExactPath
 
 
 def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGrant:
@@ -25,7 +26,7 @@ def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGra
         raise Unprocessable("restore.unknown_user", "There is no such user.", user_id=wanted.user_id)
     place = _place(session, wanted)
     given = {"path_b64": wanted.folder.path_b64} if isinstance(wanted.folder, ExactPath) else wanted.folder
-    folder = job_paths.to_json(archived_paths.destination(given))
+    folder = job_paths.to_json(normal_destination(given))
     if known := store.same(session, wanted.user_id, wanted.role, place, folder):
         return known
     grant = RestoreGrant(

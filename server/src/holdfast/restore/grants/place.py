@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.repositories.location import runs_on
 from holdfast.repositories.models import Repository
 

@@ -15,8 +15,9 @@ from holdfast.access.models import User
 from holdfast.access.roles import Role
 from holdfast.errors import Forbidden, NotFound
 from holdfast.operations.models import Operation
+from holdfast.repositories import archived_paths
 from holdfast.repositories.models import Repository
-from holdfast.restore import archived_paths
+from holdfast.restore.destination import normal_destination
 from holdfast.restore.grants import store
 from holdfast.restore.grants.place import LOCAL, Place, own_machine
 from holdfast.restore.schemas import RestoreParams
@@ -43,7 +44,7 @@ def require_still(session: Session, operation: Operation, repository: Repository
     user = session.get(User, operation.triggered_by_id)
     place = _place_of(repository, params)
     wanted = targets(
-        archived_paths.destination(params.destination),
+        normal_destination(params.destination),
         archived_paths.inside_archive(params.paths),
         contents_only=params.restore_layout == "contents_only",
     )

@@ -7,7 +7,7 @@ from pydantic import Field
 from holdfast.access.roles import RepositoryRole
 from holdfast.kit.fields import RowId, Timestamp
 from holdfast.kit.schema import Closed, Schema
-from holdfast.restore.schemas import PathValue
+from holdfast.repositories.archived_paths import PathValue
 
 MachineType = Literal["local", "ssh", "agent"]
 

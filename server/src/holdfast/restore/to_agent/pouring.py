@@ -39,16 +39,16 @@ from holdfast.agents import store as agents
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.jobs import own
 from holdfast.api.parts import Part
+from holdfast.downloads.opening import Opened
+from holdfast.downloads.source import BrokenOff, NobodyWaits, Source
 from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
+from holdfast.repositories import archived_paths
 from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.restore import archived_paths
-from holdfast.restore.download.opening import Opened
 from holdfast.restore.schemas import RestoreParams
-from holdfast.restore.source import BrokenOff, NobodyWaits, Source
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
@@ -99,7 +99,7 @@ class Pourings:
             raise agent_errors.unknown_job(job_id)
         if operation.status != Status.RUNNING:
             raise Conflict(
-                "agents.not_running", "The job does not run; claim it first.", job_id=job_id, status=operation.status
+                "agents.not_running", "The job is not running. Claim it first.", job_id=job_id, status=operation.status
             )
         if repository is None:
             raise NotFound("repository.not_found", "The repository is no longer registered.")
@@ -180,7 +180,7 @@ class _Pouring:
             self._address(engine),
             paths=self._wanted(),
             exact=True,
-            excluded_trees=archived_paths.without(self._params),
+            excluded_trees=self._params.excluded_trees,
         )
         return engine.list_files(location, request)
 
@@ -193,7 +193,7 @@ class _Pouring:
                 self._address(engine),
                 self._wanted(),
                 excluded_paths=excluded,
-                excluded_trees=archived_paths.without(self._params),
+                excluded_trees=self._params.excluded_trees,
             ),
         )
 

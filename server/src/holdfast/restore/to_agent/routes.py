@@ -9,9 +9,9 @@ from starlette.responses import Response
 from holdfast.agents.caller import ThisAgent
 from holdfast.api.answers import documented
 from holdfast.api.router import router
+from holdfast.downloads.opening import Opened
+from holdfast.downloads.response import Download
 from holdfast.kit.fields import RowId
-from holdfast.restore.download.opening import Opened
-from holdfast.restore.download.response import Download
 from holdfast.restore.to_agent.pouring import MEDIA_TYPE, POURINGS, Pourings
 
 routes = router("/api/agents", "agents")

@@ -12,7 +12,8 @@ def next_due_after(
 ) -> datetime:
     """Given what happened so far, return when the next run is due: long past where nothing has happened yet.
 
-    A failure is tried again after 1, 2, 4 … hours, at most after the gap, and never sooner than the gap after a success.
+    A failure is tried again after 1, 2, 4 … hours, at most after the gap, and never sooner than the gap after a
+    success.
     """
     due = last_success + gap if last_success is not None else AT_ONCE
     if failures_since > 0 and last_try is not None:

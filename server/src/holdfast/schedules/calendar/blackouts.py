@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import date, datetime
 
+from backup_engine.frozen import frozen
 from holdfast.kit import zones
-from holdfast.kit.frozen import frozen
 
 
 @frozen
@@ -34,7 +34,13 @@ def has_labels(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 def covers(blackouts: Iterable[Blackout], moment: datetime, labels: Mapping[str, str]) -> Blackout | None:
     """The first blackout that holds at a moment for a repository with these labels."""
-    for blackout in blackouts:
-        if has_labels(blackout.labels, labels) and blackout.on(zones.to_local(blackout.timezone, moment).date()):
-            return blackout
-    return None
+    return next((each for each in blackouts if has_labels(each.labels, labels) and _holds(each, moment)), None)
+
+
+def holding(blackouts: Iterable[Blackout], moment: datetime) -> list[Blackout]:
+    """The blackouts that hold at a moment, each for the repositories with its labels."""
+    return [each for each in blackouts if _holds(each, moment)]
+
+
+def _holds(blackout: Blackout, moment: datetime) -> bool:
+    return blackout.on(zones.to_local(blackout.timezone, moment).date())

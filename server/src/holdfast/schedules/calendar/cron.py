@@ -13,8 +13,8 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
+from backup_engine.frozen import frozen
 from holdfast.kit import zones
-from holdfast.kit.frozen import frozen
 
 FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
 DAY = timedelta(days=1)

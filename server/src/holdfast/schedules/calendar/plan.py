@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Literal
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.schedules.calendar import cron, interval
 
 Mode = Literal["cron", "interval", "availability"]

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
 
+from backup_engine.frozen import frozen
 from holdfast.kit import zones
-from holdfast.kit.frozen import frozen
 from holdfast.schedules.calendar import blackouts, cron, spread, windows
 from holdfast.schedules.calendar.blackouts import Blackout
 from holdfast.schedules.calendar.plan import Calendar, next_due, reason_of, walk_between
@@ -55,9 +55,11 @@ class Forecast:
 
     def __init__(self, conditions: Conditions, places: Sequence[Place]) -> None:
         self.conditions = conditions
-        minutes = conditions.spread_minutes
+        minutes, timezone = conditions.spread_minutes, conditions.calendar.timezone
         self._places = [(place, spread.offset(conditions.uuid, place.uuid, minutes)) for place in places]
         self._earliest = min((offset for _, offset in self._places), default=timedelta(0))
+        self._openings = {offset: windows.Openings(conditions.windows, timezone) for _, offset in self._places}
+        """For each distance from the due time: so each is asked for later and later moments."""
 
     def after(self, instant: datetime, count: int) -> list[Fire]:
         """The next fires."""
@@ -65,13 +67,17 @@ class Forecast:
 
     def between(self, after: datetime, until: datetime, most: int) -> Iterator[Fire]:
         """The fires with after < due <= until, computed one by one."""
+        return (self.at(due, following) for due, following in self.due_between(after, until, most))
+
+    def due_between(self, after: datetime, until: datetime, most: int) -> Iterator[tuple[datetime, datetime | None]]:
+        """The due times with after < due <= until, each with the one after it."""
         before: datetime | None = None
         for due in islice(walk_between(self.conditions.calendar, after, until), most):
             if before is not None:
-                yield self.at(before, due)
+                yield before, due
             before = due
         if before is not None:
-            yield self.at(before, next_due(self.conditions.calendar, before))
+            yield before, next_due(self.conditions.calendar, before)
 
     def _due_after(self, instant: datetime, count: int) -> Iterator[datetime]:
         due: datetime | None = instant
@@ -94,12 +100,14 @@ class Forecast:
         starts: list[tuple[Place, datetime | None]] = []
         refused: set[Reason] = set()
         moved = False
+        holding = blackouts.holding(self.conditions.blackouts, due)
+        opens = {offset: self._start(due, offset, following) for offset in self._openings}
         for place, offset in self._places:
-            if blackouts.covers(self.conditions.blackouts, due, place.labels):
+            if any(blackouts.has_labels(each.labels, place.labels) for each in holding):
                 refused.add("blackout")
                 starts.append((place, None))
                 continue
-            start = self._start(due + offset, following)
+            start = opens[offset]
             if start is None:
                 refused.add("window_closed")
             moved = moved or (start is not None and start > due + offset)
@@ -111,8 +119,8 @@ class Forecast:
             reason = "window_opens"
         return Fire(due, first, tuple(starts), reason)
 
-    def _start(self, wanted: datetime, following: datetime | None) -> datetime | None:
-        opens = windows.opens_at(self.conditions.windows, self.conditions.calendar.timezone, wanted)
+    def _start(self, due: datetime, offset: timedelta, following: datetime | None) -> datetime | None:
+        opens = self._openings[offset].at(due + offset)
         return opens if opens is not None and (following is None or opens < following) else None
 
     def _without_start(self) -> tuple[tuple[Place, datetime | None], ...]:
@@ -128,12 +136,12 @@ def ever_in_window(calendar: Calendar, chosen: Sequence[Window], now: datetime) 
     """Whether a window opens between any due time and the next one."""
     if not chosen or calendar.mode == "availability":
         return True
-    due = next_due(calendar, now)
+    due, openings = next_due(calendar, now), windows.Openings(chosen, calendar.timezone)
     for _ in range(WINDOW_LOOK):
         if due is None:
             return False
         following = next_due(calendar, due)
-        opens = windows.opens_at(chosen, calendar.timezone, due)
+        opens = openings.at(due)
         if opens is not None and (following is None or opens < following):
             return True
         due = following
@@ -145,7 +153,10 @@ def explain(calendar: Calendar) -> str:
     if calendar.mode == "cron":
         return f"{cron.explain(calendar.expression)} ({calendar.timezone})"
     if calendar.mode == "interval":
-        return f"Every {length(calendar.interval_minutes or 0).removeprefix('1 ')}, counted from {calendar.start:%Y-%m-%d %H:%M} UTC"
+        return (
+            f"Every {length(calendar.interval_minutes or 0).removeprefix('1 ')}, counted from "
+            f"{calendar.start:%Y-%m-%d %H:%M} UTC"
+        )
     gap = length(calendar.min_success_interval_minutes or 0)
     return f"When the machine is available and the last success is older than {gap}"
 

@@ -7,12 +7,13 @@ and one inside a repeated hour comes twice.
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 
+from backup_engine.frozen import frozen
 from holdfast.kit import zones
-from holdfast.kit.frozen import frozen
 
 DAY = timedelta(days=1)
 FARTHEST = timedelta(days=400)
 """A weekly window may lie in the gap of a zone's clocks, but not for a year."""
+WEEK = timedelta(days=7)
 EVERY_DAY = frozenset(range(7))
 
 
@@ -45,6 +46,34 @@ def opens_at(windows: Sequence[Window], timezone: str, moment: datetime) -> date
     if not windows or _inside(windows, timezone, moment):
         return moment
     return next((opens for opens, _ in _spans(windows, timezone, moment)), None)
+
+
+class Openings:
+    """As `opens_at`, for many moments that follow each other: each window is computed once, not for every moment."""
+
+    def __init__(self, windows: Sequence[Window], timezone: str) -> None:
+        self._windows = windows
+        self._timezone = timezone
+        self._asked: datetime | None = None
+        self._spans: Iterator[tuple[datetime, datetime]] = iter(())
+        self._span: tuple[datetime, datetime] | None = None
+        """The first that ends after the last moment."""
+
+    def at(self, moment: datetime) -> datetime | None:
+        if not self._windows:
+            return moment
+        if self._asked is None or not self._asked <= moment <= self._asked + WEEK:
+            self._start_at(moment)
+        self._asked = moment
+        while self._span is not None and self._span[1] <= moment:
+            self._span = next(self._spans, None)
+        if self._span is None:  # what was computed ends here
+            self._start_at(moment)
+        return None if self._span is None else max(moment, self._span[0])
+
+    def _start_at(self, moment: datetime) -> None:
+        self._spans = _spans(self._windows, self._timezone, moment)
+        self._span = next(self._spans, None)
 
 
 def closes_at(windows: Sequence[Window], timezone: str, moment: datetime) -> datetime | None:

@@ -1,7 +1,8 @@
-"""Rows that may run as soon as they are due: they enter the queue in the transaction that writes them, already as released.
+"""Rows that may run as soon as they are due: they enter the queue in the transaction that writes them, already as
+released.
 
-Everything else (rows that wait, that a rule ends, or whose schedule has scripts or an open run) is written as usual, and
-`release` looks at it.
+Everything else (rows that wait, that a rule ends, or whose schedule has scripts or an open run) is written as usual,
+and `release` looks at it.
 """
 
 from types import SimpleNamespace
@@ -43,7 +44,10 @@ def _is_ready(row: dict[str, Any], due: Due) -> bool:
 
 
 def _has_scripts(schedule: Schedule) -> bool:
-    """Scripts that run once for all repositories of a due time need the rows of the others. Unreadable steps: no hurry."""
+    """Scripts that run once for all repositories of a due time need the rows of the others.
+
+    Unreadable steps: no hurry.
+    """
     steps = schedule.steps
     return not isinstance(steps, list) or any(
         not isinstance(step, dict) or step.get("kind") == SCRIPT for step in steps

@@ -98,7 +98,10 @@ def _make_way(session: Session, schedule: Schedule, repository_ids: Collection[i
 
 
 def cancel(session: Session, row_id: int, now: datetime) -> ScheduleRun | None:
-    """Cancel a run: one that waits is skipped, operations of one that runs are asked to stop. Raise Conflict if it has ended."""
+    """Cancel a run: one that waits is skipped, operations of one that runs are asked to stop.
+
+    Raise Conflict if it has ended.
+    """
     statement = select(ScheduleRun).where(ScheduleRun.id == row_id).with_for_update()
     row = session.scalars(statement.execution_options(populate_existing=True)).first()
     if row is None:

@@ -7,10 +7,10 @@ from typing import Any, cast
 import structlog
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit.courtesy import give_way
-from holdfast.kit.frozen import frozen
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind, Registry
 from holdfast.operations.queue import Link, Subject
@@ -96,7 +96,10 @@ def _enqueue(
 
 
 def _shared(planned: Sequence[PlannedStep], begun: Sequence[int]) -> list[int]:
-    """For each step that runs once, its operation, if the run has it already. An edit may have made them more or fewer."""
+    """For each step that runs once, its operation, if the run has it already.
+
+    An edit may have made them more or fewer.
+    """
     number = sum(step.once for step in planned) if begun else 0
     return [begun[min(place, len(begun) - 1)] for place in range(number)]
 
@@ -280,10 +283,11 @@ def operations_of(row: ScheduleRun) -> list[int]:
 
 
 def stop(session: Session, row: ScheduleRun) -> None:
-    """The window has closed, or a person cancels it: cancel what has not ended. The newest first, so that nothing is skipped instead.
+    """The window has closed, or a person cancels it: cancel what has not ended. The newest first, so that nothing is
+    skipped instead.
 
-    A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has done.
-    A script that runs once goes on: other repositories need it.
+    A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has
+    done. A script that runs once goes on: other repositories need it.
     """
     shared = {step["operation_id"] for step in row.steps if step.get("once")}
     undoing = {step["operation_id"] for step in row.steps if step.get("undoes") and step.get("operation_id")}

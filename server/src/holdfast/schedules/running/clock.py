@@ -36,8 +36,8 @@ def went_back(last_tick_at: datetime | None, now: datetime) -> bool:
 def repair(session: Session, read_clock: Callable[[], datetime]) -> bool:
     """After the clock went back: void rows whose due time has not come, and count every calendar from where it was.
 
-    Return whether this process was the one to do it. The clock is read under the lock: while this process waited for it,
-    another may have ticked.
+    Return whether this process was the one to do it. The clock is read under the lock: while this process waited for
+    it, another may have ticked.
     """
     state = session.scalars(select(ScheduleState).where(ScheduleState.id == STATE_ROW).with_for_update()).first()
     now = read_clock()

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import column, select, table
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from holdfast.agents.labels import together
 from holdfast.agents.models import AgentMachine
-from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, WaitingFor
 
 OpensAt = Callable[[datetime], datetime | None]
@@ -131,7 +131,10 @@ def _deadline(row: Row, rules: Rules, opens_at: OpensAt) -> datetime | None:
 
 
 def too_late(waited_for: WaitingFor | None) -> End:
-    """The end of a row whose time has passed, by what it waited for. One that was never looked at: nobody was there to."""
+    """The end of a row whose time has passed, by what it waited for.
+
+    One that was never looked at: nobody was there to.
+    """
     if waited_for in (WaitingFor.MACHINE, WaitingFor.CONNECTION):
         return End(Outcome.MISSED, Reason.MACHINE_OFFLINE)
     if waited_for is WaitingFor.WINDOW:

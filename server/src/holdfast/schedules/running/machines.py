@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.machines.models import SshConnection
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import ScheduleRun, WaitingFor

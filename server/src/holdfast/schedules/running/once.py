@@ -36,7 +36,7 @@ def steps_of(schedule: Schedule, place: str) -> list[Mapping[str, Any]]:
     return [step for step in steps if isinstance(step, dict) and is_once(step) and place_of(step) == place]
 
 
-# --- before the first backup --------------------------------------------------------------------------------------------
+# --- before the first backup ----------------------------------------------------------------------------------------
 
 
 def lockable(session: Session, rows: Sequence[ScheduleRun], around: Around) -> list[ScheduleRun]:
@@ -79,7 +79,10 @@ def in_turn(
 
 
 def settle_ended(session: Session, operation_ids: Collection[int]) -> None:
-    """Skip what was queued behind a script that had already ended otherwise. The lock makes an end come first, or see it."""
+    """Skip what was queued behind a script that had already ended otherwise.
+
+    The lock makes an end come first, or see it.
+    """
     for number in sorted(operation_ids):
         locked = select(Operation.status).where(Operation.id == number).with_for_update(read=True)
         status = session.scalar(locked)
@@ -96,7 +99,7 @@ def _operations(session: Session, run_ids: Collection[str], event: str) -> dict[
     return dict(found)
 
 
-# --- after the last -----------------------------------------------------------------------------------------------------
+# --- after the last -------------------------------------------------------------------------------------------------
 
 
 def finish(session: Session, registry: Registry, entries: Sequence[OutboxEntry]) -> None:
@@ -113,7 +116,10 @@ def finish(session: Session, registry: Registry, entries: Sequence[OutboxEntry])
 
 
 def _is_over(session: Session, schedule: Schedule, run_id: str) -> bool:
-    """Whether all rows of the due time are written and settled. Those of many repositories are written in several parts."""
+    """Whether all rows of the due time are written and settled.
+
+    Those of many repositories are written in several parts.
+    """
     of_run = (ScheduleRun.schedule_id == schedule.id, ScheduleRun.run_id == run_id)
     if session.scalar(select(ScheduleRun.id).where(*of_run, ScheduleRun.settled_at.is_(None)).limit(1)) is not None:
         return False

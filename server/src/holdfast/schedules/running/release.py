@@ -164,7 +164,10 @@ def _place(row: ScheduleRun, schedule: Schedule, around: Around) -> Place:
 
 
 def _is_online(schedule: Schedule, repository: Repository, around: Around) -> bool:
-    """Agents report by themselves. Ssh machines of schedules by availability are tried first; others are expected to be there."""
+    """Agents report by themselves.
+
+    Ssh machines of schedules by availability are tried first; others are expected to be there.
+    """
     if repository.execution_target == "agent":
         return around.agents.get(repository.agent_machine_id or 0) == "online"
     if repository.execution_target == "ssh" and schedule.schedule_mode == Mode.AVAILABILITY:

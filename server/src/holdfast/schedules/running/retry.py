@@ -32,8 +32,8 @@ def next_try(
 def to_repeat(operations: Iterable[tuple[str, str, str | None]]) -> list[int]:
     """Given kind, status and skip reason of each operation in order, return the places of those to queue again.
 
-    They are what failed with a passing error and what was skipped because of it; what succeeded is not done again. Scripts
-    belong to the backup that they prepare and clean up after: they run again with it, and never without it.
+    They are what failed with a passing error and what was skipped because of it; what succeeded is not done again.
+    Scripts belong to the backup that they prepare and clean up after: they run again with it, and never without it.
     """
     known = list(operations)
     again = [

@@ -8,7 +8,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.kit.frozen import frozen
+from backup_engine.frozen import frozen
 from holdfast.operations.status import Needs
 
 SLACK = timedelta(hours=12)

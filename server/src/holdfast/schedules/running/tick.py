@@ -1,4 +1,7 @@
-"""The tick: every process that runs operations writes due rows, releases runs and settles them. Any number of them may."""
+"""The tick: every process that runs operations writes due rows, releases runs and settles them.
+
+Any number of them may.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +39,8 @@ TRANSACTION_SECONDS = 0.04
 BESIDE_REQUESTS_SECONDS = 0.01
 """The same while requests come: a read that meets a transaction shares the interpreter with it."""
 COURTESY = 2.0
-"""For how long it gives way to requests: in a transaction, against what that should take; after it, against what it took.
+"""For how long it gives way to requests: in a transaction, against what that should take; after it, against what it
+took.
 
 On a busy machine both take longer, and so does the request that is waited for.
 """

@@ -19,7 +19,7 @@ def render_item(kind: str, item: Any, autogen: AutogenContext) -> str | Literal[
     name = {id(types.JsonValue): "JsonValue", id(types.Identifier): "Identifier"}.get(id(item))
     if isinstance(item, types.UtcDateTime):
         name = "UtcDateTime()"
-    elif isinstance(item, TypeDecorator):
+    elif name is None and isinstance(item, TypeDecorator):
         return f"sa.{item.impl_instance!r}"  # what the database sees; what a domain makes of it may change
     if name is None:
         return False

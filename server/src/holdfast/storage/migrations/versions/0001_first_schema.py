@@ -69,7 +69,8 @@ def upgrade() -> None:
         warnings json?, progress json?
         """,
         checks={
-            "status": "status IN ('pending', 'running', 'completed', 'completed_with_warnings', 'failed', 'cancelled', 'skipped')"
+            "status": "status IN ('pending', 'running', 'completed', 'completed_with_warnings', 'failed', 'cancelled', "
+            "'skipped')"
         },
         unique="uuid",
     )

@@ -18,7 +18,8 @@ def upgrade() -> None:
             "machine_type": "machine_type IN ('local', 'ssh', 'agent')",
             "user_or_role": "(user_id IS NULL) <> (role IS NULL)",
         },
-        refers="user_id users.id cascade, ssh_connection_id ssh_connections.id cascade, agent_machine_id agent_machines.id cascade",
+        refers="user_id users.id cascade, ssh_connection_id ssh_connections.id cascade, agent_machine_id "
+        "agent_machines.id cascade",
     )
     create_indexes(
         "restore_grants",

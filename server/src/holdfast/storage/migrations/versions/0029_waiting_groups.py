@@ -12,5 +12,5 @@ def upgrade() -> None:
         """
         ix_operations_waiting_group: status limit_group queue_rank id where status = 'pending' AND limit_group IS NOT NULL
         ix_operations_waiting_here: status queue_rank id where status = 'pending' AND executor = 'runner'
-        """,
+        """,  # noqa: E501
     )

@@ -1,0 +1,49 @@
+"""What a request for a file asks for by its headers: a part of it, or nothing if the client has it already."""
+
+import re
+
+from starlette.requests import Request
+
+from backup_engine.frozen import frozen
+from holdfast.errors import RangeNotSatisfiable
+
+SINGLE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
+
+
+@frozen
+class Asked:
+    range: str | None = None
+    if_range: str | None = None
+    if_none_match: str | None = None
+
+    @staticmethod
+    def by(request: Request) -> "Asked":
+        given = request.headers
+        return Asked(given.get("Range"), given.get("If-Range"), given.get("If-None-Match"))
+
+    def is_known(self, etag: str) -> bool:
+        """Whether the client has said that it has this content."""
+        if self.if_none_match is None:
+            return False
+        tags = {tag.strip().removeprefix("W/") for tag in self.if_none_match.split(",")}
+        return "*" in tags or etag in tags
+
+    def part(self, size: int, etag: str) -> tuple[int, int] | None:
+        """The first byte wanted and the one behind the last; None for the whole file. Raise RangeNotSatisfiable.
+
+        A form that is not understood, several ranges among them, means the whole, and so does a file that has changed
+        since the client got its first part.
+        """
+        match = SINGLE.fullmatch(self.range.replace(" ", "")) if self.range else None
+        if match is None or match.groups() == ("", "") or self.if_range not in (None, etag):
+            return None
+        first, last = (int(text) if text else None for text in match.groups())
+        if first is None:
+            start, end = max(size - (last or 0), 0), size
+        else:
+            start, end = first, size if last is None else min(last + 1, size)
+            if last is not None and last < first:
+                return None
+        if start >= end:
+            raise RangeNotSatisfiable("restore.range_outside", f"The file has {size} bytes.", size=size)
+        return start, end

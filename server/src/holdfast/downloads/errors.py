@@ -1,0 +1,13 @@
+"""Errors of downloads."""
+
+from holdfast.errors import NotFound, Unprocessable
+
+
+def path_not_found(missing: list[str]) -> NotFound:
+    return NotFound("archives.path_not_found", "This path is not in the archive.", paths=missing)
+
+
+def not_a_file() -> Unprocessable:
+    return Unprocessable(
+        "archives.not_a_file", "The path does not name a regular file; a folder is downloaded as tar or zip."
+    )

@@ -1,0 +1,104 @@
+"""The beginning of an archived file, to be looked at: as text, as a picture, or as bytes."""
+
+import base64
+import codecs
+import re
+from threading import Event
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import Field
+
+from holdfast.access.caller import SignedIn
+from holdfast.api.answers import documented
+from holdfast.api.router import router
+from holdfast.downloads.opening import Opened
+from holdfast.downloads.routes import Chosen
+from holdfast.downloads.source import BrokenOff
+from holdfast.errors import Unprocessable
+from holdfast.kit.schema import Schema
+from holdfast.runner.engine_requests import asks_engine
+
+routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
+
+NEVER_GONE = Event()
+"""Whoever asks is answered in one piece."""
+DEFAULT_BYTES, MOST_BYTES = 64 << 10, 4 << 20
+PICTURES = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+)
+MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+NOT_IN_TEXT = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f]")
+
+
+class FilePreview(Schema):
+    kind: Literal["text", "image", "binary"]
+    size: int = Field(description="Of the whole file.")
+    truncated: bool = Field(description="The file has more bytes than were asked for.")
+    encoding: str | None = Field(None, description="Of a text.")
+    text: str | None = Field(None, description="The beginning of a text.")
+    media_type: str | None = Field(None, description="Of an image.")
+    content_b64: str | None = Field(
+        None, description="A whole image, or the first bytes of anything else; none for an image that is truncated."
+    )
+
+
+@routes.get("/preview", summary="The beginning of a file, to be shown", responses=documented(404, 423))
+@asks_engine
+def preview_file(
+    caller: SignedIn,  # by whom `asks_engine` counts
+    chosen: Chosen,
+    max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Bytes to look at.")] = DEFAULT_BYTES,
+) -> FilePreview:
+    """The kind is found in the content, never in the name. A picture is shown only whole."""
+    del caller
+    repository, archive, sealed = chosen.found_file()
+    downloads, path = chosen.downloads, chosen.path
+    content = downloads.known(repository, archive, path)
+    part = (0, min(content.size, max_bytes)) if content is not None and content.size else None
+    opened = downloads.file(repository, archive, path, NEVER_GONE, sealed, content, part)
+    try:
+        beginning = _beginning(opened, max_bytes)
+    finally:
+        if opened.close is not None:
+            opened.close()
+    return preview_of(beginning, content.size if content is not None else opened.size or 0)
+
+
+def _beginning(opened: Opened, most: int) -> bytes:
+    beginning = b""
+    try:
+        for block in opened.blocks:
+            beginning += block[: most - len(beginning)]
+            if len(beginning) == most:
+                break
+    except BrokenOff as error:
+        raise Unprocessable("engine.failed", f"The file cannot be read: {error}") from error
+    return beginning
+
+
+def preview_of(beginning: bytes, size: int) -> FilePreview:
+    """Given the first bytes of a file and its size."""
+    truncated = len(beginning) < size
+    for pattern, media_type in PICTURES:
+        if pattern.match(beginning):
+            content = None if truncated else base64.b64encode(beginning).decode()
+            return FilePreview(kind="image", size=size, truncated=truncated, media_type=media_type, content_b64=content)
+    for encoding in (*(name for mark, name in MARKS if beginning.startswith(mark)), "utf-8", "iso-8859-1"):
+        text = _text(beginning, encoding, truncated=truncated)
+        if text is not None:
+            return FilePreview(kind="text", size=size, truncated=truncated, encoding=encoding, text=text)
+    first = base64.b64encode(beginning[:DEFAULT_BYTES]).decode()
+    return FilePreview(kind="binary", size=size, truncated=truncated, content_b64=first)
+
+
+def _text(beginning: bytes, encoding: str, *, truncated: bool) -> str | None:
+    """The text; None if it is none. The last character of what is cut off may be incomplete."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)("strict").decode(beginning, final=not truncated)
+    except UnicodeDecodeError:
+        return None
+    return None if NOT_IN_TEXT.search(text) else text

@@ -1,0 +1,89 @@
+"""Archives that callers read from: looked up once, until a row that the lookup was made from differs.
+
+A client that opens a folder, or plays a video, asks for hundreds of parts of the same archive.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+from fastapi import Depends
+from sqlalchemy import bindparam, select
+
+from backup_engine.frozen import frozen
+from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
+from holdfast.repositories import archive_records
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.lookup import MOST_KNOWN, Seen, seen
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
+from holdfast.storage.remembered import Proof, Query, Remembered
+from holdfast.storage.session import Database
+
+SEALED_SECONDS = 1.0
+"""How long hidden names are remembered. Working them out takes longer than reading a file."""
+
+Found = tuple[Repository, Archive, Sealed]
+"""A repository, an archive of it, and the part of it that the caller may not read. Not to be changed."""
+
+
+@frozen
+class _Known:
+    seen: Seen
+    archive: Archive
+
+    @property
+    def proof(self) -> Proof:
+        rows = self.seen.proof
+        return (*rows, (_ARCHIVE, self.archive.id)) if rows else ()
+
+
+_ARCHIVE = Query(select(Archive.__table__).where(Archive.id == bindparam("wanted")), "wanted")
+
+
+class ArchiveLookup:
+    """Safe for use from many threads."""
+
+    def __init__(self, database: Database, places: ServicePlaces) -> None:
+        self._database = database
+        self._places = places
+        self._known: Remembered[_Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
+        self._sealed: dict[tuple[str, ...], tuple[float, Sealed]] = {}
+        """By the sources of a repository."""
+
+    def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> Found:
+        """Raise NotFound, Conflict for a lost archive, or Forbidden if the caller may not read one of the paths."""
+        key = caller.view, repository_id, archive_id
+        known = self._known.get(key)
+        if known is None:
+            known = self._known.read(key, partial(self._read, caller, repository_id, archive_id))
+        repository = known.seen.repository
+        sealed = self.sealed(caller, repository)
+        sealed.require(paths)
+        return repository, known.archive, sealed
+
+    def sealed(self, caller: Caller, repository: Repository) -> Sealed:
+        """It follows from the mounts and links of this machine, which are looked at once a second."""
+        if not self._places.may_be_sealed(caller, repository.execution_target):
+            return NOTHING_SEALED
+        now, key = time.monotonic(), tuple(repository.source_paths)
+        known = self._sealed.get(key)
+        if known is None or now - known[0] > SEALED_SECONDS:
+            with self._database.reading() as session:
+                known = now, self._places.sealed(session, caller, repository)
+            if len(self._sealed) >= MOST_KNOWN:
+                self._sealed.clear()
+            self._sealed[key] = known
+        return known[1]
+
+    def _read(self, caller: Caller, repository_id: int, archive_id: int) -> _Known:
+        with self._database.reading() as session:
+            found = seen(session, caller, repository_id)
+            archive = archive_records.of_repository(session, repository_id, archive_id)
+            return _Known(found, archive_records.require_present(archive))
+
+
+ARCHIVE_LOOKUP = Part[ArchiveLookup]("archive_lookup")
+TheLookup = Annotated[ArchiveLookup, Depends(ARCHIVE_LOOKUP)]

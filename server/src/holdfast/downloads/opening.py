@@ -1,0 +1,231 @@
+"""From an archived path to a download: no answer is sent before the engine has found the path."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from email.utils import format_datetime
+from tarfile import TarError, TarInfo
+from typing import Literal, Protocol
+
+from backup_engine.command import Command
+from backup_engine.frozen import frozen
+from backup_engine.requests import ExportTarRequest, InvalidRequest
+from backup_jobs import paths as job_paths
+from backup_jobs.paths import readable
+from holdfast.api.parts import Part
+from holdfast.downloads import errors
+from holdfast.downloads.from_tar import Entries, TarEntries, tar_blocks, zip_blocks
+from holdfast.downloads.source import BrokenOff, Source
+from holdfast.errors import Unprocessable
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed
+from holdfast.runner.inline import InlineCalls
+
+Format = Literal["tar", "zip"]
+MEDIA_TYPES: dict[Format, str] = {"tar": "application/x-tar", "zip": "application/zip"}
+ANY_FILE = "application/octet-stream"
+MOST_NAMED = 10
+"""Paths that an error names."""
+
+
+class Content(Protocol):
+    """What is known of a path of an archive without asking the engine."""
+
+    @property
+    def is_file(self) -> bool: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def etag(self) -> str: ...
+    @property
+    def modified(self) -> datetime: ...
+    @property
+    def is_readable(self) -> bool: ...
+    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterable[bytes] | None:
+        """Its bytes from `start` to `end`, the first of them read already; a list where all are; None if only the
+        engine can read them.
+        """
+
+
+class Contents(Protocol):
+    def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None: ...
+    def tree(
+        self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
+    ) -> Entries | None:
+        """Everything at and below these paths, by the names it has in a download; None where the engine is the better
+        way.
+        """
+
+
+CONTENTS = Part[Contents]("contents")
+
+
+@frozen
+class Opened:
+    """``size`` is that of what is sent, None where it is not known before the end."""
+
+    name: str
+    media_type: str
+    size: int | None
+    blocks: Iterable[bytes]
+    """The content; a list where all of it is here already."""
+    close: Callable[[], None] | None = None
+    """Ends the engine that writes it, if one does."""
+    in_the_way: Callable[[], bool] | None = None
+    """Whether work that needs the repository exclusively waits for this to end; None if it holds nothing."""
+    more_headers: Mapping[str, str] = field(default_factory=dict)
+    status: int = 200
+
+
+@frozen
+class Downloads:
+    inline: InlineCalls
+    opener: Opener
+    contents: Contents
+
+    def known(self, repository: Repository, archive: Archive, path: bytes) -> Content | None:
+        """What the index knows of a file. Raise Unprocessable if it is something else."""
+        content = self.contents.find(repository, archive, path)
+        if content is not None and not content.is_file:
+            raise errors.not_a_file()
+        return content
+
+    def file(
+        self,
+        repository: Repository,
+        archive: Archive,
+        path: bytes,
+        gone: threading.Event,
+        sealed: Sealed,
+        content: Content | None = None,
+        part: tuple[int, int] | None = None,
+    ) -> Opened:
+        """A file, or a part of it where its content is known and can be read by parts, else all of it by the engine.
+
+        Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file.
+        """
+        if content is None:
+            return self._file_by_engine(repository, archive, path, gone, sealed)
+        start, end = part or (0, content.size)
+        blocks = content.blocks(start, end, gone)
+        if blocks is None:
+            whole = self._file_by_engine(repository, archive, path, gone, sealed)
+            return replace(whole, more_headers=told_of(content, is_readable=False))
+        told = told_of(content)
+        if part is not None:
+            told["Content-Range"] = f"bytes {start}-{end - 1}/{content.size}"
+        name, status = readable(path.rpartition(b"/")[2]), 200 if part is None else 206
+        return Opened(name, ANY_FILE, end - start, blocks, more_headers=told, status=status)
+
+    def _file_by_engine(
+        self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
+    ) -> Opened:
+        name = path.rpartition(b"/")[2]
+        source = self._source(repository, archive, (path,), gone, sealed)
+        try:
+            entries, first = _first_entry(source)
+            if first is None:
+                raise errors.path_not_found([readable(path)])
+            if not first.isreg() or first.name.encode("utf-8", "surrogateescape") != name:
+                raise errors.not_a_file()
+            return Opened(
+                readable(name), ANY_FILE, first.size, entries.content(first), source.close, source.is_in_the_way
+            )
+        except BaseException:
+            source.close()
+            raise
+
+    def folder(
+        self,
+        repository: Repository,
+        archive: Archive,
+        paths: Sequence[bytes],
+        form: Format,
+        gone: threading.Event,
+        sealed: Sealed,
+    ) -> Opened:
+        """Without paths it is the whole archive. Raise NotFound if the archive holds none of the paths."""
+        about = paths[0] if len(paths) == 1 else shared_folder(paths)
+        name = f"{readable(about.rpartition(b'/')[2]) or archive.name}.{form}"
+        if (tree := self.contents.tree(repository, archive, paths, sealed, gone)) is not None:
+            return Opened(name, MEDIA_TYPES[form], None, _blocks(tree, tree.next(), form))
+        source = self._source(repository, archive, paths, gone, sealed)
+        try:
+            blocks = _written(source, paths, form)
+            return Opened(name, MEDIA_TYPES[form], None, blocks, source.close, source.is_in_the_way)
+        except BaseException:
+            source.close()
+            raise
+
+    def _source(
+        self, repository: Repository, archive: Archive, paths: Sequence[bytes], gone: threading.Event, sealed: Sealed
+    ) -> Source:
+        engine, location = self.opener.engine(repository), self.opener.location(repository)
+        request = ExportTarRequest(
+            engine.address(archive.name, archive.engine_id),
+            paths=tuple(map(job_paths.for_engine, paths)),
+            strip_components=shared_depth(paths),
+            excluded_trees=tuple(job_paths.for_engine(name) for path in paths or (b"",) for name in sealed.below(path)),
+        )
+        try:
+            command: Command = engine.export_tar(location, request)
+        except InvalidRequest as error:
+            raise Unprocessable(error.key, str(error)) from error
+        return Source(self.inline, repository, command, gone)
+
+
+DOWNLOADS = Part[Downloads]("downloads")
+
+
+def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, str]:
+    """The headers that tell a client which content this is, and whether it can be had by parts."""
+    has_parts = content.is_readable if is_readable is None else is_readable
+    return {
+        "ETag": content.etag,
+        "Last-Modified": format_datetime(content.modified.replace(microsecond=0), usegmt=True),
+        "Accept-Ranges": "bytes" if has_parts else "none",
+        "Cache-Control": "private, no-cache",
+    }
+
+
+def shared_folder(paths: Sequence[bytes]) -> bytes:
+    """The innermost folder that contains all paths: names in a download are relative to it.
+
+    Empty for the archive's root.
+    """
+    folders = [path.split(b"/")[:-1] for path in paths]
+    shared = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return b"/".join(shared)
+
+
+def shared_depth(paths: Sequence[bytes]) -> int:
+    """How many components names in a download lack at their beginning."""
+    folder = shared_folder(paths)
+    return folder.count(b"/") + 1 if folder else 0
+
+
+def _first_entry(source: Source) -> tuple[TarEntries, TarInfo | None]:
+    try:
+        entries = TarEntries(source)
+        return entries, entries.next()
+    except (BrokenOff, TarError) as error:
+        raise source.refusal() from error
+
+
+def _written(source: Source, paths: Sequence[bytes], form: Format) -> Iterator[bytes]:
+    """The download, once the stream is known to hold something."""
+    entries, first = _first_entry(source)
+    if first is None and paths:
+        raise errors.path_not_found([readable(path) for path in paths[:MOST_NAMED]])
+    return _blocks(entries, first, form)
+
+
+def _blocks(entries: Entries, first: TarInfo | None, form: Format) -> Iterator[bytes]:
+    return (zip_blocks if form == "zip" else tar_blocks)(entries, first)

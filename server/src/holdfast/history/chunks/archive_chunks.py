@@ -1,0 +1,53 @@
+"""A whole archive for who proves it: its items, from its own metadata, and the content of its files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from holdfast.history.chunks.consumer import ItemReader
+from holdfast.history.chunks.file_chunk import Chunk
+from holdfast.history.chunks.metadata_chunks import EngineChunks
+from holdfast.history.errors import GarbledItems
+
+_METADATA_CHUNKS_AT_ONCE = 8
+
+
+class ArchiveChunks(EngineChunks):
+    """One question after the other, all of them under the shared lock that it took: nothing moves meanwhile."""
+
+    silence_seconds = 120.0
+    stop_seconds = 3.0
+    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1, "niceness": 10}
+    share_read = 0.0
+    """How much of the items has been read, from 0 to 1."""
+
+    def items(self, archive: str) -> Iterator[bytes]:
+        """The raw items of an archive, in its order. Between two of them other questions may be asked."""
+        ids = self.chunk_ids(archive)
+        reader = ItemReader()
+        for start in range(0, len(ids), _METADATA_CHUNKS_AT_ONCE):
+            asked = ids[start : start + _METADATA_CHUNKS_AT_ONCE]
+            self.ask_for_chunks(asked)
+            for number, data in enumerate([self.read_chunk() for _ in asked]):
+                yield from reader.feed(data, start + number, 0)[0]
+                self.share_read = (start + number + 1) / len(ids)
+        if not reader.at_boundary:
+            raise GarbledItems("the items end in the middle of one")
+
+    def prove(self, chunks: Sequence[Chunk]) -> None:
+        """Have the helper read each of these chunks of files, authenticate it and compare its size."""
+        self._ask({"op": "prove", "chunks": _named(chunks)})
+        if self._json() != {"proven": len(chunks)}:
+            raise self._unusable("the helper has proven another number of chunks")
+
+    def content(self, chunks: Sequence[Chunk]) -> bytes:
+        """The content of these chunks of files, one after the other."""
+        wanted = sum(chunk.size for chunk in chunks)
+        self._ask({"op": "content", "chunks": _named(chunks)})
+        data = self._frame(b"C", wanted)
+        if len(data) != wanted:
+            raise self._unusable("the helper answered another number of bytes")
+        return data
+
+
+def _named(chunks: Sequence[Chunk]) -> list[tuple[str, int]]:
+    return [(chunk.id.hex(), chunk.size) for chunk in chunks]

@@ -1,0 +1,72 @@
+"""An engine on an ssh machine, for the helper: how it is reached, and what is sent there."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from backup_engine.chunks.commands import TRIAL
+from backup_engine.command import Secret
+from backup_engine.far import remote_talk, talk
+from backup_engine.frozen import frozen
+from holdfast.history.chunks.program import HELPER, HELPER_2
+
+Texts = Sequence[tuple[str, str]]
+
+
+@frozen
+class FarEngine:
+    ssh: tuple[str, ...]
+    """How a command line for the machine begins."""
+    python: str
+    """A Python of the machine, which finds the engine's own."""
+    program: str
+    tested: str | None = None
+    """Which program has passed the self-test (`fingerprint`); None: any may answer."""
+
+    @property
+    def key(self) -> str:
+        """One verdict is kept for it, whatever the machine says."""
+        return "ssh " + hashlib.sha256(json.dumps([self.ssh, self.program]).encode()).hexdigest()[:24]
+
+    @property
+    def command(self) -> list[str]:
+        """What is run here in the helper's place."""
+        return [sys.executable, "-I", "-S", talk.__file__]
+
+    def opening(self, texts: Texts, environment: Mapping[str, str], given: Mapping[str, Secret]) -> bytes:
+        """The first line for that command: the request for `remote_talk`."""
+        request = {
+            "program": self.program,
+            "texts": texts,
+            "environment": dict(environment),
+            "secrets": {name: {"value": one.value, "delivery": one.delivery} for name, one in given.items()},
+        }
+        return json.dumps({"ssh": self.ssh, "python": self.python, "request": request}).encode() + b"\n"
+
+
+def helper_texts(major: int) -> Texts:
+    """What runs there: the last one, with those before it as modules."""
+    files = (HELPER,) if major == 1 else (HELPER, HELPER_2)
+    return [(file.stem, file.read_text()) for file in files]
+
+
+def trial_texts() -> Texts:
+    return [("trial", TRIAL.read_text())]
+
+
+def fingerprint(about: Any) -> str:
+    """Given what a machine says of its engine's program, return what a verdict holds for: that program, and our helper.
+
+    Raise ValueError with the machine's reason if its engine has no Python.
+    """
+    told = about if isinstance(about, dict) else {}
+    program = str(told.get("program") or "")
+    if not program:
+        raise ValueError(str(told.get("problem") or "the machine does not name the engine's program")[:1000])
+    files = (HELPER, HELPER_2, Path(remote_talk.__file__))
+    known = hashlib.sha256(b"".join(file.read_bytes() for file in files))
+    known.update(program.encode("utf-8", "surrogateescape"))
+    return known.hexdigest()[:32]

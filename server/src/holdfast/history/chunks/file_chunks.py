@@ -1,0 +1,75 @@
+"""The chunks of files' content, from a helper that any number of threads may ask."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+from holdfast.history.chunks.helper_process import HelperProcess, kill_group
+from holdfast.history.errors import ChunkRouteFailed
+
+
+class Part(NamedTuple):
+    """Some bytes of a chunk of a file."""
+
+    chunk: bytes
+    size: int  # of the whole chunk
+    start: int
+    end: int
+
+
+class FileChunks(HelperProcess):
+    """Chunks of files of a repository. Any number of threads may ask.
+
+    On the engine's machine they are read without a lock. On a server, `borg serve` reads them under a shared lock,
+    which it gives back when the helper ends.
+
+    Raise ContentMoved for a chunk that an engine moves at this moment, ChunkRouteFailed for anything else.
+    """
+
+    silence_seconds = 60.0
+    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1, "niceness": 0, "reads_files": True}
+
+    def __enter__(self) -> Self:
+        with self._turn:  # whoever ends it meanwhile waits until nobody reads from it
+            return super().__enter__()
+
+    def read(self, parts: Sequence[Part]) -> bytes:
+        """Return the bytes of these parts, one after the other."""
+        wanted = sum(part.end - part.start for part in parts)
+        if not self._turn.acquire(timeout=self.silence_seconds):
+            raise ChunkRouteFailed("the helper is busy with other files")
+        try:
+            if not self.is_usable:
+                raise ChunkRouteFailed("the helper has ended")
+            self._send({"parts": [(part.chunk.hex(), *part[1:]) for part in parts]})
+            data = self._frame(b"C", wanted)
+        finally:
+            self._turn.release()
+        if len(data) != wanted:
+            raise self._unusable("the helper answered another number of bytes")
+        return data
+
+    def end(self) -> None:
+        """End the helper from any thread; whoever waits for an answer gets none."""
+        self.is_usable = False
+        process = self._process
+        if process is not None:
+            kill_group(process)
+        with self._turn:
+            self._stop()
+
+    def leave(self, seconds: float) -> None:
+        """End the helper when it has answered what it was asked, so that it gives its lock back; kill it after this
+        time.
+        """
+        self.is_usable = False
+        if not self._turn.acquire(timeout=seconds):
+            self.end()
+            return
+        try:
+            self._stop()
+        finally:
+            self._turn.release()
+
+    def _is_understood(self, hello: dict[str, Any]) -> bool:
+        del hello
+        return True

@@ -1,0 +1,361 @@
+"""The file-history index of one repository: every file of every indexed archive."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+
+from backup_engine.frozen import frozen
+from holdfast.history import bits
+from holdfast.history.answers import (
+    BrowsePage,
+    BrowseSort,
+    ChangeKind,
+    ChangePage,
+    GroupPage,
+    PathHistory,
+    SearchPage,
+)
+from holdfast.history.browse import Asked, Browser
+from holdfast.history.changes import MOST_STORED_PATHS, Comparer, is_mixed
+from holdfast.history.chunk_table import chunk_damage, chunks_of
+from holdfast.history.chunks.file_chunk import Chunk
+from holdfast.history.chunks.ingest import ChunkSource, ingest_chunks
+from holdfast.history.chunks.items import content_names
+from holdfast.history.columns import KeptColumns
+from holdfast.history.entry import Entry
+from holdfast.history.errors import ArchiveNotIndexed
+from holdfast.history.excludes import Excludes
+from holdfast.history.folder_sizes import FolderSizes, complete_sizes
+from holdfast.history.hardlinks import held_by, looked_behind
+from holdfast.history.ingest import Ingest, IngestResult, Progress, all_chunks
+from holdfast.history.lanes import LanesPage, lanes
+from holdfast.history.losses import LossPage, losses
+from holdfast.history.presence import histories, path_id, version_at
+from holdfast.history.records import RecordSource
+from holdfast.history.search import search
+from holdfast.history.store import ArchiveRow, Found, Snapshot, Store
+from holdfast.history.stored import added, stored
+from holdfast.history.sweep import SweepResult, sweep
+from holdfast.history.tree import Branch, tree
+
+_ENTRIES_AT_ONCE = 1000
+_PROBLEMS_MOST = 20
+_NOTHING_EXCLUDED = Excludes()
+
+
+@frozen
+class IndexedArchive:
+    engine_id: str
+    entries: int
+    route: str
+    lossy: bool
+
+
+@frozen
+class IndexStats:
+    archives: int
+    entries: int  # (archive, file) pairs that the index answers for
+    versions: int
+    paths: int
+    bytes: int
+
+
+@frozen
+class StoredFile:
+    """What is at a path of an archive; a hard link is what it leads to."""
+
+    entry: Entry
+    chunks: list[Chunk] | None  # of its content, in order; None where they are not known
+
+
+class HistoryIndex:
+    """Safe for use from many threads; one ingest or sweep at a time (IndexBusy otherwise), readers never wait
+    for it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        columns = KeptColumns()
+        self._comparer = Comparer(columns)
+        self._browser = Browser(FolderSizes(columns), self._comparer)
+
+    @property
+    def generation(self) -> str:
+        """Another value means another index: what was indexed before is not in this one."""
+        return self._store.generation
+
+    def close(self) -> None:
+        self._store.close()
+
+    def retire(self) -> None:
+        """Keep no file open that is not in use; those in use are closed when their work ends."""
+        self._store.retire()
+
+    def forget(self) -> None:
+        """Delete the whole index."""
+        self._store.destroy()
+
+    # --- writing
+
+    def ingest_listing(
+        self,
+        archive: str,
+        source: RecordSource,
+        *,
+        base: str | None = None,
+        excludes: Excludes = _NOTHING_EXCLUDED,
+        progress: Progress | None = None,
+    ) -> IngestResult:
+        """Index an archive from records read to their end. The base is a hint: it changes the cost, not the result.
+
+        Raise what the source raises (nothing is indexed then), IndexBusy, IndexStorageFull.
+        """
+        with self._store.exclusive():
+            complete_sizes(self._store)
+            ingest = Ingest(self._store, archive, source.format, source.parse, excludes, progress)
+            ingest.compare_with(base)
+            for records in source.batches():
+                ingest.accept(records)
+            result = ingest.finish(source.route, ingest.versions())
+            self._note_changes(base, archive)
+        return result
+
+    def ingest_chunks(
+        self,
+        archive: str,
+        source: ChunkSource,
+        *,
+        series: str,
+        base: str | None = None,
+        excludes: Excludes = _NOTHING_EXCLUDED,
+        progress: Progress | None = None,
+    ) -> IngestResult:
+        """Index an archive from the engine's metadata chunks, reading those that the series' last archive lacks."""
+        with self._store.exclusive():
+            complete_sizes(self._store)
+            result = ingest_chunks(self._store, archive, source, series, base, excludes, progress)
+            self._note_changes(result.base, archive)
+        return result
+
+    def _note_changes(self, before: str | None, after: str) -> None:
+        """Keep what an archive has changed against the one before it: that is asked most, and must cost little then."""
+        if before is None or before == after:
+            return
+        with self._store.read() as snapshot:
+            rows = snapshot.archive(before), snapshot.archive(after)
+            if rows[0] is None or rows[1] is None or is_mixed(snapshot.meta()):
+                return
+            comparison = self._comparer.computed(snapshot, rows[0], rows[1])
+        if len(comparison.paths) <= MOST_STORED_PATHS:
+            with self._store.write() as transaction:
+                transaction.put_comparison(rows[0].id, rows[1].id, comparison.dump())
+
+    def remove(self, archives: Iterable[str]) -> int:
+        """Take archives out of the index at once; what only they had is swept later. Return how many were there."""
+        removed = 0
+        for engine_id in archives:
+            with self._store.write() as transaction:
+                row = transaction.archive(engine_id)
+                if row is not None:
+                    transaction.delete_archive(row.id, all_chunks(transaction))
+                    removed += 1
+        return removed
+
+    def sweep(self) -> SweepResult:
+        """Free what no archive has any more."""
+        with self._store.exclusive():
+            return sweep(self._store)
+
+    # --- reading
+
+    def archives(self) -> list[IndexedArchive]:
+        with self._store.read() as snapshot:
+            return [IndexedArchive(row.engine_id, row.entries, row.route, row.lossy) for row in snapshot.archives()]
+
+    def stats(self) -> IndexStats:
+        with self._store.read() as snapshot:
+            rows = snapshot.archives()
+            versions, paths = snapshot.count("version"), snapshot.count("path")
+        return IndexStats(len(rows), sum(row.entries for row in rows), versions, paths, self._store.size())
+
+    def changes(
+        self,
+        before: str,
+        after: str,
+        *,
+        prefix: bytes = b"",
+        kinds: Collection[ChangeKind] = (),
+        limit: int = 200,
+        cursor: str | None = None,
+    ) -> ChangePage:
+        """What differs between two archives, whichever they are. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            rows = _row(snapshot, before), _row(snapshot, after)
+            return self._comparer.page(snapshot, *rows, prefix, kinds, limit, cursor)
+
+    def change_groups(
+        self,
+        before: str,
+        after: str,
+        *,
+        folder: bytes = b"",
+        kinds: Collection[ChangeKind] = (),
+        limit: int = 200,
+        cursor: str | None = None,
+    ) -> GroupPage:
+        """What differs between two archives, added up for each entry of a folder. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            rows = _row(snapshot, before), _row(snapshot, after)
+            return self._comparer.groups(snapshot, *rows, folder, kinds, limit, cursor)
+
+    def has_path(self, path: bytes) -> bool:
+        """Has, or had, an indexed archive the path? True also for what a sweep will remove."""
+        with self._store.read() as snapshot:
+            return path_id(snapshot, path) != 0
+
+    def path_history(self, path: bytes) -> PathHistory:
+        """Every indexed archive that has the path, and as what."""
+        with self._store.read() as snapshot:
+            return _path_history(snapshot, path)
+
+    def file_history(self, path: bytes) -> PathHistory:
+        """As `path_history`, but a hard link is what it leads to: it changes with the content, and not with who points
+        to whom.
+        """
+        with self._store.read() as snapshot:
+            return looked_behind(snapshot, _path_history(snapshot, path))
+
+    def file(self, archive: str, path: bytes) -> StoredFile | None:
+        """What is at a path of an archive, and the chunks of its content; None if nothing is.
+
+        Raise ArchiveNotIndexed.
+        """
+        with self._store.read() as snapshot:
+            found = _file(snapshot, archive, path)
+            if found is None:
+                return None
+            return StoredFile(found.entry, chunks_of(snapshot, found.version, found.entry.size))
+
+    def entry(self, archive: str, path: bytes) -> Entry | None:
+        """As `file`, without the chunks."""
+        with self._store.read() as snapshot:
+            found = _file(snapshot, archive, path)
+            return None if found is None else found.entry
+
+    def tree(
+        self, archive: str, paths: Sequence[bytes], *, without: Collection[bytes] = (), most: int
+    ) -> list[Branch] | None:
+        """Everything at and below some paths of an archive, with the chunks of its files; None where only the engine
+        knows all of that. Raise ArchiveNotIndexed.
+        """
+        with self._store.read() as snapshot:
+            return tree(snapshot, _row(snapshot, archive), paths, without, most)
+
+    def browse(
+        self,
+        archive: str,
+        directory: bytes,
+        *,
+        limit: int = 500,
+        cursor: str | None = None,
+        sort: BrowseSort = BrowseSort.NAME,
+        text: str = "",
+        without: Collection[bytes] = (),
+        sizes: bool = False,
+        against: str | None = None,
+    ) -> BrowsePage:
+        """The entries of a directory in an archive, parents the archive does not list itself too. Raise
+        ArchiveNotIndexed.
+
+        `text`: only names that have it, in whatever case. `without`: not these names. `sizes`: add up what folders
+        hold. `against`: add the change of each entry since this archive, if that one is indexed.
+        """
+        asked = Asked(limit, cursor, sort, text, without, sizes)
+        with self._store.read() as snapshot:
+            before = snapshot.archive(against) if against is not None else None
+            return self._browser.page(snapshot, _row(snapshot, archive), directory, asked, before)
+
+    def lanes(self, directory: bytes, *, limit: int = 200, cursor: str | None = None) -> LanesPage:
+        """Every name that was ever in a directory, with the archives that have it."""
+        with self._store.read() as snapshot:
+            return lanes(snapshot, directory, limit, cursor)
+
+    def losses(
+        self, going: Collection[str], staying: Collection[str], *, limit: int = 100, cursor: str | None = None
+    ) -> LossPage:
+        """What of the going archives none of the staying ones has."""
+        with self._store.read() as snapshot:
+            return losses(snapshot, going, staying, limit, cursor)
+
+    def stored(self, sets: Sequence[Collection[str]]) -> list[int] | None:
+        """The bytes that sets of archives take in the repository; None where chunks of a file are not known."""
+        with self._store.read() as snapshot:
+            return stored(snapshot, sets)
+
+    def added(self, archives: Sequence[str]) -> list[int] | None:
+        """The bytes that each of these archives has and none before it in the list; None as above."""
+        with self._store.read() as snapshot:
+            return added(snapshot, archives)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        within: Collection[str] | None = None,
+        missing_from: Collection[str] = (),
+    ) -> SearchPage:
+        """Paths by a case-insensitive part of their name, of the whole path when the text has a slash.
+
+        `within`: only paths in one of these archives. `missing_from`: only paths in none of these.
+        """
+        with self._store.read() as snapshot:
+            return search(snapshot, query, limit, cursor, within, missing_from)
+
+    def names(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Distinct names of files and folders, in the order of their ids. An id is never given to another name."""
+        with self._store.read() as snapshot:
+            return snapshot.names_like((), after, limit)
+
+    def name_count(self) -> int:
+        with self._store.read() as snapshot:
+            return snapshot.count("name")
+
+    def entries(self, archive: str) -> Iterator[Entry]:
+        """Everything the archive lists, in no particular order. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            row = _row(snapshot, archive)
+            versions = iter(bits.unpack(bits.decode(snapshot.bits(row.id, all_chunks(snapshot)))).tolist())
+            while batch := list(islice(versions, _ENTRIES_AT_ONCE)):
+                for found in snapshot.entries(batch):
+                    if not found.entry.is_implicit:
+                        yield found.entry
+
+    def damage(self) -> list[str]:
+        """Read the whole store and say what is broken; empty when nothing is. Takes a while on a large index."""
+        found = self._store.damage()
+        with self._store.read() as snapshot:
+            content = content_names(snapshot.meta())
+            return [*found, *islice(chunk_damage(snapshot, content), _PROBLEMS_MOST)]
+
+
+def _path_history(snapshot: Snapshot, path: bytes) -> PathHistory:
+    number = path_id(snapshot, path)
+    found = histories(snapshot, [number]) if number else {}
+    return found.get(number, PathHistory(path, []))
+
+
+def _file(snapshot: Snapshot, archive: str, path: bytes) -> Found | None:
+    """What is at a path of an archive; a hard link is what it leads to. Raise ArchiveNotIndexed."""
+    found = version_at(snapshot, archive, path)
+    if found is None:
+        _row(snapshot, archive)
+        return None
+    return held_by(snapshot, _row(snapshot, archive).id, found) if found.entry.is_hard_link else found
+
+
+def _row(snapshot: Snapshot, engine_id: str) -> ArchiveRow:
+    row = snapshot.archive(engine_id)
+    if row is None:
+        raise ArchiveNotIndexed(engine_id)
+    return row

@@ -1,0 +1,120 @@
+"""The CLI route: `borg list` of an archive (engine 1.2 and 1.4), read as bytes, complete or not at all.
+
+`{bpath!a}` prints the path as an ASCII literal, which is exact for every byte; `{path}`, `{bpath}` and the JSON output
+turn bytes that are not UTF-8 into `?`. Link targets have no such form, so a `?` in one is flagged.
+"""
+
+import re
+import stat
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import IO
+
+from backup_engine.borg1.list_files import COMPLETE_FORMAT
+from holdfast.history.entry import LISTING, Entry, listing_flags, mode_of, owner_name
+from holdfast.history.errors import ListingFailed
+
+FORMAT = COMPLETE_FORMAT
+FIELDS = FORMAT.count("{TAB}") + 1
+
+ENVIRONMENT = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}  # engine 1 prints local time without a zone
+
+_BLOCK_BYTES = 4 * 1024 * 1024  # small reads from a pipe cost ten times as much in all
+_RECORD_BYTES_MOST = 1024 * 1024
+_ESCAPED = re.compile(rb"""(?:[^\\]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*""")
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - both sides are UTC without saying so
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def listing_arguments(repository: str, archive: str, *, lock_wait: int = 60) -> tuple[str, ...]:
+    """Return the engine's arguments that list an archive for `Listing`, to be run with ENVIRONMENT."""
+    return ("list", "--lock-wait", str(lock_wait), "--format", FORMAT, f"{repository}::{archive}")
+
+
+class Listing:
+    """Given the output of the listing and a function that waits for the engine and returns its exit code, the
+    records.
+    """
+
+    format = LISTING
+    route = "listing"
+    end = b"\0"
+
+    def __init__(self, output: IO[bytes], wait: Callable[[], int]) -> None:
+        self._output = output
+        self._wait = wait
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """Yield the records. Raise ListingFailed when the output is cut off or the engine did not end well."""
+        rest = b""
+        while block := self._output.read(_BLOCK_BYTES):
+            *records, rest = (rest + block).split(self.end)
+            if len(rest) > _RECORD_BYTES_MOST:
+                raise ListingFailed("the listing has a record without an end")
+            if records:
+                yield records
+        if rest:
+            raise ListingFailed("the listing ends in the middle of a record")
+        code = self._wait()
+        if code != 0:
+            raise ListingFailed(f"the engine ended with code {code}")
+
+    def parse(self, record: bytes) -> Entry:
+        return parse_record(record)
+
+
+def parse_record(record: bytes) -> Entry:
+    """Given a record, return its entry. Raise ListingFailed when it is not one."""
+    fields = record.split(b"\t")
+    if len(fields) != FIELDS:
+        raise ListingFailed(f"a record has {len(fields)} fields instead of {FIELDS}")
+    try:
+        mode, uid, gid, user, group = _owner(*fields[1:6])
+        path, size, mtime, link = _exact(fields[0]), int(fields[6]), _microseconds(fields[7]), _exact(fields[8])
+        if not path:
+            raise ValueError("a path is empty")
+    except ValueError as error:
+        raise ListingFailed(f"a record cannot be read: {error}") from error
+    if stat.S_ISLNK(mode):
+        size = len(link)  # the engine counts characters
+    return Entry(path, mode, uid, gid, user, group, size, mtime, link, 0, listing_flags(mode, size, link))
+
+
+@lru_cache(maxsize=4096)  # an archive has few different ones
+def _owner(
+    mode: bytes, uid: bytes, gid: bytes, user: bytes, group: bytes
+) -> tuple[int, int, int, str | None, str | None]:
+    text = mode.decode("ascii")
+    return mode_of(text[:1], text[1:]), int(uid), int(gid), _name(user), _name(group)
+
+
+def _exact(literal: bytes) -> bytes:
+    """Given what `!a` prints of a text, return the bytes it stands for."""
+    if literal == b"''":
+        return b""
+    if len(literal) < 2 or literal[:1] not in (b"'", b'"') or literal[-1:] != literal[:1]:
+        raise ValueError("not a text literal")
+    inner = literal[1:-1]
+    if not inner.isascii() or b"\0" in inner:
+        raise ValueError("not a text literal")
+    if b"\\" not in inner:
+        return inner
+    if not _ESCAPED.fullmatch(inner):
+        raise ValueError("not a text literal")
+    exact = inner.decode("unicode_escape").encode("utf-8", "surrogateescape")
+    if b"\0" in exact:
+        raise ValueError("a NUL in a text")
+    return exact
+
+
+def _name(field: bytes) -> str | None:
+    """A quoted name, or the number where the archive has no name."""
+    if field[:1] in (b"'", b'"'):
+        return owner_name(_exact(field))
+    int(field)
+    return None
+
+
+def _microseconds(text: bytes) -> int:
+    return (datetime.fromisoformat(text.decode("ascii")) - _EPOCH) // _MICROSECOND

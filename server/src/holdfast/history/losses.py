@@ -1,0 +1,81 @@
+"""What would exist nowhere any more if some archives went: what only they have."""
+
+from collections.abc import Collection, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from backup_engine.frozen import frozen
+from holdfast.history import bits, columns, cursor
+from holdfast.history.answers import PathHistory
+from holdfast.history.bits import Ids, Packed
+from holdfast.history.presence import histories
+from holdfast.history.schema import VERSION_PATH, VERSION_TWIN
+from holdfast.history.store import Snapshot
+from holdfast.history.union import union
+
+MOST_WEIGHED = 1_000_000
+"""Versions whose sizes are added up. Beyond it the sum is left open."""
+
+
+@frozen
+class LossPage:
+    paths: int
+    """Files and folders that no staying archive has in any state."""
+    versions: int
+    """States of files and folders that no staying archive has, those of lost paths included."""
+    bytes: int | None
+    """Of the files among these states, before compression; None where there are too many to add up."""
+    lost: list[PathHistory]
+    """A page of the lost paths, with all archives that have them."""
+    next_cursor: str | None
+
+
+def losses(
+    snapshot: Snapshot, going: Collection[str], staying: Collection[str], limit: int, after_cursor: str | None
+) -> LossPage:
+    after = int(cursor.decode(after_cursor, "losses", int)[0]) if after_cursor else 0
+    (gone, _), (kept, _) = union(snapshot, going), union(snapshot, staying)
+    versions = _lost_versions(snapshot, gone, kept)
+    paths = _lost_paths(snapshot, versions, kept)
+    shown = paths[paths > after][: limit + 1]
+    page = shown[:limit].tolist()
+    found = histories(snapshot, page)
+    return LossPage(
+        paths=len(paths),
+        versions=len(versions),
+        bytes=snapshot.file_bytes(versions.tolist()) if len(versions) <= MOST_WEIGHED else None,
+        lost=[found[path] for path in page if path in found],
+        next_cursor=cursor.encode("losses", page[-1]) if len(shown) > limit else None,
+    )
+
+
+def _lost_versions(snapshot: Snapshot, gone: Packed, kept: Packed) -> Ids:
+    """Versions that only going archives have.
+
+    A file that one side read exactly and the other from the listing is the same.
+    """
+    lost = bits.unpack(bits.without(gone, kept))
+    lost = lost[~np.isin(lost, np.array(snapshot.implicit_versions(), np.uint32))]
+    twin = columns.load(snapshot, VERSION_TWIN)
+    if not twin.any():
+        return lost
+    listed = columns.take(twin, bits.unpack(kept))
+    same = np.isin(lost, listed[listed != 0])
+    own = columns.take(twin, lost)
+    same |= (own != 0) & bits.member_mask(kept, own)
+    return lost[~same]
+
+
+def _lost_paths(snapshot: Snapshot, versions: Ids, kept: Packed) -> npt.NDArray[np.uint32]:
+    path = columns.load(snapshot, VERSION_PATH)
+    paths = np.unique(columns.take(path, versions))
+    still_there = np.zeros(int(paths.max(initial=0)) + 1, np.bool_)
+    for part in _parts(bits.unpack(kept)):
+        held = columns.take(path, part)
+        still_there[held[held < len(still_there)]] = True
+    return np.asarray(paths[(paths != 0) & ~still_there[paths]], np.uint32)
+
+
+def _parts(ids: Ids, size: int = 1 << 20) -> Iterable[Ids]:
+    return (ids[first : first + size] for first in range(0, len(ids), size))

@@ -1,0 +1,142 @@
+"""The seam between the index and its database: what a store must offer. SQLite and PostgreSQL implement it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from holdfast.history.entry import Entry
+
+Row = tuple[object, ...]
+Ids = Iterable[int]
+
+
+class ArchiveRow(NamedTuple):
+    id: int  # local to the index, never used again for another archive
+    engine_id: str
+    entries: int
+    route: str
+    lossy: bool
+    excludes: bytes  # fingerprint of the patterns that were left out
+
+
+class VersionKey(NamedTuple):
+    """What makes a version: two entries with equal keys are one version."""
+
+    path: int
+    owner: int
+    size: int
+    mtime: int
+    link: bytes
+    content: int
+    flags: int
+
+
+class Found(NamedTuple):
+    version: int
+    path: int
+    entry: Entry
+
+
+class OwnerKey(NamedTuple):
+    mode: int
+    uid: int
+    gid: int
+    user: str | None
+    group: str | None
+
+
+class Snapshot(Protocol):
+    """One consistent view for reading."""
+
+    def meta(self) -> dict[str, bytes]: ...
+    def archives(self) -> list[ArchiveRow]: ...
+    def archive(self, engine_id: str) -> ArchiveRow | None: ...
+    def bits(self, archive: int, chunks: Ids) -> list[tuple[int, bytes]]: ...
+    def bits_of_all(self, chunk: int) -> list[tuple[int, bytes]]: ...
+    def column(self, kind: int) -> list[tuple[int, bytes]]: ...
+    def column_chunks(self, kind: int, chunks: Ids) -> list[tuple[int, bytes]]: ...
+    def column_blocks(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+        """Blocks of several columns, by column and number."""
+
+    def top_id(self, table: str) -> int: ...
+    def count(self, table: str) -> int: ...
+    def entries(self, versions: Ids) -> list[Found]: ...
+    def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[Found, bytes]]:
+        """What was ever at a path, parents that no archive lists left out, each with the bits of this archive for the
+        versions around it; without those of which the archive has none.
+        """
+
+    def file_bytes(self, versions: Ids) -> int:
+        """The sizes of those that are files, added up. A second name of a file has none of its own."""
+
+    def bytes_between(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Versions by a range of their ids, with the size of those that are files. A second name of a file has none."""
+
+    def sizes_and_times(self, versions: Ids) -> list[tuple[int, int, int, int]]:
+        """Version, path, size, and time of modification."""
+
+    def names_of_paths(self, paths: Ids) -> dict[int, bytes]: ...
+    def versions_of_paths(self, paths: Ids) -> list[tuple[int, int]]: ...
+    def versions_in_directory(self, directory: int) -> list[tuple[bytes, int]]: ...
+    def implicit_versions(self) -> list[int]: ...
+    def owners(self) -> dict[OwnerKey, int]: ...
+    def directory_paths(self, directories: Ids) -> dict[int, bytes]: ...
+    def path_names(self, paths: Ids) -> dict[int, tuple[int, int]]: ...
+    def find_directories(self, paths: Sequence[bytes]) -> dict[bytes, int]: ...
+    def find_names(self, names: Sequence[bytes]) -> dict[bytes, int]: ...
+    def find_paths(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]: ...
+    def find_versions(self, keys: Sequence[VersionKey]) -> dict[VersionKey, int]: ...
+    def exact_versions_like(self, keys: Sequence[VersionKey]) -> list[tuple[VersionKey, int, bytes]]: ...
+    def names_like(self, parts: Sequence[str], after: int, limit: int) -> list[tuple[int, bytes]]: ...
+    def directories_like(self, parts: Sequence[str], after: int, limit: int) -> list[tuple[int, bytes]]: ...
+    def paths_named(
+        self, names: Sequence[int], after: tuple[int, int], limit: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        """Name, directory, path and the directory's own path, in this order, behind a pair of name and directory."""
+
+    def paths_in(self, directory: int, after: int, limit: int) -> list[tuple[int, bytes]]: ...
+    def state(self, series: str) -> tuple[int, bytes] | None: ...
+    def comparison(self, before: int, after: int) -> bytes | None: ...
+    def states(self) -> Iterator[bytes]: ...
+
+
+class Transaction(Snapshot, Protocol):
+    """A view that also writes; all or nothing."""
+
+    def set_meta(self, key: str, value: bytes) -> None: ...
+    def insert(self, table: str, rows: Sequence[Row]) -> None: ...
+    def put_column(self, kind: int, chunks: Sequence[tuple[int, bytes]]) -> None: ...
+    def put_archive(self, row: ArchiveRow, bits: Sequence[tuple[int, bytes]]) -> None: ...
+    def delete_archive(self, archive: int, chunks: Ids) -> None: ...
+    def put_comparison(self, before: int, after: int, data: bytes) -> None: ...
+    def put_state(self, series: str, archive: int, data: bytes) -> None: ...
+    def delete(self, table: str, ids: Sequence[int]) -> None: ...
+    def delete_unused_names(self, names: Sequence[int]) -> int: ...
+
+
+class Store(Protocol):
+    generation: str
+    """Of the index that is in it."""
+
+    def read(self) -> AbstractContextManager[Snapshot]: ...
+    def write(self) -> AbstractContextManager[Transaction]: ...
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the right to ingest or sweep; raise IndexBusy when another process or thread has it."""
+
+    def size(self) -> int:
+        """Bytes on disk."""
+
+    def damage(self) -> list[str]:
+        """Read everything and say what is broken in the storage itself."""
+
+    def close(self) -> None: ...
+
+    def retire(self) -> None:
+        """Keep nothing open that is not in use, and wait for nobody.
+
+        It can still be used, at the cost of opening it.
+        """
+
+    def destroy(self) -> None:
+        """Forget the whole index."""

@@ -1,0 +1,178 @@
+"""Answers that are remembered: no user gets another's, and no repository makes the proof or the memory costly."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backup_engine import repository_state
+from backup_engine.command import Command, Guard
+from backup_engine.detect import EngineProgram
+from backup_engine.repository_state import MOST_FACTS, RepositoryPlace, state_of
+from holdfast.archives.live import LIVE_ANSWERS
+from holdfast.archives.live_memory import BYTES_BESIDE, MOST_BYTES, MOST_BYTES_OF_ONE, Before, LiveMemory
+from holdfast.repositories.models import Repository
+from tests.contract.fields import error_of
+from tests.support.in_process import InProcess, started
+from tests.support.service import wait_until
+
+PASSWORD = "a long enough password"
+PROGRAM = EngineProgram("/usr/bin/borg", "1.4.5", (1, 4, 5), 1)
+LIST = ("archives",)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> RepositoryPlace:
+    (tmp_path / "one" / "data" / "0").mkdir(parents=True)
+    (tmp_path / "one" / "config").touch()
+    (tmp_path / "one" / "data" / "0" / "1").touch()
+    return RepositoryPlace(1, str(tmp_path / "one"), ())
+
+
+@pytest.mark.parametrize("where", [".", "data"])
+def test_a_repository_with_a_flood_of_files_is_given_up_soon(place: RepositoryPlace, where: str) -> None:
+    assert state_of(place) is not None
+
+    for number in range(MOST_FACTS):
+        (Path(place.folder) / where / f"flood-{number}").touch()
+
+    assert state_of(place) is None
+
+
+def test_of_a_flood_of_segments_no_more_names_are_read_than_a_bound(
+    place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        (Path(place.folder) / "data" / "0" / str(number)).touch()
+    monkeypatch.setattr(repository_state, "MOST_NAMES", 100)
+    read, scandir = [0], os.scandir
+
+    class Counted:
+        def __init__(self, folder: int) -> None:
+            self.entries = scandir(folder)
+
+        def __enter__(self) -> "Counted":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.entries.close()
+
+        def __iter__(self) -> "Counted":
+            return self
+
+        def __next__(self) -> Any:
+            read[0] += 1
+            return next(self.entries)
+
+    monkeypatch.setattr(os, "scandir", Counted)
+
+    assert state_of(place) is None
+    assert read[0] <= 105
+
+
+def remembered(memory: LiveMemory, words: tuple[object, ...]) -> Any:
+    return memory.answer(words, Repository(id=1), PROGRAM, ())
+
+
+def keep(memory: LiveMemory, place: RepositoryPlace, words: tuple[object, ...], size: int) -> None:
+    before = Before(Repository(id=1))
+    before.program, before.place, before.state = PROGRAM, place, state_of(place)
+    memory.keep(words, before, (), words, size)
+
+
+def test_the_memory_is_bounded_and_one_answer_never_takes_most_of_it(
+    place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
+    memory = LiveMemory()
+    keep(memory, place, LIST, 100)
+    keep(memory, place, ("browse", "large"), MOST_BYTES_OF_ONE + 1)
+    assert remembered(memory, LIST) == LIST
+    assert remembered(memory, ("browse", "large")) is None
+
+    each = MOST_BYTES // 100
+    for number in range(300):
+        keep(memory, place, ("browse", number), each)
+        assert remembered(memory, LIST) == LIST, "what is used stays"
+        assert memory._bytes <= MOST_BYTES
+
+    kept = [number for number in range(300) if memory.has(1, ("browse", number))]
+    assert kept == list(range(300 - len(kept), 300)), "what was not used for longest has gone"
+    assert MOST_BYTES // (each + BYTES_BESIDE) - 1 <= len(kept) <= MOST_BYTES // each
+    for number in kept:
+        keep(memory, place, ("browse", number), each)
+    assert memory._bytes == sum(known.size for known in memory._known.values())
+    memory.forget(1)
+    assert memory._bytes == 0
+
+
+def test_what_is_not_settled_or_has_changed_meanwhile_is_not_remembered(
+    place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = LiveMemory()
+    keep(memory, place, LIST, 100)
+    assert not memory.has(1, LIST), "its files have just been made"
+
+    monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
+    before = Before(Repository(id=1))
+    before.program, before.place, before.state = PROGRAM, place, state_of(place)
+    (Path(place.folder) / "data" / "0" / "2").touch()
+    memory.keep(LIST, before, (), LIST, 100)
+    assert not memory.has(1, LIST), "the engine may have read the state before or after"
+
+
+def test_a_repository_whose_key_is_in_a_file_is_not_remembered(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    guard = Guard(1, "ab" * 32, folder, "borg", ())
+    command = Command(("borg",), {"BORG_BASE_DIR": folder}, guard=guard)
+    looked = {}
+    for has_keyfile in (False, True):
+        before = Before(Repository(id=1, has_keyfile=has_keyfile))
+        engine: Any = type("Engine", (), {"program": PROGRAM})
+        location: Any = None
+        assert before.looking(lambda *_: command)(engine, location) is command
+        looked[has_keyfile] = before.place is not None
+
+    assert looked == {False: True, True: False}
+
+
+def new_user(running: InProcess, admin: dict[str, str], name: str, repository_id: int) -> dict[str, str]:
+    body = {"username": name, "password": PASSWORD, "role": "viewer", "must_change_password": False}
+    user = running.client.post("/api/users", json=body, headers=admin).json()
+    url = f"/api/users/{user['id']}/repositories/{repository_id}"
+    assert running.client.put(url, json={"role": "viewer"}, headers=admin).status_code == 200
+    return running.login(name, PASSWORD)
+
+
+def test_a_viewer_of_one_repository_gets_nothing_of_another_out_of_the_memory(tmp_path: Path) -> None:
+    with started(tmp_path / "data") as running:
+        admin = running.login()
+        urls, viewers = [], []
+        for name in ("one", "two"):
+            source = tmp_path / f"source-{name}"
+            source.mkdir()
+            new = {"name": name, "path": str(tmp_path / name), "encryption": "none", "source_paths": [str(source)]}
+            new |= {"index_mode": "off", "archive_name_template": f"{name}-{{now}}"}
+            repository = running.client.post("/api/repositories/", json=new, headers=admin).json()
+            running.client.post("/api/backup/start", json={"repository": repository["path"]}, headers=admin)
+            urls.append(f"/api/repositories/{repository['id']}/archives")
+            viewers.append(new_user(running, admin, f"viewer-{name}", repository["id"]))
+        memory = running.service.parts[LIVE_ANSWERS].memory
+
+        def names(viewer: dict[str, str], url: str) -> list[str]:
+            answer = running.client.get(f"{url}/live", headers=viewer)
+            assert answer.status_code == 200, answer.text
+            return [archive["name"] for archive in answer.json()["archives"]]
+
+        def both_are_remembered() -> bool:
+            return all(len(names(admin, url)) == 1 for url in urls) and all(memory.has(n, LIST) for n in (1, 2))
+
+        wait_until(both_are_remembered, what="both lists are remembered")
+
+        assert [names(viewer, url)[0].split("-")[0] for viewer, url in zip(viewers, urls, strict=True)] == [
+            "one",
+            "two",
+        ]
+        for viewer, url in zip(viewers, reversed(urls), strict=True):
+            assert error_of(running.client.get(f"{url}/live", headers=viewer))[0] == 404

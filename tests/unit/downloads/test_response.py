@@ -1,0 +1,29 @@
+"""How a download is named."""
+
+from urllib.parse import unquote
+
+import pytest
+
+from holdfast.downloads.response import disposition
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("report.pdf", 'attachment; filename="report.pdf"'),
+        ("two words", 'attachment; filename="two words"'),
+        ("", 'attachment; filename="download"'),
+        ("naïve.txt", "attachment; filename=\"na_ve.txt\"; filename*=UTF-8''na%C3%AFve.txt"),
+        ('a"b\\c%d', "attachment; filename=\"a_b_c_d\"; filename*=UTF-8''a%22b%5Cc%25d"),
+        ("a\r\nSet-Cookie: x", "attachment; filename=\"a__Set-Cookie: x\"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20x"),
+    ],
+)
+def test_a_name_is_told_plainly_and_exactly(name: str, header: str) -> None:
+    assert disposition(name) == header
+
+
+@pytest.mark.parametrize("name", ["naïve.txt", "文書", "a;b=ü", "tab\there", "%41"])
+def test_the_exact_name_is_given_back_by_its_decoding(name: str) -> None:
+    _, _, encoded = disposition(name).partition("; filename*=UTF-8''")
+
+    assert unquote(encoded, errors="strict") == name
