@@ -100,15 +100,13 @@ class BareEngine:
 
 
 class Ends:
-    """Hears of the ends of operations on the event stream: asking for them again and again would cost what is
-    measured.
-    """
+    """Watches the event stream for the ends of operations: polling would cost what is measured."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._ended: dict[int, tuple[float, str]] = {}
         self._changed = threading.Condition()
-        self._connected = threading.Event()
+        self._connected, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
 
     def __enter__(self) -> "Ends":
@@ -117,7 +115,7 @@ class Ends:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connected.clear()
+        self._closing.set()
 
     def time_backup(self, client: Client, path: str) -> float:
         """Start a backup and wait until its end is reported; return the seconds."""
@@ -133,7 +131,7 @@ class Ends:
         try:
             self._hear()
         except httpx2.TransportError:
-            if self._connected.is_set():
+            if not self._closing.is_set():
                 raise  # else the service has been stopped, and its stream with it
 
     def _hear(self) -> None:
@@ -147,7 +145,7 @@ class Ends:
                     with self._changed:
                         self._ended[event["id"]] = (time.perf_counter(), event["status"])
                         self._changed.notify_all()
-                if not self._connected.is_set():
+                if self._closing.is_set():
                     return
 
     @contextmanager
