@@ -57,13 +57,19 @@ class Past:
         return (self.newest_at - timedelta(days=days)).isoformat()
 
 
-def prepare(settings: Settings) -> Database:
-    """A store with its schema, an admin, the viewers and their repositories."""
+def create(settings: Settings) -> Database:
+    """A store with its schema and an admin."""
     register_secrets()
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     database = Database(settings.store_url)
     migrate(database)
     ensure_first_admin(database, settings)
+    return database
+
+
+def prepare(settings: Settings) -> Database:
+    """A store with its schema, an admin, the viewers and their repositories."""
+    database = create(settings)
     with database.writing() as session:
         session.execute(insert(Repository), [repository_row(number) for number in range(1, REPOSITORIES + 1)])
     password = hash_password(ADMIN_PASSWORD)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 from sqlalchemy import insert
 
-from bench.filling import prepare
+from bench.filling import create
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, installed_environment, pid_of, serving, settings_for
 from bench.timing import milliseconds, percentile
@@ -41,7 +41,7 @@ def run(options: Options) -> list[Measurement]:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the service inherits it: each agent is a connection
     with folder() as place, settings_for(place / "data", options.store) as settings:
-        database = prepare(settings)
+        database = create(settings)  # without repositories: the fleet is idle
         agents = enroll(database, number)
         database.dispose()
         with serving(settings) as service:

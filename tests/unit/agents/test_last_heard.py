@@ -111,6 +111,29 @@ def test_an_idle_fleet_writes_little(sqlite: Database, tmp_path: Path) -> None:
     assert 0 < written / (60 * minutes) < MOST_BYTES_A_SECOND
 
 
+def test_agents_that_come_and_go_do_not_make_the_times_of_all_be_stored_more_often(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    agents = many_agents(sqlite)[:20]
+    fleet = fleet_of(sqlite, tmp_path)
+    bodies = {agent.id: heartbeat(agent) for agent in agents}
+    stored = set()
+    for seconds in range(0, 600, 5):
+        later = NOON + timedelta(seconds=seconds)
+        connecting = agents[seconds // 5 % 6 :: 6]
+        came = connecting[seconds // 30 % len(connecting)]
+        with time_machine.travel(later, tick=False):
+            with sqlite.writing() as session:
+                store.set_status(session, store.active(session, came.id), AgentStatus.OFFLINE)
+            fleet.take([Heartbeat(came, bodies[came.id], later)])
+            for agent in connecting:
+                fleet.note(agent, bodies[agent.id], later)
+            fleet.store_seen()
+        with sqlite.reading() as session:
+            stored.add(max(last_heard.everybody(session).values(), default=None))
+    assert len(stored - {None}) <= 600 / STORED_EVERY_SECONDS + 1
+
+
 def many_agents(database: Database) -> list[KnownAgent]:
     now = datetime.now(UTC)
     common = {

@@ -63,7 +63,7 @@ class Fleet:
         self._heard: dict[int, Heard] = {}
         self._recorded: dict[int, datetime] = {}
         """What all processes have stored, when it was last read."""
-        self._next_look = self._began
+        self._next_look = self._next_store = self._began
         self.on_online: list[Callable[[Session, Sequence[int]], None]] = []
         """Called with the ids of agents that have come online, in the transaction that records it."""
 
@@ -158,12 +158,15 @@ class Fleet:
     # --- ticks -----------------------------------------------------------------------------------------------------
 
     def store_seen(self, *, at_once: bool = False) -> None:
-        """Store when agents last connected: of all of them, once it is old enough for one. Neighbours share a write."""
+        """Store when agents last connected: of all of them together, because neighbours share a write."""
         now = clock.now()
+        if now < self._next_store and not at_once:
+            return
         with self._guard:
             due = {agent_id: heard for agent_id, heard in self._heard.items() if heard.seen > heard.stored}
         if not due or not (at_once or any(now - heard.stored >= self._store_every for heard in due.values())):
             return
+        self._next_store = now + self._store_every
         with self._database.writing() as session:
             others = store.not_online(session)
             times = {
