@@ -58,24 +58,24 @@ WITH_WARNINGS = {
 
 FAILED = {
     "check_damaged": ("engine.damaged", "The check found damage"),
-    "check_repair": ("engine.damaged", "Damaged data is left in the repository"),
+    "check_repair": ("engine.damaged", "The repository still contains damaged data"),
     "create_disk_full": ("engine.disk_full", "No space is left"),
-    "delete_archive_missing": ("engine.failed", "The archive no longer exists"),
+    "delete_archive_missing": ("engine.failed", "The archive is no longer in the repository"),
     "extract_damaged": ("engine.damaged", "The repository is damaged; run a check"),
-    "info_archive_ambiguous": ("engine.failed", "The archive no longer exists"),
-    "info_archive_missing": ("engine.failed", "The archive no longer exists"),
+    "info_archive_ambiguous": ("engine.failed", "The archive is no longer in the repository"),
+    "info_archive_missing": ("engine.failed", "The archive is no longer in the repository"),
     "init_exists": ("engine.repository_exists", "import the repository"),
     "init_folder_in_use": ("engine.repository_exists", "choose another path"),
     "init_not_permitted": ("engine.permission_denied", "correct the permissions"),
-    "locked_exclusively": ("engine.locked", "try again when it has ended"),
-    "no_passphrase": ("engine.passphrase_wrong", "enter the right one"),
+    "locked_exclusively": ("engine.locked", "try again once it has finished"),
+    "no_passphrase": ("engine.passphrase_wrong", "enter the correct one"),
     "not_a_repository": ("engine.repository_missing", "There is no repository at this path"),
     "relocated": ("engine.repository_relocated", "confirm that it was moved"),
     "repository_missing": ("engine.repository_missing", "There is no repository at this path"),
     "repository_not_permitted": ("engine.permission_denied", "correct the permissions"),
-    "unencrypted_unknown": ("engine.failed", "not encrypted and was not known"),
+    "unencrypted_unknown": ("engine.failed", "not encrypted and has not been used"),
     "usage_error": ("engine.failed", "The engine failed: error: unrecognized arguments: --no-such-option."),
-    "wrong_passphrase": ("engine.passphrase_wrong", "enter the right one"),
+    "wrong_passphrase": ("engine.passphrase_wrong", "enter the correct one"),
 }
 
 BY_SIGNAL = ("create_sigterm", "create_sigkill")

@@ -48,28 +48,28 @@ WITH_WARNINGS = {
 }
 
 FAILED = {
-    "check_damaged": ("engine.damaged", "The check found damage; keep a copy of the repository"),
+    "check_damaged": ("engine.damaged", "The check found damage; copy the repository"),
     "create_archive_exists": ("engine.archive_exists", "choose another archive name"),
     "create_disk_full": ("engine.disk_full", "No space is left"),
-    "delete_archive_missing": ("engine.failed", "The archive no longer exists"),
+    "delete_archive_missing": ("engine.failed", "The archive is no longer in the repository"),
     "extract_damaged": ("engine.damaged", "The repository is damaged; run a check"),
-    "info_archive_missing": ("engine.failed", "The archive no longer exists"),
+    "info_archive_missing": ("engine.failed", "The archive is no longer in the repository"),
     "init_exists": ("engine.repository_exists", "import the repository"),
     "init_folder_in_use": ("engine.repository_exists", "choose another path"),
     "init_not_permitted": ("engine.permission_denied", "correct the permissions"),
-    "locked": ("engine.locked", "try again when it has ended"),
-    "locked_by_another_host": ("engine.locked", "break the lock if none runs"),
-    "no_passphrase": ("engine.passphrase_wrong", "enter the right one"),
+    "locked": ("engine.locked", "try again once it has finished"),
+    "locked_by_another_host": ("engine.locked", "break the lock if nothing is using it"),
+    "no_passphrase": ("engine.passphrase_wrong", "enter the correct one"),
     "not_a_repository": ("engine.not_a_repository", "correct the path"),
     "relocated": ("engine.repository_relocated", "confirm that it was moved"),
     "remote_engine_missing": ("engine.not_installed", "install BorgBackup"),
     "repository_missing": ("engine.repository_missing", "There is no repository at this path"),
     "repository_not_permitted": ("engine.permission_denied", "correct the permissions"),
     "repository_read_only": ("engine.permission_denied", "correct the permissions"),
-    "unencrypted_unknown": ("engine.failed", "not encrypted and was not known"),
+    "unencrypted_unknown": ("engine.failed", "not encrypted and has not been used"),
     "unreachable": ("engine.unreachable", "(ssh: connect to host 127.0.0.1 port 1: Connection refused)"),
     "usage_error": ("engine.failed", "The engine failed: borg: error: unrecognized arguments: --no-such-option."),
-    "wrong_passphrase": ("engine.passphrase_wrong", "enter the right one"),
+    "wrong_passphrase": ("engine.passphrase_wrong", "enter the correct one"),
 }
 
 BY_SIGNAL = ("create_sigterm", "create_sigint", "create_sigkill")

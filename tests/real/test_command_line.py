@@ -147,7 +147,7 @@ def test_a_backup_with_warnings_and_one_that_failed_say_so_by_their_codes(termin
     assert "1 warning:" in said
     assert missing in said
     said = terminal.says("backup", failed["name"], code=FAILED)
-    assert "None of the source paths exists" in said
+    assert "None of the source paths exist" in said
     assert "(engine.source_missing)" in said
     assert f"holdfast repos change {failed['name']} --source" in said
     assert "The last lines of the log:" in said

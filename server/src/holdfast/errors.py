@@ -39,7 +39,9 @@ class ChangedMeanwhile(Conflict):
     """The caller has changed a state that is no longer the newest."""
 
     def __init__(self, key: str, what: str, given: int, current: int) -> None:
-        sentence = f"The {what} was changed meanwhile; nothing was changed now. Read it again and repeat your change."
+        sentence = (
+            f"The {what} was changed by someone else; your change was not saved. Reload it and repeat your change."
+        )
         super().__init__(key, sentence, given=given, current=current)
 
 
@@ -75,7 +77,7 @@ class PlanRefusal(HoldfastError):
     status = 403
 
     def __init__(self, feature: str, required: str, current: str) -> None:
-        super().__init__("plan.feature_not_available", f"The feature {feature} needs the plan {required}.")
+        super().__init__("plan.feature_not_available", f"The feature {feature} requires the plan {required}.")
         self.feature, self.required, self.current = feature, required, current
 
     def detail(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_an_archive_that_is_gone_fails_and_says_so(newest: Workshop, tmp_path: P
     ended = newest.restore(archive, tmp_path / "destination")
 
     assert ended["status"] == "failed"
-    assert "no longer exists in the repository" in ended["error_message"]
+    assert "is no longer in the repository" in ended["error_message"]
     assert ended["error_message"].endswith("Nothing was restored.")
 
 

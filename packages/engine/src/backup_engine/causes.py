@@ -201,47 +201,47 @@ ARCHIVES_UNREADABLE = frozenset({FAILED, DAMAGED})
 """How an engine ends that reads all archives and cannot read one of them. Names and ids may still be readable."""
 
 SENTENCES: Mapping[str, str] = {
-    "engine.source_missing": "None of the source paths exists; correct the source paths, or mount what is missing.",
-    "engine.disk_full": "No space is left for the repository or the engine's cache; free some, or prune and compact.",
-    "engine.not_installed": "The engine is not installed where it should run; install BorgBackup 1.2 or newer there.",
+    "engine.source_missing": "None of the source paths exist; correct them, or mount what is missing.",
+    "engine.disk_full": "No space is left for the repository or the engine's cache; free up space, or prune and "
+    "compact.",
+    "engine.not_installed": "The engine is not installed on the machine that should run it; install BorgBackup 1.2 or "
+    "newer there.",
     "engine.unsupported": "This version of the engine cannot open the repository; install a newer BorgBackup.",
     "engine.archive_exists": "An archive with this name exists already; choose another archive name.",
-    "engine.passphrase_wrong": "The passphrase does not open this repository; enter the right one in its settings.",
+    "engine.passphrase_wrong": "The passphrase does not open this repository; enter the correct one in its settings.",
     "engine.passphrase_missing": "The repository's passphrase or key is missing; enter it in the repository's "
     "settings.",
-    "engine.locked": "Another program uses the repository; try again when it has ended, or break the lock if none "
-    "runs.",
-    "engine.permission_denied": "The engine may not read or write the repository; correct the permissions of its "
-    "folder.",
+    "engine.locked": "Another program is using the repository; try again once it has finished, or break the lock if "
+    "nothing is using it.",
+    "engine.permission_denied": "The engine is not allowed to read or write the repository; correct the permissions of "
+    "its folder.",
     "engine.repository_missing": "There is no repository at this path; correct the path, mount it, or create it.",
-    "engine.not_a_repository": "The files at this path are not a repository of this engine; correct the path.",
-    "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
-    "engine.repository_relocated": "The repository was at another place before; confirm that it was moved on purpose.",
-    OLDER: "The repository is older than when it was last used, as if an older copy had been put back;"
-    " confirm that this is meant with confirm-older, which also lists the archives that are missing.",
-    REPLACED: "Another repository is at this place, so nothing was read or written;"
-    " put the right one back, correct the path, or accept this one with accept-replacement.",
-    TOO_MUCH_OUTPUT: "The engine wrote more output than allowed and was stopped; its answer was discarded."
+    "engine.not_a_repository": "The files at this path are not a repository for this engine; correct the path.",
+    "engine.repository_exists": "Something already exists at this path; import the repository, or choose another path.",
+    "engine.repository_relocated": "The repository was previously at another location; confirm that it was moved on "
+    "purpose.",
+    OLDER: "The repository is older than when it was last used, as if an older copy had been restored; if that is "
+    "intended, confirm it with confirm-older, which also lists the missing archives.",
+    REPLACED: "A different repository is at this location; nothing was read or written. Put the right one back, "
+    "correct the path, or accept this one with accept-replacement.",
+    TOO_MUCH_OUTPUT: "The engine wrote more output than allowed and was stopped; its output was discarded."
     " Inspect the repository with the engine itself: it has far too many archives, or is malicious.",
-    UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and "
-    "borg.",
-    PYTHON_MISSING: "The machine has no Python 3.9 or newer, which a dry run of an older state needs; nothing was "
-    "changed."
+    UNREACHABLE: "The repository's host cannot be reached, or has no engine; check the address, ssh, the key and borg "
+    "there.",
+    PYTHON_MISSING: "A dry run of an older state needs Python 3.9 or newer on the machine; nothing was changed."
     " Install Python there, or confirm the older state without a dry run.",
     KEY_REFUSED: "The repository's host does not accept the key for this user; deploy the key there, or correct the "
     "user.",
     BODY_REFUSED: (
-        "A proxy in front of the service refuses large request bodies (HTTP 413); raise its limit, in nginx with"
-        " client_max_body_size 0 and proxy_request_buffering off."
+        "A proxy in front of the service refuses large request bodies (HTTP 413); raise its limit (nginx: "
+        "client_max_body_size 0 and proxy_request_buffering off)."
     ),
-    HOST_KEY_CHANGED: "The repository's host shows another key than the one that is pinned; find out why before "
-    "accepting it.",
-    DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
-    DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
-    DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that "
-    "data.",
-    ARCHIVE_MISSING: "The archive no longer exists in the repository; refresh the list of archives.",
-    UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
+    HOST_KEY_CHANGED: "The repository's host key does not match the pinned one; find out why before accepting it.",
+    DAMAGED: "The repository is damaged; run a check, and copy the repository before repairing it.",
+    DAMAGE_FOUND: "The check found damage; copy the repository, then run a check with repair.",
+    DAMAGE_LEFT: "The repository still contains damaged data; run a check with repair and verify_data to remove it.",
+    ARCHIVE_MISSING: "The archive is no longer in the repository; refresh the archive list.",
+    UNENCRYPTED_UNKNOWN: "The repository is not encrypted and has not been used before; confirm that this is intended.",
     FAILED: "The engine failed without a message; try again, and check the machine's system log.",
     **{trouble.key: trouble.sentence for trouble, _ in TABLE},
     OTHER.key: OTHER.sentence,

@@ -11,7 +11,7 @@ MOST_IN_SENTENCE = 3
 def sentence(missing: Sequence[str]) -> str:
     named = ", ".join(map(_readable, missing[:MOST_IN_SENTENCE]))
     more = f" and {len(missing) - MOST_IN_SENTENCE} more" if len(missing) > MOST_IN_SENTENCE else ""
-    return f"None of the source paths exists: {named}{more}. Correct the source paths, or mount what is missing."
+    return f"None of the source paths exist: {named}{more}. Correct the source paths, or mount what is missing."
 
 
 def params(missing: Sequence[str]) -> dict[str, Any]:

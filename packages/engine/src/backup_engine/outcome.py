@@ -324,15 +324,14 @@ def _sentence(reason: str, accumulator: Accumulator) -> str:
 
 def unreachable(message: str) -> str:
     """The sentence for a host that cannot be reached, with what ssh or the engine there reported last."""
-    return f"The repository's host cannot be reached ({_on_one_line(message)}); check its address, ssh and the key."
+    return f"The repository's host cannot be reached ({_on_one_line(message)}); check the address, ssh and the key."
 
 
 def _held_by(holder: LockHolder) -> str:
     since = f" since {holder.since}" if holder.since else ""
     return (
-        f"Another program uses the repository: process {holder.pid} of {_on_one_line(holder.host)}{since}. Try again "
-        "when"
-        " it has ended, or break the lock if it no longer runs."
+        f"Another program is using the repository: process {holder.pid} of {_on_one_line(holder.host)}{since}. Try "
+        f"again once it has finished, or break the lock if it is no longer running."
     )
 
 

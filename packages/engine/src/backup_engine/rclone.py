@@ -28,23 +28,23 @@ CREDENTIALS = Trouble(
 UNREACHABLE = Trouble(
     "reach",
     "rclone.unreachable",
-    "The remote cannot be reached; check its address, the network and whether the service there runs.",
+    "The remote cannot be reached; check its address, the network, and whether its service is running.",
 )
 FULL = Trouble(
-    "storage", "rclone.storage_full", "No space is left at the destination; free some or choose another place."
+    "storage", "rclone.storage_full", "No space is left at the destination; free up space, or choose another location."
 )
 DENIED = Trouble(
     "storage",
     "rclone.permission_denied",
-    "The remote denied reading or writing there; check the permissions on the path.",
+    "The remote denied read or write access; check the permissions on the path.",
 )
 CONFIGURATION = Trouble(
     "configuration",
     "rclone.configuration_refused",
-    "The program rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
+    "rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
 )
 NOT_THERE = Trouble("storage", "rclone.not_found", "The path does not exist on the remote; check the path.")
-OTHER = Trouble("storage", "rclone.failed", "The program rclone failed; its messages are in the log.")
+OTHER = Trouble("storage", "rclone.failed", "rclone failed; its messages are in the log.")
 
 TABLE: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     (

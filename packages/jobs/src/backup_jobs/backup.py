@@ -47,8 +47,8 @@ STOPPED_LATE = "The engine was stopped when the archive was complete; the reposi
 MADE_NOTHING = "The engine reported success but made no archive."
 OUTSIDE = "A link leads out of the repository's sources, or may do so. Only an admin may back up what is outside them."
 OWN_PLACES_ONLY = (
-    "The sources hold nothing but the service's own data, which is left out of backups."
-    " To back it up, an admin names it in the repository's sources and confirms it."
+    "The sources contain only the service's own data, which backups leave out. To back it up, an admin must add it to "
+    "the repository's sources and confirm."
 )
 
 

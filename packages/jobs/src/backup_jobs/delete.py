@@ -15,12 +15,12 @@ from backup_protocol import DeleteBlock
 
 LOOK, STEP, EVIDENCE = "look", "delete", "evidence"
 PHASES = ("archive.delete",)
-GONE = ("archives.gone", "The archive is no longer in the repository; refresh the list of archives.")
+GONE = ("archives.gone", "The archive is no longer in the repository; refresh the archive list.")
 UNKNOWN = ("archives.not_found", "The repository has no archive of this name; check it in the list of archives.")
 AMBIGUOUS = ("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
 PROTECTED = (
     "archives.protected",
-    "The engine left the archive where it is, because it has the tag @PROT; remove the tag to delete it.",
+    "The engine kept the archive because of its @PROT tag; remove the tag to delete it.",
 )
 LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that the archive is gone."
 MAYBE_REMOVED = "maybe_removed"

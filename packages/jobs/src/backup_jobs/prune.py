@@ -36,14 +36,11 @@ WOULD_REMOVE_EVERYTHING = (
 )
 SERIES_AMBIGUOUS = (
     "prune.series_ambiguous",
-    "Other archives match the names of this series. Nothing was removed; give the series a template of its own.",
+    "Other archives match the name pattern of this series. Nothing was removed; give the series its own template.",
 )
 RULES_DISAGREE = (
     "prune.rules_disagree",
-    (
-        "The engine would keep other archives than the policy says. Nothing was removed; look at the dry run and at "
-        "the log."
-    ),
+    "The engine's plan does not match the retention policy. Nothing was removed; check the dry run and the log.",
 )
 NOT_ALL_GONE = (
     "engine.failed",

@@ -25,7 +25,7 @@ NOT_STARTED = "scripts.not_started"
 INTERRUPTED = "scripts.interrupted"
 DECLINED = "scripts.declined"
 INTERRUPTED_SENTENCE = (
-    "The script was interrupted, and how far it came is unknown. It is not run again automatically; check its machine."
+    "The script was interrupted; it is unknown how far it got. It is not run again automatically; check its machine."
 )
 
 

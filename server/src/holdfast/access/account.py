@@ -107,7 +107,7 @@ class Account:
     def _use_code(self, session: Session, user: User, code: str) -> None:
         step = totp.matching_step(self.login.vault, user, code, clock.now())
         if step is None or not totp.use_step(session, user.id, step):
-            raise Forbidden("auth.bad_code", "The code is wrong or was used already.")
+            raise Forbidden("auth.bad_code", "The code is wrong or has already been used.")
         session.refresh(user)
 
 

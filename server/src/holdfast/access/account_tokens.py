@@ -65,7 +65,7 @@ def revoke(session: Session, caller: Caller, token_id: int) -> None:
     own = AccountToken.id == token_id, AccountToken.user_id == caller.user_id
     name = session.execute(delete(AccountToken).where(*own).returning(AccountToken.name)).scalar_one_or_none()
     if name is None:
-        raise NotFound("auth.token_not_found", "There is no such token.")
+        raise NotFound("auth.token_not_found", "Token not found.")
     _record(session, caller, "auth.token_revoked", token_id, name)
 
 

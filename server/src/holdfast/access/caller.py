@@ -146,7 +146,7 @@ def bearer(request: Request) -> str:
     if header is None:
         header = request.headers.get("Authorization")
     if header is None:
-        raise Unauthenticated("auth.credential_missing", "This route needs a credential.")
+        raise Unauthenticated("auth.credential_missing", "This request needs a credential.")
     scheme, _, credential = header.strip().partition(" ")
     if scheme.lower() != "bearer" or not credential.strip():
         raise token_invalid()

@@ -81,7 +81,7 @@ class OnceRunner:
         if record is None:
             raise in_progress()
         if record.request_hash != self._request_hash:
-            raise Conflict("idempotency.mismatch", "This Idempotency-Key was used with another request.")
+            raise Conflict("idempotency.mismatch", "This Idempotency-Key was already used with a different request.")
         if record.answer is None:
             raise in_progress()
         self._response.headers["Idempotency-Replayed"] = "true"
@@ -131,7 +131,7 @@ def purge(session: Session, now: datetime) -> None:
 
 def in_progress() -> Conflict:
     return Conflict(
-        "idempotency.in_progress", "The first request with this Idempotency-Key is still under way.", retry_after=1
+        "idempotency.in_progress", "The first request with this Idempotency-Key is still running.", retry_after=1
     )
 
 

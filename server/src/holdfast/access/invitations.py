@@ -76,7 +76,7 @@ def _invited(user: User | None) -> Invited:
     expires = user.invitation_expires_at if user is not None else None
     if user is None or user.disabled or expires is None or expires <= clock.now():
         raise NotFound(
-            "auth.bad_invitation", "The invitation is not valid, has expired or was used. Ask an admin for another."
+            "auth.bad_invitation", "The invitation is not valid, has expired or was used. Ask an admin for a new one."
         )
     return Invited(user.id, user.username, expires)
 

@@ -98,7 +98,7 @@ class Login:
                     raise _bad_challenge(user)
                 step = totp.matching_step(self.vault, locked, code, now)
                 if step is None or not totp.use_step(session, locked.id, step):
-                    raise LoginRefused("auth.bad_code", "The code is wrong or was used already.", user)
+                    raise LoginRefused("auth.bad_code", "The code is wrong or has already been used.", user)
                 if not _use_challenge(session, challenge_token):
                     raise _bad_challenge(user)
                 throttle.forget(session, attempts)
@@ -170,4 +170,4 @@ def _bad_credentials(user: User | None) -> LoginRefused:
 
 
 def _bad_challenge(user: User | None) -> LoginRefused:
-    return LoginRefused("auth.challenge_invalid", "The login has expired or was finished; begin again.", user)
+    return LoginRefused("auth.challenge_invalid", "The login has expired or is already complete; start again.", user)

@@ -52,4 +52,4 @@ def require_repository(session: Session, caller: Caller, repository_id: int, req
 
 
 def repository_not_found(repository_id: int) -> NotFound:
-    return NotFound("repository.not_found", "There is no such repository.", repository_id=repository_id)
+    return NotFound("repository.not_found", "Repository not found.", repository_id=repository_id)

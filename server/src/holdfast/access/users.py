@@ -209,13 +209,13 @@ def take_right(session: Session, actor: Caller, user_id: int, repository_id: int
     locked(session, user_id)
     right = session.get(RepositoryRight, (user_id, repository_id))
     if right is None:
-        raise NotFound("users.right_not_found", "The user has no right of their own on this repository.")
+        raise NotFound("users.right_not_found", "The user has no right of their own for this repository.")
     session.delete(right)
     _record_right(session, actor, "users.right_taken", user_id, repository_id, right.role)
 
 
 def user_not_found(user_id: int | str) -> NotFound:
-    return NotFound("users.not_found", "There is no such user.", user=user_id)
+    return NotFound("users.not_found", "User not found.", user=user_id)
 
 
 def locked(session: Session, user_id: int) -> User:

@@ -53,7 +53,7 @@ ThisAgent = Annotated[KnownAgent, Depends(agent_only)]
 def bearer(request: Request) -> str:
     header = request.headers.get(AUTHORIZATION_HEADER)
     if header is None:
-        raise Unauthenticated("agents.credential_missing", "This route takes the credential of an agent.")
+        raise Unauthenticated("agents.credential_missing", "This request needs an agent's credential.")
     scheme, _, credential = header.strip().partition(" ")
     if scheme.lower() != "bearer" or not credential.strip():
         raise errors.credential_invalid()

@@ -121,7 +121,7 @@ def change_status(
     if agent.status == status:
         return agent
     if agent.status == AgentStatus.REVOKED:
-        raise Conflict("agents.is_revoked", "A revoked agent stays revoked; enrol the machine again.")
+        raise Conflict("agents.is_revoked", "Revoking an agent is permanent; enrol the machine again.")
     if status in store.SHUT_OUT:
         shut_out(session, gateway, agent, status)
     elif agent.status == AgentStatus.DISABLED:

@@ -14,16 +14,16 @@ def revoked(status: str) -> Forbidden:
 
 
 def unknown_agent(agent: Any) -> NotFound:
-    return NotFound("agents.not_found", "There is no such agent.", agent=agent)
+    return NotFound("agents.not_found", "Agent not found.", agent=agent)
 
 
 def unknown_token(token_id: int) -> NotFound:
-    return NotFound("agents.enrollment_token_not_found", "There is no such enrollment token.", token_id=token_id)
+    return NotFound("agents.enrollment_token_not_found", "Enrollment token not found.", token_id=token_id)
 
 
 def unknown_job(job_id: int) -> NotFound:
-    return NotFound("agents.job_not_found", "There is no such job.", job_id=job_id)
+    return NotFound("agents.job_not_found", "Job not found.", job_id=job_id)
 
 
 def call_over() -> NotFound:
-    return NotFound("agents.call_over", "The caller no longer waits for this call.")
+    return NotFound("agents.call_over", "The caller is no longer waiting for this call.")

@@ -42,5 +42,5 @@ def wheel_index() -> Response:
 def wheel(name: WheelName) -> Response:
     content = delivery.wheel_files().get(name)
     if content is None:
-        raise NotFound("agents.no_such_wheel", "There is no such wheel.")
+        raise NotFound("agents.no_such_wheel", "Wheel not found.")
     return Response(content, media_type="application/zip")

@@ -32,7 +32,9 @@ def keep(
     if new:
         ranges = merged(job.log_ranges, (entry.sequence for entry in new))
         if len(ranges) > MOST_RANGES:
-            raise Conflict("agents.log_gaps", "The log lines are numbered with too many gaps.", job_id=job.operation_id)
+            raise Conflict(
+                "agents.log_gaps", "The numbering of the log lines has too many gaps.", job_id=job.operation_id
+            )
         lines = [line for entry in new for line in lines_of(redactor.redact(entry.message))]
         job.log_lines = append(file, job.log_lines, lines, most_bytes)
         job.log_ranges = [list(span) for span in ranges]

@@ -94,7 +94,7 @@ class Jobs:
         if operation.status == Status.PENDING:
             raise Conflict(
                 "agents.not_yet",
-                "The job may not start yet.",
+                "The job cannot start yet.",
                 job_id=operation.id,
                 reason=str(verdict.reason),
                 behind_id=verdict.behind_id,
@@ -135,7 +135,7 @@ class Jobs:
             return False
         except (NotFound, Unprocessable, ValueError, LookupError) as error:
             log.warning("a job cannot be handed out", operation_id=operation.id, kind=operation.kind, reason=str(error))
-            sentence = "The stored parameters do not fit the repository or this version of the service."
+            sentence = "The stored parameters are not valid for the repository or this version of the service."
             transitions.fail_pending(session, operation.id, "operations.bad_parameters", sentence)
             return False
         return True
@@ -213,8 +213,8 @@ class Jobs:
                 if job.part_bytes > self.most_part_bytes:
                     raise TooLarge(
                         "agents.parts_too_large",
-                        f"The parts of a job's result may take at most {self.most_part_bytes} bytes of memory; nothing "
-                        "of this result is used.",
+                        f"The parts of a job's result may take at most {self.most_part_bytes} bytes of memory; the "
+                        f"result is discarded.",
                         job_id=job_id,
                         maximum=self.most_part_bytes,
                     )
@@ -232,7 +232,9 @@ class Jobs:
                 self._keep_late(session, operation, job, body)
             if operation.status == Status.RUNNING and job is not None:
                 if must_be_asked_for and operation.cancel_requested_at is None:
-                    raise Conflict("agents.cancel_not_requested", "No cancel of this job was requested.", job_id=job_id)
+                    raise Conflict(
+                        "agents.cancel_not_requested", "Cancellation of this job was not requested.", job_id=job_id
+                    )
                 self._finish(session, machine, operation, job, body)
                 session.refresh(operation)
         if Status(operation.status) in TERMINAL:
@@ -363,7 +365,7 @@ def joined_parts(session: Session, job_id: int, parts: int) -> list[dict[str, An
         return None
     wanted = AgentJobPart.operation_id == job_id, AgentJobPart.part < parts
     if (session.scalar(select(func.count()).select_from(AgentJobPart).where(*wanted)) or 0) < parts:
-        raise Conflict("agents.parts_missing", "Parts of the result have not arrived.", job_id=job_id, parts=parts)
+        raise Conflict("agents.parts_missing", "Parts of the result are missing.", job_id=job_id, parts=parts)
     rows = session.scalars(select(AgentJobPart.items).where(*wanted).order_by(AgentJobPart.part))
     return [item for items in rows for item in items]
 

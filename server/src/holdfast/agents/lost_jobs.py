@@ -48,8 +48,8 @@ MOST_QUESTIONS = 3
 CLOCK_SLACK = timedelta(minutes=2)
 LOST = "The agent came back without this job and sent no report of it."
 UNCONFIRMED = (
-    "The agent did not confirm that the engine has stopped; it may still run on its machine. A result that comes later "
-    "is kept in the log."
+    "The agent did not confirm that the engine has stopped; it may still run on its machine. If a result arrives "
+    "later, it is added to the log."
 )
 CHECKPOINT = re.compile(r".*\.checkpoint(\.\d+)?")
 

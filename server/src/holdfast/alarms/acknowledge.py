@@ -94,6 +94,6 @@ def _require_known_kinds(wanted: AlarmSettingsChange) -> None:
     if unknown := sorted(off - set(BY_NAME)):
         raise Unprocessable(
             "alarms.unknown_kind",
-            "`off` names a kind of alarm that does not exist; nothing was changed.",
+            "`off` contains an unknown kind of alarm; nothing was changed.",
             kind=unknown[0],
         )

@@ -4,4 +4,4 @@ from holdfast.errors import NotFound
 
 
 def not_found(alarm_id: int) -> NotFound:
-    return NotFound("alarms.not_found", "There is no such alarm.", alarm_id=alarm_id)
+    return NotFound("alarms.not_found", "Alarm not found.", alarm_id=alarm_id)

@@ -87,7 +87,7 @@ def _require_known(name: str, given: Sequence[str], known: Sequence[str]) -> Non
     if unknown := [word for word in given if word not in known]:
         raise Unprocessable(
             "alarms.unknown_word",
-            f"`{name}` has a value that does not exist.",
+            f"`{name}` has an unknown value.",
             field=name,
             value=unknown[0],
             known=known,

@@ -76,7 +76,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise Unprocessable("archives.unknown_timezone", "The time zone is not a known IANA name.") from error
+        raise Unprocessable("archives.unknown_timezone", "Unknown time zone.") from error
 
 
 def _archives(session: Session, repository_id: int) -> Sequence[Archive]:

@@ -90,7 +90,7 @@ class Indexes(ABC):
             self._condemn(repository_uuid, index)
             return question(None)
         except NOT_NOW as error:
-            sentence = "The file history cannot be read at the moment; try again."
+            sentence = "The file history is temporarily unavailable; try again."
             raise Unavailable("archives.index_unavailable", sentence, retry_after=5) from error
 
     def _condemn(self, repository_uuid: str, index: HistoryIndex | None) -> None:

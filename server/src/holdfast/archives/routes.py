@@ -196,7 +196,7 @@ def _by_id_or_path(session: Session, repository_id: int | None, path: str | None
         return store.get(session, repository_id)
     if path is not None:
         return store.by_path(session, path)
-    raise Unprocessable("archives.which_repository", "Give repository or repository_id.")
+    raise Unprocessable("archives.which_repository", "Specify repository or repository_id.")
 
 
 def _stats(archive: Archive) -> schemas.ArchiveStats:

@@ -23,7 +23,9 @@ def archive_name(template: str, *, repository: str, now: datetime, refused: str 
             return safe(repository)
         if word == "now":
             return now.strftime(form) if form else now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}"
-        raise Unprocessable("backup.unknown_placeholder", f"The archive name holds the unknown placeholder {match[0]}.")
+        raise Unprocessable(
+            "backup.unknown_placeholder", f"The archive name contains the unknown placeholder {match[0]}."
+        )
 
     name = safe(without(refused, PLACEHOLDERS.sub(fill, template)))[:MOST_CHARACTERS]
     if not name.strip("."):

@@ -20,8 +20,7 @@ from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
 
 SOURCES_NOT_ALLOWED = (
-    "Only an admin may back up paths outside the repository's sources. Leave source_paths out, or "
-    "name paths below them."
+    "Only an admin may back up paths outside the repository's sources. Omit source_paths, or choose paths below them."
 )
 
 
@@ -76,10 +75,10 @@ def sources_outside(repository: Repository, paths: Sequence[str]) -> list[str]:
 def _check(repository: Repository, params: BackupParams) -> None:
     """Raise for what can be known now; what only the engine knows is the operation's to report."""
     if repository.mode == "observe":
-        raise Conflict("repository.observe_only", "The repository is only observed; its mode allows no backups.")
+        raise Conflict("repository.observe_only", "The repository is in observe mode, which allows no backups.")
     sources = params.source_paths if params.source_paths is not None else repository.source_paths
     if not sources:
-        raise Unprocessable("backup.no_sources", "The repository has no source paths; give it some first.")
+        raise Unprocessable("backup.no_sources", "The repository has no source paths; add some first.")
     if any(not source.startswith("/") for source in sources):
         raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
     archive_name(params.archive_name or repository.archive_name_template, repository=repository.name, now=clock.now())

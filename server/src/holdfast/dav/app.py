@@ -163,7 +163,7 @@ class Dav:
             resource = self._resource(place, self._files(place, sealed))
             if resource.size is None or repository is None or archive is None:
                 raise Forbidden(
-                    "dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it."
+                    "dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or request a file in it."
                 )
             allowed = repository, archive, sealed
             wanted = WantedFile(self.downloads, self.rules, caller.user_id, lambda: allowed, place.path, request)

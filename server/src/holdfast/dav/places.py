@@ -156,4 +156,4 @@ def encoded(name: str) -> bytes:
 
 
 def not_there() -> NotFound:
-    return NotFound("dav.not_found", "There is nothing at this address.")
+    return NotFound("dav.not_found", "Nothing exists at this address.")

@@ -67,7 +67,7 @@ def wanted_of(body: bytes) -> tuple[Names | None, bool]:
     asked = root.find(f"{{{DAV}}}prop")
     names = None if asked is None else tuple(dict.fromkeys(one.tag for one in asked))
     if names is not None and (len(names) > MOST_NAMES or max(map(len, names), default=0) > LONGEST_NAME):
-        raise Unprocessable("dav.bad_request", "The request names too many properties, or one with too long a name.")
+        raise Unprocessable("dav.bad_request", "The request has too many properties, or one with too long a name.")
     return names, False
 
 

@@ -8,6 +8,4 @@ def path_not_found(missing: list[str]) -> NotFound:
 
 
 def not_a_file() -> Unprocessable:
-    return Unprocessable(
-        "archives.not_a_file", "The path does not name a regular file; a folder is downloaded as tar or zip."
-    )
+    return Unprocessable("archives.not_a_file", "The path is not a regular file; download folders as tar or zip.")

@@ -33,7 +33,7 @@ async def wanted_path(
 ) -> bytes:
     """The bytes of the path; empty for the whole archive. Raise Unprocessable unless it is given in one form."""
     if path is not None and path_b64 is not None:
-        raise Unprocessable("restore.path_unclear", "Give either path or path_b64.")
+        raise Unprocessable("restore.path_unclear", "Specify either path or path_b64.")
     value: job_paths.Json = path or "" if path_b64 is None else {"path_b64": path_b64}
     wanted = archived_paths.inside_archive([value])
     return wanted[0] if wanted else b""
@@ -95,7 +95,7 @@ def binary(*media_types: str) -> dict[int | str, dict[str, Any]]:
 PARTS: dict[int | str, dict[str, Any]] = {
     206: {"description": "The part that `Range` asks for."},
     304: {"description": "The client has it already: its `If-None-Match` names the `ETag`."},
-    416: {"description": "The file has none of the bytes that `Range` asks for."},
+    416: {"description": "The requested `Range` lies outside the file."},
 }
 
 

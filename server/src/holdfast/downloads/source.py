@@ -22,7 +22,7 @@ SILENT_SECONDS = 600.0
 
 
 class NobodyWaits(Exception):
-    """The client has left."""
+    """The client has disconnected."""
 
 
 class BrokenOff(Exception):

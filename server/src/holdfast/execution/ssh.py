@@ -50,19 +50,19 @@ REASONS = (
     (re.compile(r"Connection (?:closed|reset)|Broken pipe|banner exchange"), "ssh.closed"),
 )
 SENTENCES = {
-    HOST_KEY_CHANGED: "The host shows another key than the one that is pinned. Find out why; if it is right, accept "
-    "the new key.",
+    HOST_KEY_CHANGED: "The host key does not match the pinned one. Find out why; accept the new key only if it is "
+    "legitimate.",
     KEY_REFUSED: "The host does not accept the service's key for this user; deploy the key, or add it to "
     "authorized_keys by hand.",
     "ssh.password_refused": "The host does not accept this user and password; correct them, or add the key by hand.",
-    "ssh.host_unknown": "The name of the host cannot be resolved; correct the host, or the name service.",
-    "ssh.connection_refused": "Nothing listens on this port of the host; start sshd there, or correct the port.",
-    "ssh.no_answer": "The host does not answer; check that it is up, the network, and firewalls.",
+    "ssh.host_unknown": "The host name cannot be resolved; correct it, or check DNS.",
+    "ssh.connection_refused": "Nothing is listening on this port of the host; start sshd, or correct the port.",
+    "ssh.no_answer": "The host does not respond; check that it is up, and check the network and firewalls.",
     "ssh.not_ssh": "The program on this port is not an ssh server; correct the port.",
-    "ssh.shut_out": "The host refuses this machine for some minutes because logins from it have failed; wait, then try "
+    "ssh.shut_out": "The host is refusing this machine for a few minutes because of failed logins; wait, then try "
     "again.",
-    "ssh.closed": "The host closed the connection; look at the log of its sshd.",
-    "ssh.failed": "The ssh connection failed; look at the log of the host's sshd.",
+    "ssh.closed": "The host closed the connection; check its sshd log.",
+    "ssh.failed": "The ssh connection failed; check the host's sshd log.",
     "ssh.not_installed": "The programs ssh and ssh-keyscan are not installed here; install openssh-client.",
 }
 

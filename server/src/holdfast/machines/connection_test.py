@@ -17,12 +17,13 @@ from holdfast.storage.session import Database
 STEPS: tuple[StepName, ...] = get_args(StepName)
 SENTENCES = {
     **ssh.SENTENCES,
-    "ssh.no_commands": "The account may not run commands: it can hold repositories, but not run the engine.",
+    "ssh.no_commands": "The account is not allowed to run commands: it can hold repositories, but cannot run the "
+    "engine.",
     "ssh.engine_missing": "The machine has no engine; install BorgBackup 1.2 or newer there, or set its path.",
     "ssh.engine_unsupported": "The engine on the machine is too old or not BorgBackup; install 1.2 or newer, best 1.4.",
     "ssh.python_missing": "Python 3.9 or newer is missing: an engine on the machine ends when the link is cut.",
-    "ssh.disk_unknown": "The free space of the path could not be read; check that the path exists and may be read.",
-    "ssh.no_host_key": "The host shows no key that can be pinned; look at the log of its sshd.",
+    "ssh.disk_unknown": "The free space of the path could not be read; check that the path exists and is readable.",
+    "ssh.no_host_key": "The host offers no key that can be pinned; check its sshd log.",
 }
 OPTIONAL = frozenset({"python", "disk", "engine"})
 """Steps that may fail while the connection as such works."""

@@ -97,7 +97,7 @@ def accept_host_key(
     if shown.fingerprint != fingerprint:
         raise Conflict(
             "ssh.other_fingerprint",
-            "The host shows another key than the one you accept; compare the fingerprints again.",
+            "The host key does not match the one you accepted; compare the fingerprints again.",
             fingerprint=shown.fingerprint,
         )
     with database.writing() as session:

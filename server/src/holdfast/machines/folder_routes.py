@@ -111,7 +111,7 @@ def machine_of(target: str, machine_id: int | None) -> Where:
 def _machine_unclear() -> Unprocessable:
     return Unprocessable(
         "filesystem.machine_unclear",
-        "An ssh machine or an agent needs its id; the service's own machine has none.",
+        "Specify machine_id for an ssh machine or agent; omit it for the service's own machine.",
     )
 
 
@@ -121,7 +121,7 @@ def absolute(path: str | None, path_b64: str | None) -> bytes:
     Raise Unprocessable unless it is absolute.
     """
     if path is not None and path_b64 is not None:
-        raise Unprocessable("filesystem.bad_path", "Give either path or path_b64.")
+        raise Unprocessable("filesystem.bad_path", "Specify either path or path_b64.")
     try:
         found = paths.from_json((path or "/") if path_b64 is None else {"path_b64": path_b64})
     except ValueError as error:

@@ -160,7 +160,7 @@ def unreadable(reason: str) -> Unprocessable:
 
 
 def not_answered(reason: str) -> Unprocessable:
-    return Unprocessable("filesystem.not_answered", f"The machine did not answer: {reason[:MOST_REASON]}")
+    return Unprocessable("filesystem.not_answered", f"The machine did not respond: {reason[:MOST_REASON]}")
 
 
 def _text(path: bytes) -> str:

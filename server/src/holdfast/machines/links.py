@@ -85,7 +85,5 @@ class Links:
         kind = HostKey.of(connection.host_key).kind if connection.host_key else None
         shown = ssh.scan_host_key(connection.host, connection.port, kind)
         if shown is None:
-            raise Unprocessable(
-                "ssh.no_host_key", "The host shows no key that can be pinned; look at the log of its sshd."
-            )
+            raise Unprocessable("ssh.no_host_key", "The host offers no key that can be pinned; check its sshd log.")
         return shown

@@ -164,8 +164,8 @@ class Machines:
         )
         if OURS in _required(ssh.run_script(link, f"{same}exit 0\n")).split():
             sentence = (
-                "This ssh connection leads to the service's own machine, and without Python there it is unknown how "
-                "to leave the service's own data out. Install python3 and test the connection again, or run the "
+                "This ssh connection leads to the service's own machine, but without Python there its own data cannot "
+                "be located and left out. Install python3 and test the connection again, or run the "
                 "engine without ssh (execution_target local)."
             )
             raise Unprocessable("backup.own_places_unknown", sentence)
@@ -186,7 +186,7 @@ class Machines:
         with self._database.reading() as session:
             connection = store.get(session, connection_id)
         if connection is None:
-            sentence = "There is no such ssh connection; add it first, and test it."
+            sentence = "SSH connection not found; add and test it first."
             raise Unprocessable("repository.unknown_connection", sentence, ssh_connection_id=connection_id)
         return connection
 

@@ -20,7 +20,7 @@ def get(session: Session, connection_id: int) -> SshConnection | None:
 def require(session: Session, connection_id: int) -> SshConnection:
     connection = get(session, connection_id)
     if connection is None:
-        raise NotFound("ssh.not_found", "There is no such ssh connection.", ssh_connection_id=connection_id)
+        raise NotFound("ssh.not_found", "SSH connection not found.", ssh_connection_id=connection_id)
     return connection
 
 
@@ -38,12 +38,12 @@ def taken(session: Session, name: str, username: str, host: str, port: int, but:
     """Raise Conflict if another connection has this name or this account."""
     found = session.scalars(select(SshConnection).where(SshConnection.name == name)).first()
     if found is not None and found.id != but:
-        raise Conflict("ssh.name_taken", "An ssh connection has this name already.")
+        raise Conflict("ssh.name_taken", "An ssh connection with this name already exists.")
     found = of_account(session, username, host, port)
     if found is not None and found.id != but:
         raise Conflict(
             "ssh.account_taken",
-            "There is an ssh connection to this account already; use that one.",
+            "An ssh connection to this account already exists; use that one.",
             ssh_connection_id=found.id,
         )
 

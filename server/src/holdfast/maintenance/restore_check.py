@@ -315,7 +315,7 @@ class _Check:
         problems = [{"path": path, "message": "No restore writes this name."} for path in paths]
         result = {**_nothing(self._params.mode, self._archive), "problems": problems, "problem_count": len(problems)}
         sentence = (
-            f"The archive holds names that lead out of the destination, such as {paths[0]!r}. A restore of them is"
+            f"The archive contains paths that lead outside the destination, such as {paths[0]!r}. A restore of them is"
             " refused; restore the other paths separately."
         )
         return self._ended(Status.FAILED, UNSAFE, sentence, result)
@@ -330,7 +330,7 @@ class _Check:
             sentence = f"{canary.path} is not a file with content of its own in the archive."
             return self._ended(Status.FAILED, PATH_MISSING, sentence, result)
         if records[0].size > LARGEST_CANARY:
-            sentence = f"A canary may have at most {LARGEST_CANARY} bytes; check a larger file by its path."
+            sentence = f"A canary may have at most {LARGEST_CANARY} bytes; check larger files by their paths."
             return self._ended(Status.FAILED, "restore_check.canary_too_large", sentence, result)
         request = ExtractRequest(self._address, paths=(canary.path,), stdout=True)
         step = self._context.step("canary", self._work.engine.extract(self._work.location, request))

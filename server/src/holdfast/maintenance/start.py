@@ -92,7 +92,7 @@ def restore_check_params(session: Session, repository: Repository, wanted: Resto
     if len(modes) > 1 or (wanted.archive_id is not None and wanted.archive is not None):
         raise Unprocessable(
             "restore_check.contradiction",
-            "Give one of paths, full_archive, sample and canary, and one of archive_id and archive.",
+            "Specify only one of paths, full_archive, sample and canary, and only one of archive_id and archive.",
         )
     params = RestoreCheckParams(
         mode=modes[0] if modes else "sample",
@@ -165,9 +165,7 @@ def start_undelete(
 
 def refuse_observed(repository: Repository) -> None:
     if repository.mode == "observe":
-        raise Conflict(
-            "repository.observe_only", "The repository is only observed; its mode allows nothing that changes it."
-        )
+        raise Conflict("repository.observe_only", "The repository is in observe mode, which allows no changes.")
 
 
 def accepted_by_engine(
@@ -194,7 +192,7 @@ def _sentence(words: str) -> str:
 def _number(archive: str) -> int:
     if not archive.isascii() or not archive.isdigit() or len(archive) > 19:
         raise Unprocessable(
-            "archives.bad_id", "An archive is given by its id; to give its name, add ?repository=<path>."
+            "archives.bad_id", "Specify the archive by its id, or add ?repository=<path> to use its name."
         )
     return int(archive)
 

@@ -8,7 +8,7 @@ def not_answering(what: str) -> Unprocessable:
 
 
 def unknown_remote(remote_id: int) -> NotFound:
-    return NotFound("rclone.remote_not_found", "There is no such remote.", remote_id=remote_id)
+    return NotFound("rclone.remote_not_found", "Remote not found.", remote_id=remote_id)
 
 
 def not_local() -> Unprocessable:

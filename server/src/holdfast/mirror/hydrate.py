@@ -28,11 +28,11 @@ from holdfast.repositories.work import RepositoryWork, success_status
 NOTE = ".holdfast-hydrate"
 UNEQUAL = (
     "mirror.verification_failed",
-    "The copy is not equal to the mirror; start the hydrate again with the same destination.",
+    "The copy does not match the mirror; start the hydrate again with the same destination.",
 )
 NOTHING_THERE = (
     "mirror.nothing_mirrored",
-    "The mirror's place holds no repository; run a sync first, or correct the mirror's path.",
+    "There is no repository at the mirror's location; run a sync first, or correct the mirror's path.",
 )
 
 

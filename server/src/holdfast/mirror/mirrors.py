@@ -172,7 +172,7 @@ MIRRORS = Part[Mirrors]("mirrors")
 def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:
     """The mirror's path in its plain form. Raise Unprocessable if it cannot be one."""
     if wanted.mode == "interval" and wanted.interval_minutes is None:
-        raise Unprocessable("mirror.interval_missing", "The mode interval needs interval_minutes.")
+        raise Unprocessable("mirror.interval_missing", "The mode interval requires interval_minutes.")
     path = posixpath.normpath(wanted.path)
     if path in (".", "/") or ".." in path.split("/") or not path.isprintable():
         raise errors.bad_path("The path must name a folder on the remote, without .. in it.")

@@ -73,7 +73,7 @@ class Probe:
         written = self._ask("write", access, "rcat", place(path, name), given=content)
         if written.code != 0:
             trouble = trouble_of(_words(written, access).reasons)
-            sentence = "Nothing could be written there; check the path and the rights of the remote's user."
+            sentence = "Nothing could be written there; check the path and the permissions of the remote's user."
             message = sentence if trouble is OTHER else trouble.sentence
             raise _Failed("write", "rclone.write_failed", message, _message_of(written, access))
 

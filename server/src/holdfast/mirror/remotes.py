@@ -39,7 +39,7 @@ class Remotes:
         if found is None:
             raise Unprocessable(
                 "rclone.unknown_provider",
-                "This rclone has no such provider; GET /api/rclone/providers lists those that it has.",
+                "This version of rclone has no such provider; use one of those listed by GET /api/rclone/providers.",
                 provider=name,
             )
         return found
@@ -54,7 +54,7 @@ class Remotes:
             if option is None:
                 raise Unprocessable(
                     "rclone.unknown_option",
-                    "The provider has no such option; GET /api/rclone/providers lists its options.",
+                    "The provider has no such option; use one of those listed by GET /api/rclone/providers.",
                     option=name,
                 )
             taken = self._as_rclone_takes_it(option, value)
@@ -78,7 +78,7 @@ class Remotes:
         for option in self.provider(remote.provider).options.values():
             if option.is_required and not (options.get(option.name) or secrets.get(option.name)):
                 raise Unprocessable(
-                    "rclone.option_missing", f"The provider needs the option {option.name}.", option=option.name
+                    "rclone.option_missing", f"The provider requires the option {option.name}.", option=option.name
                 )
         remote.options = options
         remote.secrets = self.vault.encrypt(json.dumps(secrets), secret_context(remote.uuid)) if secrets else None

@@ -81,7 +81,7 @@ class MirrorWork:
         place_now = {"remote": remote.uuid, "since": remote.updated_at.isoformat(), "path": mirror.path}
         if context.once("place", lambda: place_now) != place_now:
             # Steps that have ended already were about another place.
-            raise Unavailable("mirror.settings_changed", "The mirror was given another place while it was in use.")
+            raise Unavailable("mirror.settings_changed", "The mirror's location was changed while it was in use.")
         access = remotes.access(remote)
         return MirrorWork(context, remotes, repository, mirror, remote, access, LAYOUTS[repository.engine_version])
 

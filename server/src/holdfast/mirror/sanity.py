@@ -7,7 +7,7 @@ from holdfast.mirror.source import Survey
 
 KEY = "mirror.source_suspicious"
 MOST_NAMED = 3
-OVERRIDE = "The mirror was left as it is. Check the repository; to mirror it all the same, sync with override_sanity."
+OVERRIDE = "The mirror is unchanged. Check the repository; to mirror it anyway, sync with override_sanity."
 
 
 def suspicions(

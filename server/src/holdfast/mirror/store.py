@@ -38,7 +38,7 @@ def name_is_free(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another remote has this name."""
     found = remote_of_name(session, name)
     if found is not None and found.id != but:
-        raise Conflict("rclone.name_taken", "A remote has this name already.")
+        raise Conflict("rclone.name_taken", "A remote with this name already exists.")
 
 
 def users_of(session: Session, remote_id: int) -> list[int]:
@@ -78,7 +78,7 @@ def place_is_free(session: Session, remote_id: int, path: str, but: int | None) 
         if repository_id != but and (_is_within(other, path) or _is_within(path, other)):
             raise Conflict(
                 "mirror.path_taken",
-                "Another repository or mirror is stored at, above or below this place; choose another path.",
+                "Another repository or mirror is stored at, above or below this location; choose another path.",
                 repository_id=repository_id,
             )
 

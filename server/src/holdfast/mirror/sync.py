@@ -34,7 +34,7 @@ MARK = Path(__file__).parent / "marks" / Path(contents.MARK).name
 CHANGED_IN_PLACE = "immutable file modified"
 TAKEN = (
     "mirror.destination_taken",
-    "Something else is stored at the mirror's place, and a sync would delete it; choose another path or empty it.",
+    "Something else is stored at the mirror's location, and a sync would delete it; choose another path, or empty it.",
 )
 CHANGED = (
     sanity.KEY,
@@ -42,11 +42,11 @@ CHANGED = (
 )
 UNEQUAL = (
     "mirror.verification_failed",
-    "After the sync the mirror is not equal to the repository; check the repository, then sync again.",
+    "After the sync, the mirror does not match the repository; check the repository, then sync again.",
 )
 WRITTEN_MEANWHILE = (
     "mirror.source_changed",
-    "The repository changed during the sync: another program writes to it, or its disk is gone.",
+    "The repository changed during the sync: another program is writing to it, or its disk is gone.",
 )
 
 

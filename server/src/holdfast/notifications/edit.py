@@ -93,11 +93,11 @@ def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
     """Send a failed delivery again, with the same id and the same text."""
     delivery = session.get(Delivery, delivery_id, with_for_update=True)
     if delivery is None:
-        raise NotFound("notifications.no_such_delivery", "There is no such delivery.", delivery_id=delivery_id)
+        raise NotFound("notifications.no_such_delivery", "Delivery not found.", delivery_id=delivery_id)
     if delivery.state != DeliveryState.FAILED:
         raise Conflict(
             "notifications.not_failed",
-            "Only deliveries that have failed can be tried again. This one is left as it is.",
+            "Only failed deliveries can be retried. Nothing was changed.",
             state=delivery.state,
         )
     now = clock.now()
@@ -110,9 +110,7 @@ def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
 def require_destination(session: Session, destination_id: int) -> Destination:
     found = session.get(Destination, destination_id)
     if found is None:
-        raise NotFound(
-            "notifications.no_such_destination", "There is no such destination.", destination_id=destination_id
-        )
+        raise NotFound("notifications.no_such_destination", "Destination not found.", destination_id=destination_id)
     return found
 
 
@@ -203,7 +201,7 @@ def _schedule_exists(session: Session, options: DestinationOptions) -> None:
         return
     known = select(_schedules.c.id).where(_schedules.c.id == options.schedule_id, _schedules.c.deleted_at.is_(None))
     if session.scalar(known) is None:
-        raise errors.bad_option("schedule_id", "There is no such schedule.")
+        raise errors.bad_option("schedule_id", "Schedule not found.")
 
 
 _schedules = table("schedules", column("id"), column("deleted_at"))
@@ -214,7 +212,7 @@ def _timezone_exists(name: str) -> None:
     if name not in zones.known():
         raise Unprocessable(
             "notifications.unknown_timezone",
-            "This time zone is not known. Use a name such as Europe/Berlin.",
+            "Unknown time zone. Use an IANA name such as Europe/Berlin.",
             timezone=name,
         )
 
@@ -239,11 +237,11 @@ def _record(session: Session, caller: Caller, action: str, row: Any, **details: 
 
 
 def _no_rule(rule_id: int) -> NotFound:
-    return NotFound("notifications.no_such_rule", "There is no such rule.", rule_id=rule_id)
+    return NotFound("notifications.no_such_rule", "Rule not found.", rule_id=rule_id)
 
 
 def _no_report(report_id: int) -> NotFound:
-    return NotFound("notifications.no_such_report", "There is no such report.", report_id=report_id)
+    return NotFound("notifications.no_such_report", "Report not found.", report_id=report_id)
 
 
 RULES = Editor(Rule, "rule", MOST_RULES, _rule_values, _no_rule)

@@ -67,7 +67,7 @@ def _answer(operation_id: int, status: Status | None) -> CancelAnswer:
 def already_finished(operation: Operation) -> Conflict:
     return Conflict(
         "operations.already_finished",
-        "The operation has ended already.",
+        "The operation has already ended.",
         operation_id=operation.id,
         status=operation.status,
     )

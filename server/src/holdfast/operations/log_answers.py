@@ -78,7 +78,7 @@ def log_download(folder: Path, operation: Operation) -> FileResponse:
     if Status(operation.status) in ACTIVE:
         raise Conflict(
             "logs.still_running",
-            "The operation is not finished; its log can be downloaded then.",
+            "The operation has not ended; its log can be downloaded once it has.",
             status=operation.status,
         )
     path = folder / operation.log_file if operation.log_file else None

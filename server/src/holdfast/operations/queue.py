@@ -74,7 +74,7 @@ def require_room(session: Session, repository_id: int) -> None:
     if (session.scalar(waiting) or 0) >= MOST_WAITING:
         raise TooManyRequests(
             "operations.too_many_waiting",
-            f"This repository has {MOST_WAITING} operations waiting. Cancel some, or try again when some have ended.",
+            f"This repository has {MOST_WAITING} operations waiting. Cancel some, or try again once some have ended.",
             retry_after=60,
         )
 

@@ -211,7 +211,7 @@ def operation_logs(
 ) -> OperationLog:
     operation = require(session, caller, operation_id, Role.VIEWER)
     if tail is not None and (find is not None or offset):
-        raise Unprocessable("logs.contradiction", "Give tail alone, or offset with or without find.")
+        raise Unprocessable("logs.contradiction", "Use either tail alone, or offset, optionally with find.")
     if tail is not None:
         return log_end(settings.logs_dir, operation, tail)
     if find is not None:

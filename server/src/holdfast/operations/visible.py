@@ -11,7 +11,7 @@ from holdfast.operations.models import Operation
 
 
 def unknown(operation_id: int) -> NotFound:
-    return NotFound("operations.not_found", "There is no such operation.", operation_id=operation_id)
+    return NotFound("operations.not_found", "Operation not found.", operation_id=operation_id)
 
 
 def require(session: Session, caller: Caller, operation_id: int, role: Role, *kinds: str) -> Operation:

@@ -4,4 +4,4 @@ from holdfast.errors import NotFound
 
 
 def unknown(package_id: int) -> NotFound:
-    return NotFound("packages.not_found", "There is no such package.", package_id=package_id)
+    return NotFound("packages.not_found", "Package not found.", package_id=package_id)

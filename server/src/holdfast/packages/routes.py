@@ -70,7 +70,7 @@ def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Re
     if install := store.active_installs(session).get(package_id):
         raise Conflict(
             "packages.install_active",
-            "An install of this package waits or runs; cancel it or wait for it first.",
+            "This package is already being installed, or waiting to be; wait or cancel it first.",
             operation_id=install.id,
         )
     _audit(session, caller, "package.deleted", package)

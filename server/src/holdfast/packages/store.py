@@ -28,7 +28,7 @@ def taken(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another package has this name."""
     found = session.scalars(select(Package).where(Package.name == name)).first()
     if found is not None and found.id != but:
-        raise Conflict("packages.name_taken", "A package has this name already.")
+        raise Conflict("packages.name_taken", "A package with this name already exists.")
 
 
 def note(session: Session, package_id: int, **values: Any) -> None:

@@ -163,7 +163,9 @@ def checked_place(wanted: RepositoryPlace) -> str:
     """The path of a repository on an agent's machine, or its address on another one."""
     check_sources(wanted)
     if wanted.passphrase_location == "agent" and wanted.passphrase is not None:  # noqa: S105
-        raise Unprocessable("repository.passphrase_on_agent", "The passphrase is stored on the agent; set it there.")
+        raise Unprocessable(
+            "repository.passphrase_on_agent", "The passphrase is stored on the agent; set it on the agent's machine."
+        )
     if wanted.ssh_connection_id is not None or wanted.repository_type == "rclone":
         raise Unprocessable("repository.unsupported_target", "An agent opens repositories on disks and by ssh.")
     path = store.normal_path(wanted.path)

@@ -45,10 +45,12 @@ def require_able(session: Session, repository: Repository, capability: str, sent
 def require_agent(session: Session, agent_machine_id: int | None) -> int:
     """The agent, if a repository may be given to it. Raise Unprocessable or Conflict."""
     if agent_machine_id is None:
-        raise Unprocessable("repository.agent_missing", "A repository of an agent needs agent_machine_id.")
+        raise Unprocessable(
+            "repository.agent_missing", "A repository that belongs to an agent requires agent_machine_id."
+        )
     status = status_of(session, agent_machine_id)
     if status is None:
-        raise Unprocessable("repository.unknown_agent", "There is no such agent.", agent_machine_id=agent_machine_id)
+        raise Unprocessable("repository.unknown_agent", "Agent not found.", agent_machine_id=agent_machine_id)
     if status in SHUT_OUT:
         raise shut_out(agent_machine_id)
     return agent_machine_id
@@ -73,7 +75,7 @@ def awaited_setup(session: Session, repository: Repository) -> int | None:
     if state == "failed":
         raise Conflict(
             "repository.not_set_up",
-            "The agent could not set the repository up; try again with POST /api/repositories/{id}/setup.",
+            "The agent could not set up the repository; try again with POST /api/repositories/{id}/setup.",
             setup_operation_id=repository.setup_operation_id,
         )
     return repository.setup_operation_id if state == "pending" else None

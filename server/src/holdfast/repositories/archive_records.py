@@ -84,7 +84,7 @@ class Archive(ArchiveFacts, NumberedRow):
 
 
 def unknown(archive: Any) -> NotFound:
-    return NotFound("archives.not_found", "There is no such archive.", archive=archive)
+    return NotFound("archives.not_found", "Archive not found.", archive=archive)
 
 
 def get(session: Session, archive_id: int) -> Archive | None:
@@ -159,7 +159,7 @@ def require_present(archive: Archive) -> Archive:
     if archive.lost_at is not None:
         raise Conflict(
             "archives.lost",
-            "The archive was lost when an older copy of the repository was put back; only its record is left.",
+            "The archive was lost when an older copy of the repository was restored; only its record remains.",
             archive=archive.name,
             lost_at=archive.lost_at.isoformat(),
         )

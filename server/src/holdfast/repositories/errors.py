@@ -8,24 +8,24 @@ from holdfast.errors import Conflict, HoldfastError, Locked, NotFound, Unprocess
 
 
 def unknown(repository_id: int) -> NotFound:
-    return NotFound("repository.not_found", "There is no such repository.", repository_id=repository_id)
+    return NotFound("repository.not_found", "Repository not found.", repository_id=repository_id)
 
 
 def not_registered(path: str) -> NotFound:
     del path  # not repeated: the sender knows it, and a log reader need not
-    sentence = "No repository is registered under this path. List the repositories, or import this one."
+    sentence = "No repository is registered at this path. List the repositories, or import this one."
     return NotFound("repository.not_registered", sentence)
 
 
 def path_taken() -> Conflict:
-    return Conflict("repository.path_taken", "A repository is registered under this path already.")
+    return Conflict("repository.path_taken", "A repository is already registered at this path.")
 
 
 def path_ambiguous(path: str) -> Conflict:
     del path
     return Conflict(
         "repository.path_ambiguous",
-        "Several machines have a repository under this path; name the repository by its id.",
+        "Several machines have a repository at this path; use the repository's id.",
     )
 
 

@@ -63,7 +63,7 @@ class Sealed:
         if any(self.hides(path) for path in paths):
             raise Forbidden(
                 "archives.admins_only",
-                "This path holds the service's own data and keys; only an admin may read it.",
+                "This path contains the service's own data and keys; only admins can read it.",
             )
 
     def below(self, path: bytes) -> tuple[bytes, ...]:
@@ -182,7 +182,8 @@ def _database_files(settings: Settings) -> list[Path]:
 def _unconfirmed(sources: list[str]) -> Conflict:
     return Conflict(
         "repository.own_places_unconfirmed",
-        "These sources hold the service's own data and keys: anyone who opens the repository can read every secret of "
+        "These sources contain the service's own data and keys: anyone who opens the repository can read every secret "
+        "of "
         "this"
         " installation. Send own_places_confirmed: true to back them up; only admins can then read them in archives.",
         sources=sources[:10],
@@ -195,7 +196,7 @@ def _require_real_name(source: str, places: OwnPlaces) -> None:
         return
     raise Unprocessable(
         "repository.own_place_other_name",
-        "This source leads to the service's own data under another name. Name it by its real path.",
+        "This source leads to the service's own data through another path. Use its real path.",
         source=source,
         path=real,
     )

@@ -55,7 +55,9 @@ def absolute(given: str) -> str:
 def _on_machine(wanted: RepositoryPlace, machines: SshMachines) -> Place:
     """A path of the machine that runs the engine, or an address that its own ssh can reach."""
     if wanted.ssh_connection_id is None:
-        raise Unprocessable("repository.connection_missing", "An engine on an ssh machine needs ssh_connection_id.")
+        raise Unprocessable(
+            "repository.connection_missing", "Running the engine on an ssh machine requires ssh_connection_id."
+        )
     account, connection = machines.account(wanted.ssh_connection_id), wanted.ssh_connection_id
     if wanted.repository_type == "ssh":
         address = ssh_address.require(wanted.path).text
@@ -81,12 +83,12 @@ def _connection(given: int | None, account: SshAccount, machines: SshMachines) -
         known = machines.account(given)
         if (account.host, account.port) != (known.host, known.port) or account.username not in (None, known.username):
             raise Unprocessable(
-                "repository.other_account", "The address names another account than the ssh connection."
+                "repository.other_account", "The account in the address differs from that of the ssh connection."
             )
         return given
     found = machines.connection_of(account)
     if found is None:
         raise Unprocessable(
-            "repository.unknown_account", "No ssh connection to this account exists; add one first, and test it."
+            "repository.unknown_account", "No ssh connection to this account exists; add and test one first."
         )
     return found

@@ -13,6 +13,6 @@ def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
     if policy.keeps_nothing:
         raise Unprocessable(
             "prune.empty_policy",
-            "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
+            "The policy keeps nothing; set at least one keep value, or the repository's retention.",
         )
     return policy

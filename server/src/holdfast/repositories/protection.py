@@ -44,7 +44,7 @@ def is_meant(session: Session, repository_id: int, name: str, engine_id: str | N
 def refuse(session: Session, repository_id: int, name: str, engine_id: str | None) -> None:
     """Raise Conflict for the deletion of a protected archive."""
     if is_meant(session, repository_id, name, engine_id):
-        raise Conflict("archives.protected", "The archive is protected; remove its protection first.", archive=name)
+        raise Conflict("archives.protected", "The archive is protected; unprotect it first.", archive=name)
 
 
 def change(database: Database, caller: Caller, repository_id: int, archive_id: int, *, protected: bool) -> None:
@@ -69,12 +69,12 @@ def _require_possible(session: Session, repository: Repository, archive: Archive
     if not agent_target.can(session, agent, Capability.ARCHIVES_PROTECTED):
         raise Conflict(
             "archives.protection_unsupported",
-            "The agent of this repository is too old to spare protected archives; update it first.",
+            "This repository's agent is too old to spare protected archives; update it first.",
         )
     if count(session, repository.id) >= MOST_PROTECTED:
         raise Conflict(
             "archives.too_many_protected",
-            f"{MOST_PROTECTED} archives of this repository are protected; remove the protection of one first.",
+            f"{MOST_PROTECTED} archives of this repository are already protected; unprotect one first.",
         )
 
 
@@ -107,7 +107,7 @@ def _refuse_while_removing(session: Session, repository_id: int) -> None:
         if operation.status == Status.RUNNING or operation.executor == "agent":
             raise Conflict(
                 "archives.being_removed",
-                "Archives of this repository are being removed; try again when that has ended.",
+                "Archives of this repository are being removed; try again once that has finished.",
                 operation_id=operation.id,
                 kind=operation.kind,
             )

@@ -440,7 +440,9 @@ def _check_of_agents(repository: Repository, wanted: RepositoryChange) -> None:
     if wanted.agent_machine_id is not None and not on_agent:
         raise Unprocessable("repository.not_on_agent", "The repository does not belong to an agent.")
     if on_agent and wanted.passphrase is not None and repository.passphrase_location == "agent":  # noqa: S105
-        raise Unprocessable("repository.passphrase_on_agent", "The passphrase is stored on the agent; set it there.")
+        raise Unprocessable(
+            "repository.passphrase_on_agent", "The passphrase is stored on the agent; set it on the agent's machine."
+        )
     if on_agent and any(not source.startswith("/") for source in wanted.source_paths or ()):
         raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
 

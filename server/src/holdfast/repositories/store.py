@@ -130,7 +130,7 @@ def taken(
     if name is not None:
         found = session.scalars(select(Repository).where(Repository.name == name)).first()
         if found is not None and found.id != but:
-            raise Conflict("repository.name_taken", "A repository has this name already.")
+            raise Conflict("repository.name_taken", "A repository with this name already exists.")
 
 
 def note_evidence(session: Session, repository_id: int, *parts: RepositoryPart, **values: Any) -> None:

@@ -14,25 +14,29 @@ def destination_forbidden() -> Unprocessable:
 
 
 def unsupported_target() -> Unprocessable:
-    sentence = "A restore to the service's own machine takes no destination_machine_id; leave it out."
+    sentence = "A restore to the service's own machine takes no destination_machine_id; omit it."
     return Unprocessable("restore.unsupported_target", sentence)
 
 
 def machine_missing() -> Unprocessable:
-    return Unprocessable("restore.machine_missing", "A restore by ssh needs destination_machine_id, an ssh connection.")
+    return Unprocessable(
+        "restore.machine_missing", "A restore over ssh requires destination_machine_id, the ssh connection's id."
+    )
 
 
 def agent_missing() -> Unprocessable:
-    return Unprocessable("restore.agent_missing", "A restore to an agent needs destination_machine_id, the agent.")
+    return Unprocessable(
+        "restore.agent_missing", "A restore to an agent requires destination_machine_id, the agent's id."
+    )
 
 
 def unknown_agent(agent_machine_id: int) -> Unprocessable:
-    sentence = "There is no such agent; enrol it first."
+    sentence = "Agent not found; enrol it first."
     return Unprocessable("restore.unknown_agent", sentence, destination_machine_id=agent_machine_id)
 
 
 def unknown_machine(machine_id: int) -> Unprocessable:
-    sentence = "There is no such ssh connection; add it first, and test it."
+    sentence = "SSH connection not found; add and test it first."
     return Unprocessable("restore.unknown_machine", sentence, destination_machine_id=machine_id)
 
 

@@ -124,8 +124,8 @@ class OccupiedThere:
         if found.link is not None:
             raise Unprocessable(
                 "restore.destination_is_link",
-                f"The place {found.link} is a symbolic link; nothing is written through one. Name the folder that it "
-                "leads to.",
+                f"The place {found.link} is a symbolic link, and restores do not write through links. Use the folder "
+                f"that it points to.",
             )
         if found.unusable is not None:
             raise Unprocessable("restore.destination_unusable", f"The destination cannot be used: {found.unusable}.")

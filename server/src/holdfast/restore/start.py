@@ -117,7 +117,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     if contents_only and len(outermost) < len(paths):
         raise Unprocessable(
             "restore.paths_overlap",
-            "One of the paths is below another one; with contents_only both would land in the same place.",
+            "One of the paths is inside another one; with contents_only both would be restored to the same place.",
         )
     sealed = places.sealed(session, caller, repository)
     sealed.require(outermost)
@@ -222,7 +222,7 @@ def refuse_repositories_there(session: Session, target: bytes, machine: SshConne
 
 def _repository(session: Session, caller: Caller, request: RestoreRequest, role: Role) -> Repository:
     if (request.repository_id is None) == (request.repository is None):
-        raise Unprocessable("restore.repository_unclear", "Give either repository_id or repository.")
+        raise Unprocessable("restore.repository_unclear", "Specify either repository_id or repository.")
     if request.repository_id is not None:
         return repositories.require(session, caller, request.repository_id, role)
     assert request.repository is not None
@@ -237,7 +237,7 @@ def _repository(session: Session, caller: Caller, request: RestoreRequest, role:
 
 def _archive(session: Session, repository: Repository, request: RestoreRequest) -> tuple[str, Archive | None]:
     if (request.archive_id is None) == (request.archive is None):
-        raise Unprocessable("restore.archive_unclear", "Give either archive_id or archive.")
+        raise Unprocessable("restore.archive_unclear", "Specify either archive_id or archive.")
     if request.archive_id is not None:
         archive = archive_records.of_repository(session, repository.id, request.archive_id)
         return archive.name, archive_records.require_present(archive)

@@ -160,7 +160,7 @@ class EngineRequests:
             GIVES_WAY.set(places.running > 1)
             TURNS.set(places.turns)
             if await is_left():
-                raise Unavailable("api.client_left", "The client has left.")
+                raise Unavailable("api.client_left", "The client has disconnected.")
             return await without_a_thread(self._in_thread, call, self._work, ticket)
         finally:
             places.running -= 1
@@ -214,7 +214,7 @@ def _seen(answer: asyncio.Task[Any]) -> None:
 def _too_many() -> Unavailable:
     return Unavailable(
         "api.too_many_engine_requests",
-        "Too many requests that need the engine are waiting; try again when some have been answered.",
+        "Too many requests that need the engine are waiting; try again when some have finished.",
         retry_after=10,
     )
 

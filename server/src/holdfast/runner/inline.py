@@ -204,7 +204,7 @@ INLINE_CALLS = Part[InlineCalls]("inline_calls")
 def busy(verdict: Verdict) -> Locked:
     return Locked(
         "repository.busy",
-        "Other work holds the repository; try again when it has finished.",
+        "The repository is in use by another operation; try again once it has finished.",
         retry_after=10,
         operation_id=verdict.behind_id,
     )

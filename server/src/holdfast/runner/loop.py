@@ -212,7 +212,7 @@ class Runner:
         try:
             params = kind.params.model_validate(operation.params)
         except ValidationError:
-            sentence = "The stored parameters do not fit this version of the service."
+            sentence = "The stored parameters are not valid for this version of the service."
             self._recorder.end(operation, None, Outcome(Status.FAILED, "operations.bad_parameters", sentence))
             return
         while not self._execute_once(operation, kind, params):

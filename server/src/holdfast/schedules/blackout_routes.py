@@ -41,7 +41,7 @@ def add_blackout(caller: AdminOnly, wanted: NewBlackout, session: Writing) -> Bl
 def remove_blackout(caller: AdminOnly, blackout_id: RowId, session: Writing) -> Response:
     blackout = store.blackout(session, blackout_id)
     if blackout is None:
-        raise NotFound("schedules.blackout_not_found", "There is no such blackout.", blackout_id=blackout_id)
+        raise NotFound("schedules.blackout_not_found", "Blackout not found.", blackout_id=blackout_id)
     _audit(session, caller, "blackout.deleted", blackout)
     session.delete(blackout)
     return Response(status_code=204)

@@ -99,7 +99,9 @@ class Editor:
         sight.require_on_new_targets(session, caller, schedule)
         self.check(session, schedule)
         if wanted.uuid is not None and store.has_uuid(session, wanted.uuid):
-            raise Conflict("schedules.uuid_taken", "A schedule has this uuid already; leave it out to get a new one.")
+            raise Conflict(
+                "schedules.uuid_taken", "A schedule with this uuid already exists; omit it to get a new one."
+            )
         return self._add(session, caller, schedule, "schedule.created")
 
     def duplicate(self, session: Session, caller: Caller, schedule: Schedule, name: str | None) -> Schedule:
@@ -166,8 +168,8 @@ class Editor:
         if not preview.ever_in_window(calendar_of(schedule), windows_of(schedule), clock.now()):
             raise Unprocessable(
                 "schedules.never_in_window",
-                "No window opens between a due time and the next one, so nothing would ever run. Move the windows or "
-                "the times.",
+                "No window opens between two consecutive due times, so nothing would ever run. Move the windows or the "
+                "times.",
             )
 
     def _check_steps(self, session: Session, schedule: Schedule, chosen: Sequence[int]) -> None:
@@ -187,8 +189,7 @@ class Editor:
             if lacking or not found:  # repositories that come later may have none either
                 raise Unprocessable(
                     "schedules.no_retention",
-                    "The prune step keeps nothing. Give it keep_daily or another rule, or give the repositories a "
-                    "retention.",
+                    "The prune step keeps nothing. Add keep_daily or another rule, or set the repositories' retention.",
                     repository_ids=list(lacking),
                 )
         limited = any(window.get("upload_kib") for window in schedule.windows)
@@ -250,7 +251,7 @@ def snooze(session: Session, caller: Caller, schedule: Schedule, until: datetime
     if until is not None and until <= clock.now():
         raise Unprocessable(
             "schedules.not_in_the_future",
-            "A snooze must end in the future; null ends one that is in force.",
+            "A snooze must end in the future; null ends the current one.",
             until=until.isoformat(),
         )
     schedule.snoozed_until = until

@@ -6,21 +6,21 @@ from holdfast.errors import Conflict, NotFound, Unprocessable
 
 
 def unknown(schedule_id: int) -> NotFound:
-    return NotFound("schedules.not_found", "There is no such schedule.", schedule_id=schedule_id)
+    return NotFound("schedules.not_found", "Schedule not found.", schedule_id=schedule_id)
 
 
 def unknown_run(run_id: int) -> NotFound:
-    return NotFound("schedules.run_not_found", "There is no such run of a schedule.", id=run_id)
+    return NotFound("schedules.run_not_found", "Schedule run not found.", id=run_id)
 
 
 def name_taken(name: str) -> Conflict:
-    return Conflict("schedules.name_taken", "A schedule has this name already; choose another one.", name=name)
+    return Conflict("schedules.name_taken", "A schedule with this name already exists; choose another name.", name=name)
 
 
 def unknown_timezone(name: str) -> Unprocessable:
     return Unprocessable(
         "schedules.unknown_timezone",
-        "There is no time zone of this name; use an IANA name such as Europe/Berlin.",
+        "Unknown time zone; use an IANA name such as Europe/Berlin.",
         timezone=name[:64],
     )
 

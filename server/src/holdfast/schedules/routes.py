@@ -183,7 +183,7 @@ def read_calendar(
     if span.until - span.since > timedelta(days=overview.MOST_DAYS):
         raise Unprocessable(
             "schedules.span_too_long",
-            f"The calendar shows at most {overview.MOST_DAYS} days at once.",
+            f"The calendar shows at most {overview.MOST_DAYS} days.",
             days=overview.MOST_DAYS,
         )
     with database.reading() as session:

@@ -72,7 +72,7 @@ def list_runs(
     seen = Sight.of_one(session, caller)
     schedule = sight.require_seen(session, seen, schedule_id, even_deleted=True)
     if unknown := set(outcome) - {str(each) for each in Outcome}:
-        raise Unprocessable("schedules.unknown_outcome", "There is no such outcome.", outcomes=sorted(unknown))
+        raise Unprocessable("schedules.unknown_outcome", "Unknown outcome.", outcomes=sorted(unknown))
     visible = seen.visible
     if repository_id is not None:
         visible = frozenset({repository_id} if seen.includes(repository_id) else ())

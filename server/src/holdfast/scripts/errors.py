@@ -7,17 +7,17 @@ from holdfast.errors import Conflict, NotFound, Unprocessable
 
 
 def unknown(script_id: int) -> NotFound:
-    return NotFound("scripts.not_found", "There is no such script.", script_id=script_id)
+    return NotFound("scripts.not_found", "Script not found.", script_id=script_id)
 
 
 def name_taken(name: str) -> Conflict:
-    return Conflict("scripts.name_taken", "A script has this name already; choose another one.", name=name)
+    return Conflict("scripts.name_taken", "A script with this name already exists; choose another name.", name=name)
 
 
 def uses_do_not_fit(schedules: Sequence[dict[str, Any]], parameter: str) -> Unprocessable:
     return Unprocessable(
         "scripts.uses_do_not_fit",
-        "Schedules that use the script do not fit its new parameters. Change the schedules first.",
+        "Schedules that use the script do not match its new parameters. Update the schedules first.",
         schedules=list(schedules),
         parameter=parameter,
     )

@@ -114,11 +114,14 @@ def require_usable(session: Session, caller: Caller, script_id: int) -> StoredSc
 def _check_content(script: StoredScript, content: str) -> None:
     if script.installed_as is not None and script.where != "agent":
         raise Unprocessable(
-            "scripts.installed_elsewhere", "Only scripts for agents can name an installed file.", field="installed_as"
+            "scripts.installed_elsewhere",
+            "Only scripts for agents can refer to an installed file.",
+            field="installed_as",
         )
     if not content.strip() and script.installed_as is None:
         raise Unprocessable(
-            "scripts.content_missing", "A script needs content. Only one for agents may name an installed file instead."
+            "scripts.content_missing",
+            "The script has no content. Only scripts for agents can refer to an installed file instead.",
         )
 
 

@@ -107,7 +107,7 @@ def run_script(
         place = "agent" if script.where == "agent" else "ssh machine"
         raise Unprocessable(
             "scripts.repository_needed",
-            f"Name a repository: the script runs on the {place} that opens it.",
+            f"Specify a repository: the script runs on the {place} that opens it.",
             where=script.where,
         )
     plain, secret = parameters.checked(script.parameters, wanted.parameters, {})

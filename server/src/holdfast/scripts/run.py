@@ -67,7 +67,9 @@ class Execution:
             return Outcome(Status.SKIPPED, skip_reason=reason.reason)
         machine = self._machine(context, params)
         if secrets is None:
-            sentence = "The secret parameters of the script are gone. Set them again where the script is used."
+            sentence = (
+                "The script's secret parameters can no longer be decrypted. Set them again where the script is used."
+            )
             return Outcome(Status.FAILED, SECRETS_GONE, sentence)
         named = {parameters.variable(name): value for name, value in secrets.items()}
         ended = script.execute(context, block, script.command_of(block, named, machine))

@@ -191,7 +191,7 @@ def _account_of_stream(
     if end is None:
         raise TryAgainLater("The stream of files ended without a status frame.")
     if end.error_key == "engine.locked":
-        raise TryAgainLater(end.message or "Another program uses the repository.")
+        raise TryAgainLater(end.message or "Another program is using the repository.")
     if not end.is_good or survey is None:
         return _failure(end.error_key or "engine.failed", end.message or "The engine failed.")
     return {

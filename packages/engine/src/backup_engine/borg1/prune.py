@@ -10,7 +10,7 @@ from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocat
 def command(features: Features, location: RepositoryLocation, request: PruneRequest, lock_wait: int) -> tuple[str, ...]:
     """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule the version does not know."""
     if request.policy.keeps_nothing:
-        raise InvalidRequest("The retention policy keeps nothing; give at least one keep value.")
+        raise InvalidRequest("The retention policy keeps nothing; set at least one keep value.")
     if request.policy.keep_quarterly and not features.keep_quarterly:
         raise EngineUnsupported("keep_quarterly needs BorgBackup 1.4.1 or newer.")
     return (

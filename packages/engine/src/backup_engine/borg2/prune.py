@@ -9,7 +9,7 @@ from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocat
 def command(location: RepositoryLocation, request: PruneRequest, lock_wait: int) -> tuple[str, ...]:
     """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule that major 2 does not know."""
     if request.policy.keeps_nothing:
-        raise InvalidRequest("The retention policy keeps nothing; give at least one keep value.")
+        raise InvalidRequest("The retention policy keeps nothing; set at least one keep value.")
     retention.check_within(request.policy, major=2)
     return (
         *arguments.common(location, lock_wait, "--info", *(() if request.dry_run else ("--progress",))),

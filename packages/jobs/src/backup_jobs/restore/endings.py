@@ -69,11 +69,11 @@ def fault(surveyed: Survey) -> tuple[str, str] | None:
         named = readable_paths(surveyed.unsafe)
         return (
             "restore.unsafe_archive",
-            f"The archive holds paths that lead out of the destination, or that are not valid file names: {named}.",
+            f"The archive contains paths that lead outside the destination or are not valid file names: {named}.",
         )
     if surveyed.collisions:
         named = readable_paths(surveyed.collisions)
-        return "restore.names_collide", f"Several of the wanted folders hold the same names: {named}."
+        return "restore.names_collide", f"Several of the selected folders contain the same names: {named}."
     return None
 
 

@@ -99,7 +99,7 @@ def _enter(above: int, part: bytes, place: bytes, flags: int, *, make: bool) -> 
 
 def _require_folder(place: bytes, mode: int) -> None:
     if stat.S_ISLNK(mode):
-        sentence = "is a symbolic link; nothing is written through one. Name the folder that it leads to."
+        sentence = "is a symbolic link, and restores do not write through links. Use the folder that it points to."
         raise DestinationIsLink(f"The place {_readable(place)} {sentence}")
     if not stat.S_ISDIR(mode):
         raise DestinationUnusable.because(f"{_readable(place)} is not a folder")

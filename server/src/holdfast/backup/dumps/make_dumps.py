@@ -147,7 +147,7 @@ def _record(one: Mapping[str, Any]) -> dict[str, Any]:
 def start(session: Session, caller: Caller, kind: Kind, repository: Repository) -> Operation:
     """Queue the dumps of a repository. Raise Conflict or Unprocessable."""
     if repository.mode == "observe":
-        raise Conflict("repository.observe_only", "The repository is only observed; its mode allows no backups.")
+        raise Conflict("repository.observe_only", "The repository is in observe mode, which allows no backups.")
     databases.require_able(session, repository)
     if not databases.of_repository(session, repository.id):
         raise Unprocessable("backup.no_databases", dump.NO_DATABASES)

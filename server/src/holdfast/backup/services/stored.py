@@ -22,7 +22,7 @@ def of_repository(session: Session, repository_id: int) -> tuple[str, ...]:
 def replace(session: Session, caller: Caller, repository: Repository, names: Sequence[str]) -> tuple[str, ...]:
     """Raise Unprocessable."""
     if len(set(names)) != len(names):
-        raise Unprocessable("backup.service_twice", "Name each service once.")
+        raise Unprocessable("backup.service_twice", "List each service once.")
     require_able(session, repository, names)
     before = of_repository(session, repository.id)
     session.execute(delete(StoppedService).where(StoppedService.repository_id == repository.id))

@@ -213,4 +213,4 @@ def _kind(stored: Mapping[str, Any]) -> type[ArchiveDownload | LogDownload | Aud
 
 
 def _bad_ticket() -> Unauthenticated:
-    return Unauthenticated("downloads.bad_ticket", "The ticket is not valid, has expired or was used already.")
+    return Unauthenticated("downloads.bad_ticket", "The ticket is not valid, has expired or has already been used.")

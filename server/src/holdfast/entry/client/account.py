@@ -134,7 +134,7 @@ def change_password(
 
 @account.command("tokens")
 def list_tokens(as_json: AsJson = False) -> None:
-    """List your tokens."""
+    """List your tokens to find its id."""
     expires = Column("EXPIRES", lambda one: when(one["expires_at"]) if one["expires_at"] else "never")
     last_used = Column("LAST USED", lambda one: when(one["last_used_at"]))
     columns = (ID, NAME, "PREFIX", "SCOPE", expires, last_used)

@@ -10,7 +10,7 @@ FIRST = 3
 """Maximum number of warnings and other items shown; the rest is counted."""
 
 WHAT_TO_DO = {
-    "engine.locked": "Another program uses the repository. If none does: holdfast repos break-lock {repository}",
+    "engine.locked": "Another program is using the repository. If none does: holdfast repos break-lock {repository}",
     "engine.passphrase_wrong": "Give the right passphrase: holdfast repos change {repository} --passphrase",
     "engine.passphrase_missing": "Give the passphrase: holdfast repos change {repository} --passphrase",
     "engine.source_missing": "Correct the sources: holdfast repos change {repository} --source PATH",

@@ -4,13 +4,13 @@ from holdfast.errors import Conflict
 
 STALE = (
     "wipe.preview_stale",
-    "The archives have changed since the preview; make a new preview first.",
+    "The archives have changed since the preview; create a new preview first.",
 )
 
 
 PROTECTED = (
     "wipe.protected",
-    "Archives of this repository are protected. Nothing was removed; remove their protection first.",
+    "This repository has protected archives. Nothing was removed; unprotect them first.",
 )
 
 
@@ -20,5 +20,5 @@ def preview_stale() -> Conflict:
 
 def preview_used(status: str) -> Conflict:
     return Conflict(
-        "wipe.preview_used", "This preview was already started or cancelled. Create a new one.", status=status
+        "wipe.preview_used", "This preview has already been started or cancelled. Create a new one.", status=status
     )

@@ -52,7 +52,7 @@ def confirmed(
     if not wanted.understood or wanted.confirmation_phrase != phrase(repository):
         raise Unprocessable(
             "wipe.confirmation_mismatch",
-            "Type the confirmation phrase exactly, and confirm that you understand what will be lost.",
+            "Type the confirmation phrase exactly as shown, and confirm that you understand what will be lost.",
         )
     if wanted.preview_fingerprint != preview.archive_fingerprint:
         raise errors.preview_stale()

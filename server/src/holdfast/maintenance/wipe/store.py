@@ -19,7 +19,7 @@ def of_repository(session: Session, repository_id: int, public_id: int) -> WipeP
     """The preview, if it is one of this repository. Raise NotFound."""
     preview = get(session, public_id)
     if preview is None or preview.repository_id != repository_id:
-        raise NotFound("wipe.preview_not_found", "There is no such preview of this repository.", preview_id=public_id)
+        raise NotFound("wipe.preview_not_found", "Preview not found for this repository.", preview_id=public_id)
     return preview
 
 

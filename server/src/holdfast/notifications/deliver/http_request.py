@@ -81,7 +81,7 @@ def _reason(error: Exception, seconds: float) -> str:
     if isinstance(error, TimeoutError):
         return f"No answer within {seconds:.0f} seconds."
     if isinstance(error, socket.gaierror):
-        return "The name of the host cannot be resolved."
+        return "The host name cannot be resolved."
     return f"Not delivered: {clean(error) or type(error).__name__}."
 
 

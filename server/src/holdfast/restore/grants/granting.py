@@ -21,9 +21,9 @@ from holdfast.restore.grants.schemas import NewRestoreGrant, RestoreGrantAnswer
 def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGrant:
     """Create a grant; an identical one is returned as it is. Raise Unprocessable."""
     if (wanted.user_id is None) == (wanted.role is None):
-        raise Unprocessable("restore.grant_unclear", "Give either user_id or role.")
+        raise Unprocessable("restore.grant_unclear", "Specify either user_id or role.")
     if wanted.user_id is not None and session.get(User, wanted.user_id) is None:
-        raise Unprocessable("restore.unknown_user", "There is no such user.", user_id=wanted.user_id)
+        raise Unprocessable("restore.unknown_user", "User not found.", user_id=wanted.user_id)
     place = _place(session, wanted)
     given = {"path_b64": wanted.folder.path_b64} if isinstance(wanted.folder, ExactPath) else wanted.folder
     folder = job_paths.to_json(normal_destination(given))

@@ -52,12 +52,12 @@ def require_still(session: Session, operation: Operation, repository: Repository
     if not _allowed(session, operation.triggered_by_id, role, repository, place, wanted):
         raise Forbidden(
             "restore.not_granted",
-            "The right to restore to this folder was withdrawn before the restore began. Nothing was restored.",
+            "The permission to restore to this folder was withdrawn before the restore began. Nothing was restored.",
         )
 
 
 def not_found() -> NotFound:
-    sentence = "There is no such machine, or you may not restore to this folder of it. An admin can grant it."
+    sentence = "Machine not found, or you are not allowed to restore to this folder on it. An admin can grant access."
     return NotFound("restore.target_not_found", sentence)
 
 

@@ -20,7 +20,7 @@ def every(session: Session) -> list[RestoreGrant]:
 def require(session: Session, grant_id: int) -> RestoreGrant:
     found = session.get(RestoreGrant, grant_id)
     if found is None:
-        raise NotFound("restore.grant_not_found", "There is no such grant.", grant_id=grant_id)
+        raise NotFound("restore.grant_not_found", "Grant not found.", grant_id=grant_id)
     return found
 
 

@@ -90,7 +90,7 @@ def _make_way(session: Session, schedule: Schedule, repository_ids: Collection[i
             continue
         raise Conflict(
             "schedules.already_running",
-            "A run of this schedule has not ended yet. Nothing was started; wait for it, or cancel it.",
+            "A run of this schedule is still active. Nothing was started; wait for it, or cancel it.",
             run_row_id=row.id,
             repository_id=row.repository_id,
             operation_ids=operations_of(row),
@@ -108,7 +108,7 @@ def cancel(session: Session, row_id: int, now: datetime) -> ScheduleRun | None:
         return None
     schedule = store.get_even_deleted(session, row.schedule_id)
     if row.settled_at is not None or schedule is None:
-        raise Conflict("schedules.run_ended", "The run has ended already. Nothing was changed.", outcome=row.outcome)
+        raise Conflict("schedules.run_ended", "The run has already ended. Nothing was changed.", outcome=row.outcome)
     if row.outcome == Outcome.WAITING:
         ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.CANCELLED), now)
     elif row.waiting_for == WaitingFor.RETRY:
