@@ -34,6 +34,8 @@ LOADED = (
     "holdfast.archives.file_indexes",
     "alembic.command",
     "anyio._backends._asyncio",
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "cryptography.hazmat.primitives.kdf.hkdf",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto",
     "uvicorn.protocols.http.auto",

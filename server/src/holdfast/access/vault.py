@@ -8,10 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fastapi import Depends
 
 from holdfast.access import key_file
@@ -62,6 +58,8 @@ class Vault:
         return self.keys[0].id
 
     def encrypt(self, plaintext: str, context: str) -> str:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 8 MB that an idle service does without
+
         key = self.keys[0]
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = AESGCM(key.material).encrypt(nonce, plaintext.encode("utf-8", "surrogatepass"), context.encode())
@@ -72,6 +70,9 @@ class Vault:
 
         Raise SecretUnreadable if it does not open.
         """
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         try:
             version, wanted, encoded = value.split(".")
             sealed = base64.urlsafe_b64decode(encoded)
@@ -118,6 +119,9 @@ VAULT = Part[Vault]("vault")
 
 @lru_cache(maxsize=16)
 def _signing_key(material: bytes) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     return HKDF(SHA256(), length=32, salt=None, info=SIGNING_PURPOSE).derive(material)
 
 

@@ -30,7 +30,7 @@ def begin() -> None:
     give_memory_back()
     sys.modules["greenlet"] = None  # type: ignore[assignment] # only for asynchronous statements
     _load_without("rich", "structlog")  # only for tracebacks in colour
-    _leave_out("uvicorn.supervisors", "ChangeReload", "Multiprocess")  # only for restarts and several processes
+    _leave_out("uvicorn.main", "Server", "main", "run")  # only for a command line of its own
     _leave_out("jwt.jwks_client", "PyJWKClient")  # only for keys that are fetched from elsewhere
     _load_without("cryptography", "jwt")  # only for signatures of other kinds than ours
     sys.modules["pydantic.v1"] = None  # type: ignore[assignment] # the framework asks it about each route, if it is there

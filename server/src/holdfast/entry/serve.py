@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import structlog
-import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from holdfast.access.first_admin import FirstAdmin, ensure_first_admin
 from holdfast.composition import Service, register_secrets
@@ -109,8 +110,8 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     host, port = bound.getsockname()[:2]
     print(greeting.of_service(host, port, first), flush=True)
     app = service.app()
-    server = uvicorn.Server(
-        uvicorn.Config(
+    server = Server(
+        Config(
             app,
             http=guarded(Gate(bounds(settings, app.streamed_paths))),
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
