@@ -11,9 +11,10 @@ from bench.filling_schedules import values_of
 from bench.report import Bench, Measurement, Options
 from bench.running import folder
 from holdfast.schedules.calendar import cron
+from holdfast.schedules.calendar.entries import Span, calendar
 from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.models import Schedule
-from holdfast.schedules.overview import Span, calendar, read_stored
+from holdfast.schedules.overview import read_stored
 from holdfast.schedules.sight import Sight
 from holdfast.storage.session import Database
 from tests.support.stores import a_store

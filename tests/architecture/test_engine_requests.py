@@ -81,7 +81,7 @@ def test_no_route_that_waits_holds_a_transaction() -> None:
     waiting = [
         context
         for context in routes()
-        if getattr(endpoint(context), "asks_engine", False) or getattr(endpoint(context), "waits_for_end", False)
+        if any(getattr(endpoint(context), mark, False) for mark in ("asks_engine", "waits_for_end", "computes"))
     ]
 
     assert len(waiting) > 20

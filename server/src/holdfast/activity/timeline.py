@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
-from holdfast.kit.fields import with_offset
+from holdfast.kit.clock import with_offset
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.operations.transitions import INLINE_EXECUTOR
 from holdfast.schedules import overview as schedules
-from holdfast.schedules.overview import Span
+from holdfast.schedules.calendar.entries import Span
 from holdfast.schedules.sight import Sight
 
 MOST_ROWS = 10_000

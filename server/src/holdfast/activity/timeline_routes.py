@@ -17,7 +17,7 @@ from holdfast.kit import clock
 from holdfast.kit.fields import Moment
 from holdfast.operations.filters import require_known
 from holdfast.operations.present import ThePresenter
-from holdfast.schedules.overview import Span
+from holdfast.schedules.calendar.entries import Span
 from holdfast.schedules.sight import Sight
 
 routes = router("/api/operations", "operations")

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, GetCoreSchemaHandler, PlainSerializer, With
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from backup_engine.frozen import frozen
+from holdfast.kit.clock import with_offset
 
 LARGEST_IDENTIFIER = 2**63 - 1
 
@@ -48,11 +49,6 @@ def _as_utc(value: datetime) -> datetime:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError as error:
         raise PydanticCustomError("moment", "The time is outside the calendar.") from error
-
-
-def with_offset(value: datetime) -> str:
-    """A time in an answer."""
-    return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 # A time that a client sends.

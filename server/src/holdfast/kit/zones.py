@@ -78,6 +78,11 @@ def to_local(name: str, instant: datetime) -> datetime:
     return instant.astimezone(zone(name)).replace(tzinfo=None, fold=0)
 
 
+def local_text(name: str, instant: datetime) -> str:
+    """What clocks in the zone show at an instant, with their offset: for answers."""
+    return instant.astimezone(zone(name)).isoformat(timespec="seconds")
+
+
 def first_instant(name: str, local: datetime) -> datetime:
     """Given what a clock shows, return when it first does. Inside a gap: the first instant after the gap."""
     known_zone = zone(name)

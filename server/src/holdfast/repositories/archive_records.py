@@ -28,7 +28,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
-from holdfast.kit.fields import with_offset
+from holdfast.kit.clock import with_offset
 from holdfast.operations import outbox
 from holdfast.repositories import gone_archives
 from holdfast.repositories.gone_archives import ArchiveFacts

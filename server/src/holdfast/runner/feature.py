@@ -4,9 +4,11 @@ from functools import partial
 
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
+from holdfast.kit.computing import Computer
 from holdfast.operations.derived import DERIVED_DATA
 from holdfast.operations.kinds import REGISTRY
 from holdfast.operations.manifest import Feature, Task, Tick, When
+from holdfast.runner.computations import COMPUTATIONS, Computations
 from holdfast.runner.engine_requests import ENGINE_REQUESTS, EngineRequests
 from holdfast.runner.inline import INLINE_CALLS, InlineCalls
 from holdfast.runner.loop import RUNNER, Runner
@@ -31,6 +33,7 @@ def _tasks(parts: Parts) -> tuple[Task, ...]:
         Task(When.START, listener.start),
         Task(When.START, partial(runner.start, executes=parts[SETTINGS].role != "api")),
         Task(When.STOP, runner.stop),
+        Task(When.STOP, parts[COMPUTATIONS].computer.end, "api"),
     )
 
 
@@ -45,6 +48,7 @@ FEATURE = Feature(
         RUNNER.made_by(_runner),
         INLINE_CALLS.made_by(_inline_calls),
         ENGINE_REQUESTS.made_by(lambda parts: EngineRequests(parts[SETTINGS], parts[DATABASE])),
+        COMPUTATIONS.made_by(lambda parts: Computations(parts[SETTINGS], Computer())),
     ),
     ticks=_ticks,
     tasks=_tasks,

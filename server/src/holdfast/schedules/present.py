@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
-from holdfast.kit import zones
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
-from holdfast.schedules.answer_schemas import BlackoutAnswer, Fire, RunSummary, ScheduleAnswer, ScheduleTarget
+from holdfast.schedules.answer_schemas import BlackoutAnswer, RunSummary, ScheduleAnswer, ScheduleTarget
 from holdfast.schedules.calendar import preview
 from holdfast.schedules.calendar.blackouts import Blackout as BlackoutDays
+from holdfast.schedules.calendar.entries import Planned
 from holdfast.schedules.calendar.plan import INSTANT
 from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
@@ -128,15 +128,27 @@ def next_start(
 
 
 def forecast(schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays]) -> Forecast:
-    return forecast_at(schedule, [place(each) for each in targets], blackouts)
+    return Forecast(_conditions(schedule, blackouts), [place(each) for each in targets])
+
+
+def planned(schedule: Schedule, places: Sequence[Place], blackouts: Sequence[BlackoutDays]) -> Planned:
+    kinds = [str(step["kind"]) for step in schedule.steps]
+    return Planned(
+        schedule.id,
+        schedule.name,
+        step_names(schedule.steps),
+        "backup" if "backup" in kinds else kinds[0],
+        _conditions(schedule, blackouts),
+        places,
+    )
 
 
 def place(target: Target) -> Place:
     return Place(target.id, target.uuid, target.name, target.labels)
 
 
-def forecast_at(schedule: Schedule, places: Sequence[Place], blackouts: Sequence[BlackoutDays]) -> Forecast:
-    conditions = Conditions(
+def _conditions(schedule: Schedule, blackouts: Sequence[BlackoutDays]) -> Conditions:
+    return Conditions(
         calendar_of(schedule),
         schedule.uuid,
         schedule.spread_minutes,
@@ -144,7 +156,6 @@ def forecast_at(schedule: Schedule, places: Sequence[Place], blackouts: Sequence
         blackouts,
         schedule.snoozed_until,
     )
-    return Forecast(conditions, places)
 
 
 def days_of(stored: Sequence[Blackout]) -> list[BlackoutDays]:
@@ -170,30 +181,6 @@ def _step_name(step: Mapping[str, Any]) -> str:
         return f"script {step.get('when', 'before')}"
     every = step.get("every_days")
     return str(step["kind"]) if not every or every == 1 else f"{step['kind']} (every {every} days)"
-
-
-def fire_answer(fire: preview.Fire, local: str, steps: list[str]) -> dict[str, Any]:
-    targets = [
-        {"repository_id": place.repository_id, "name": place.name, "start_at": start} for place, start in fire.targets
-    ]
-    return {
-        "due_at": fire.due_at,
-        "local": local,
-        "start_at": fire.start_at,
-        "targets": targets,
-        "target_count": len(fire.targets),
-        "reason": fire.reason,
-        "steps": steps,
-    }
-
-
-def fires(schedule: Schedule, found: Sequence[preview.Fire]) -> list[Fire]:
-    steps = step_names(schedule.steps)
-    return [Fire(**fire_answer(fire, local_text(schedule.timezone, fire.due_at), steps)) for fire in found]
-
-
-def local_text(timezone: str, instant: datetime) -> str:
-    return instant.astimezone(zones.zone(timezone)).isoformat(timespec="seconds")
 
 
 def summaries(session: Session, rows: Sequence[ScheduleRun]) -> list[RunSummary]:

@@ -1,11 +1,12 @@
 """HTTP for schedules: what is planned."""
 
+from collections.abc import Sequence
 from datetime import timedelta
-from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.routing import APIRoute
+from sqlalchemy.orm import Session
 
 from holdfast.access import rights
 from holdfast.access.caller import LoginOnly, SignedIn, SignedInToRead
@@ -15,13 +16,14 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.errors import HoldfastError, Unprocessable
-from holdfast.kit import clock, courtesy
+from holdfast.kit import clock
+from holdfast.kit.computing import call
 from holdfast.kit.fields import Moment, RowId
 from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.repositories import labels
 from holdfast.repositories import store as repositories
 from holdfast.repositories.labels import LabelFilter
-from holdfast.runner.engine_requests import asks_engine
+from holdfast.runner.computations import Steps, computes
 from holdfast.schedules import edit, overview, present, presets, sight, store
 from holdfast.schedules.answer_schemas import (
     CalendarAnswer,
@@ -47,11 +49,11 @@ from holdfast.schedules.body_schemas import (
     ScheduleChange,
     Snooze,
 )
-from holdfast.schedules.calendar import cron, preview
-from holdfast.schedules.calendar.plan import Calendar, next_due, walk_between
+from holdfast.schedules.calendar import cron, entries
+from holdfast.schedules.calendar.entries import Planned, Span
+from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.edit import Editor
 from holdfast.schedules.models import Mode, Schedule
-from holdfast.schedules.overview import Span
 from holdfast.schedules.present import Presented
 from holdfast.schedules.run_routes import routes as run_routes
 from holdfast.schedules.running import by_hand
@@ -64,11 +66,7 @@ paths = router("", "schedules")
 """Served under two prefixes; see the end of this file."""
 
 SHOWN_NEXT_RUNS = 5
-YEAR = timedelta(days=366)
-MOST_WARNINGS = 10
-MOST_JUDGED = 20_000
-"""Starts of which a preview finds out whether there will be any: of all targets together."""
-COURTESY_SECONDS = 5.0
+JSON = "application/json"
 MOST_HOURS = 24 * 62
 
 
@@ -105,7 +103,7 @@ def list_schedules(
     return Schedules(schedules=Presented(session, seen, clock.now()).all(kept), paused=store.is_paused(session))
 
 
-def _includes(targets: list[Target], repository_id: int | None, wanted: dict[str, str | None]) -> bool:
+def _includes(targets: Sequence[Target], repository_id: int | None, wanted: dict[str, str | None]) -> bool:
     if repository_id is None and not wanted:
         return True
     return any(repository_id in (None, each.id) and labels.matches(wanted, each.labels) for each in targets)
@@ -117,46 +115,26 @@ def create_schedule(caller: SignedIn, wanted: NewSchedule, session: Writing, edi
     return _answer(session, caller, editor.create(session, caller, wanted))
 
 
-@paths.post("/preview", summary="What an unsaved schedule would do", responses=documented(404))
-@asks_engine
+@paths.post("/preview", summary="What an unsaved schedule would do", response_model=Preview, responses=documented(404))
+@computes
 def preview_schedule(
     caller: SignedInToRead, wanted: PreviewedSchedule, database: TheDatabase, editor: TheEditor
-) -> Preview:
+) -> Steps:
     """Nothing is stored. Refused with the same errors as creating it, except that it needs no targets."""
     with database.reading() as session:
         schedule = editor.draft(session, caller, wanted)
         for repository_id in schedule.targets.get("repository_ids") or ():
             repositories.require(session, caller, repository_id, Role.VIEWER)
         editor.check(session, schedule, needs_targets=False)
-        targets = Sight.of_one(session, caller).targets(schedule)
-        blackouts = present.days_of(store.blackouts(session))
-    now = wanted.since or clock.now()
-    found = present.forecast(schedule, targets, blackouts)
-    with courtesy.shown(COURTESY_SECONDS):
-        return Preview(
-            uuid=schedule.uuid,
-            explained=preview.explain(found.conditions.calendar),
-            fires=present.fires(schedule, found.after(now, wanted.count)),
-            warnings=list(_warnings(found, targets))[:MOST_WARNINGS],
-        )
+        planned = _planned(session, Sight.of_one(session, caller), schedule)
+    now = clock.now()
+    answer = yield call(entries.looked_ahead, planned, wanted.since or now, now, wanted.count)
+    return Response(answer, media_type=JSON)
 
 
-def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
-    calendar, now = found.conditions.calendar, clock.now()
-    warned = []
-    if not targets:
-        message = "No repository matches the targets now, so nothing would run."
-        warned.append(Warned(key="no_repository", message=message))
-    if calendar.mode == "cron":
-        due = courtesy.in_pieces(islice(walk_between(calendar, now, now + YEAR), MOST_JUDGED))
-        moved = preview.changed_clocks(calendar, due)
-        warned += [Warned(key="clocks_change", message=message) for message in moved]
-    if calendar.mode == "cron" and found.conditions.windows:
-        fires = courtesy.in_pieces(found.between(now, now + YEAR, max(MOST_JUDGED // max(len(targets), 1), 1)))
-        if closed := sum(fire.reason == "window_closed" for fire in fires):
-            message = f"{closed} of the next {len(fires)} due times find no open window and will be missed."
-            warned.append(Warned(key="window_closed", message=message))
-    return warned
+def _planned(session: Session, seen: Sight, schedule: Schedule) -> Planned:
+    places = [present.place(each) for each in seen.targets(schedule)]
+    return present.planned(schedule, places, present.days_of(store.blackouts(session)))
 
 
 @paths.get(
@@ -165,14 +143,14 @@ def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
     response_model=CalendarAnswer,
     responses=documented(404),
 )
-@asks_engine
+@computes
 def read_calendar(
     caller: SignedIn,
     database: TheDatabase,
     since: Moment | None = None,
     until: Moment | None = None,
     repository_id: RowId | None = None,
-) -> Response:
+) -> Steps:
     """At most 62 days, 10,000 entries and 1,000,000 starts to come of all targets; `truncated` if there are more.
 
     Past entries are what really happened; those to come are computed.
@@ -191,8 +169,8 @@ def read_calendar(
         if repository_id is not None and not seen.includes(repository_id):
             raise rights.repository_not_found(repository_id)
         stored = overview.read_stored(session, seen, span, now, repository_id)
-    with courtesy.shown(COURTESY_SECONDS):
-        return Response(overview.calendar(stored), media_type="application/json")
+    answer = yield call(entries.calendar, stored)
+    return Response(answer, media_type=JSON)
 
 
 # For clients of products of this family
@@ -316,17 +294,24 @@ def duplicate_schedule(
     return _answer(session, caller, editor.duplicate(session, caller, schedule, (wanted or Duplicate()).name))
 
 
-@paths.get("/{schedule_id}/next", summary="The next due times of a schedule", responses=documented(404))
+@paths.get(
+    "/{schedule_id}/next",
+    summary="The next due times of a schedule",
+    response_model=Fires,
+    responses=documented(404),
+)
+@computes
 def read_next(
-    caller: SignedIn, schedule_id: RowId, session: Reading, count: Annotated[int, Query(ge=1, le=MOST_FIRES)] = 10
-) -> Fires:
+    caller: SignedIn, schedule_id: RowId, database: TheDatabase, count: Annotated[int, Query(ge=1, le=MOST_FIRES)] = 10
+) -> Steps:
     """None while it is disabled, and none for the mode availability, where evidence decides."""
-    seen = Sight.of_one(session, caller)
-    schedule = sight.require_seen(session, seen, schedule_id)
-    if not schedule.enabled:
-        return Fires(fires=[])
-    found = present.forecast(schedule, seen.targets(schedule), present.days_of(store.blackouts(session)))
-    return Fires(fires=present.fires(schedule, found.after(clock.now(), count)))
+    with database.reading() as session:
+        seen = Sight.of_one(session, caller)
+        schedule = sight.require_seen(session, seen, schedule_id)
+        planned = _planned(session, seen, schedule)
+        is_enabled = schedule.enabled
+    answer = yield call(entries.fires, planned, clock.now(), count if is_enabled else 0)
+    return Response(answer, media_type=JSON)
 
 
 def run_schedule(

@@ -1,6 +1,7 @@
 """Which schedules a caller may see, and which they may change."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
@@ -23,6 +24,7 @@ class Sight:
     is_for_one: bool
     """A single schedule is looked at: of the repositories, those that it names are read."""
     _every: store.Known | None = None
+    _found: dict[str, Sequence[Target]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session: Session, caller: Caller) -> "Sight":
@@ -32,9 +34,12 @@ class Sight:
     def of_one(cls, session: Session, caller: Caller) -> "Sight":
         return cls(session, rights.visible_repositories(session, caller), is_for_one=True)
 
-    def targets(self, schedule: Schedule) -> list[Target]:
-        """The present targets that the caller may see."""
-        return [target for target in self._targets(schedule) if self.includes(target.id)]
+    def targets(self, schedule: Schedule) -> Sequence[Target]:
+        """The present targets that the caller may see: one list for all schedules that choose the same."""
+        chosen = repr((schedule.targets, schedule.exclude_repository_ids))
+        if chosen not in self._found:
+            self._found[chosen] = [target for target in self._targets(schedule) if self.includes(target.id)]
+        return self._found[chosen]
 
     def _targets(self, schedule: Schedule) -> list[Target]:
         if self.is_for_one:

@@ -270,10 +270,11 @@ def page(session: Session, narrowed: RunFilter, limit: int, after: str | None) -
     return rows[:limit], following
 
 
-def in_span(session: Session, narrowed: RunFilter, most: int) -> list[ScheduleRun]:
-    """Runs by due time, oldest first."""
-    statement = select(ScheduleRun).where(*narrowed.conditions()).order_by(ScheduleRun.due_at, ScheduleRun.id)
-    return list(session.scalars(statement.limit(most)))
+def in_span(session: Session, narrowed: RunFilter, columns: Sequence[str], most: int) -> Sequence[Any]:
+    """These columns of runs by due time, oldest first."""
+    statement = select(*(getattr(ScheduleRun, name) for name in columns)).where(*narrowed.conditions())
+    ordered = statement.order_by(ScheduleRun.due_at, ScheduleRun.id).limit(most)
+    return beside_objects(session).execute(ordered).all()
 
 
 def waiting_of(session: Session, schedule_id: int) -> list[ScheduleRun]:

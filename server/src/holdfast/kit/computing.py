@@ -1,0 +1,140 @@
+"""Long computations, in a process of their own.
+
+Threads of Python share one lock: whoever computes in the service slows all other requests down. Pure functions are
+computed here instead: by one process that gives way to the service, has a limit on memory, is started when it is first
+needed and ends when it has not been for a while. Whoever waits for it holds no thread.
+"""
+
+import asyncio
+import io
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from backup_engine.frozen import frozen
+from holdfast.errors import Unavailable, Unprocessable
+from holdfast.kit.computing_child import ANSWER, CALL, FAILED, HEAD
+
+MOST_SECONDS = 20
+IDLE_SECONDS = 30.0
+MOST_BYTES_GIVEN = 16 * 1024 * 1024
+MOST_BYTES_ANSWERED = 64 * 1024 * 1024
+BUFFER_BYTES = 1024 * 1024
+ENVIRONMENT = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
+"""Nothing of the service's own, which may hold secrets; and no threads that numpy would start for each processor."""
+
+
+class ComputationFailed(Exception):
+    """A function has raised an exception."""
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> bytes:
+    """A computation, to be sent: a function of a module, and plain values. Raise Unprocessable if they are too many."""
+    packed = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
+    if len(packed) > MOST_BYTES_GIVEN:
+        raise _too_large()
+    return packed
+
+
+@frozen
+class _Process:
+    process: "subprocess.Popen[bytes]"
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Computer:
+    """The process. Belongs to the event loop, and computes one thing at a time."""
+
+    def __init__(self, seconds: int = MOST_SECONDS, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._seconds = seconds
+        self._idle_seconds = idle_seconds
+        self._running: _Process | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._running is None else self._running.process.pid
+
+    async def compute(self, packed: bytes) -> Any:
+        """The plain data that a `call` returns. Raise Unprocessable, Unavailable or ComputationFailed."""
+        if self._idle is not None:
+            self._idle.cancel()
+        try:
+            async with asyncio.timeout(self._seconds):
+                kind, content = await self._asked(packed)
+        except TimeoutError as error:
+            self.end()
+            raise _too_large() from error
+        except (EOFError, OSError) as error:
+            self.end()
+            raise Unavailable(
+                "api.computation_failed", "The process that computes the answer was ended; try again.", retry_after=1
+            ) from error
+        except BaseException:  # nobody waits for it any more, or what it says is no answer
+            self.end()
+            raise
+        self._idle = asyncio.get_running_loop().call_later(self._idle_seconds, self.end)
+        if kind == ANSWER:
+            return _Plain(io.BytesIO(content)).load()
+        if kind == FAILED:
+            raise ComputationFailed(content.decode())
+        raise _too_large()
+
+    async def _asked(self, packed: bytes) -> tuple[bytes, bytes]:
+        running = self._running
+        if running is None or running.process.poll() is not None:
+            self.end()
+            running = self._running = await self._started()
+        running.writer.write(HEAD.pack(CALL, len(packed)))
+        running.writer.write(packed)
+        await running.writer.drain()
+        kind, length = HEAD.unpack(await running.reader.readexactly(HEAD.size))
+        if length > MOST_BYTES_ANSWERED:
+            raise _too_large()
+        return kind, await running.reader.readexactly(length)
+
+    async def _started(self) -> _Process:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(  # noqa: ASYNC220 - it takes a few milliseconds, and once in a while
+                [sys.executable, "-I", "-m", "holdfast.kit.computing_child", str(self._seconds)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=ENVIRONMENT,
+                cwd="/",
+                process_group=0,  # no session of its own, in which its niceness would count for nothing
+            )
+        try:
+            return _Process(process, *await asyncio.open_connection(sock=ours, limit=BUFFER_BYTES))
+        except BaseException:
+            _kill(process)
+            raise
+
+    def end(self) -> None:
+        """End the process: it holds nothing."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.writer.transport.abort()
+            _kill(running.process)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+class _Plain(pickle.Unpickler):
+    """Reads plain data alone: nothing in an answer can make the service run anything."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        raise pickle.UnpicklingError(f"an answer holds {module_name}.{global_name}")
+
+
+def _too_large() -> Unprocessable:
+    return Unprocessable("api.computation_too_large", "The answer takes too long to compute. Ask for less.")

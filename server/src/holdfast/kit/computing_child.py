@@ -1,0 +1,56 @@
+"""The program of the process that computes (`kit/computing.py`): calls functions that come through a socket.
+
+It imports little: only what the functions need, and numpy only for those that use it.
+"""
+
+import os
+import pickle
+import resource
+import signal
+import socket
+import struct
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+HEAD = struct.Struct("!cQ")
+"""Of each message: its kind and its length."""
+CALL, ANSWER, TOO_LARGE, FAILED = b"C", b"A", b"L", b"F"
+NICENESS = 10
+MEMORY_BYTES = 1 << 30
+ORPHAN_SECONDS = 5
+"""After its time, which the service itself watches, the process ends even if the service does not live any more."""
+
+
+def main(seconds: int) -> None:
+    os.nice(NICENESS)
+    with suppress(ValueError, OSError):  # a lower limit is in force
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with socket.socket(fileno=0) as connection, connection.makefile("rb") as calls:
+        while head := calls.read(HEAD.size):
+            signal.alarm(seconds + ORPHAN_SECONDS)
+            _, length = HEAD.unpack(head)
+            kind, content = answer(calls.read(length))
+            connection.sendall(HEAD.pack(kind, len(content)))
+            connection.sendall(content)
+            signal.alarm(0)
+
+
+def answer(call: bytes) -> tuple[bytes, bytes]:
+    try:
+        function, arguments = pickle.loads(call)  # noqa: S301 - from the service, which has started this process
+        return ANSWER, pickle.dumps(function(*arguments), pickle.HIGHEST_PROTOCOL)
+    except MemoryError:
+        return TOO_LARGE, b""
+    except Exception as error:  # noqa: BLE001 - the service tells it
+        return FAILED, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+
+
+def leave(_number: int, _frame: FrameType | None) -> Any:
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, leave)
+    main(int(sys.argv[1]))
