@@ -35,7 +35,7 @@ def test_a_process_with_a_data_folder_of_its_own_refuses_to_start_and_says_so(
     )
 
     assert ended.returncode == 78, ended.stderr
-    assert "not the one that the other processes of this installation use" in ended.stderr
+    assert "not the one used by this installation's other processes" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (own / shared_folder.FILE).exists()
 

@@ -140,7 +140,7 @@ def test_a_preview_tells_what_is_in_the_way_there_and_writes_nothing(
     preview = answer.json()
     assert preview["files"] == len(tree(source))
     archived = str(source).lstrip("/")
-    in_the_way = "a folder is needed where something else exists"
+    in_the_way = "something other than a folder exists where a folder is needed"
     assert {one["path"]: one["reason"] for one in preview["conflicts"]} == {
         f"{archived}/file-0": "a file already exists there",
         f"{archived}/folder": in_the_way,

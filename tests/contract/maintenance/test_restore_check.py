@@ -38,7 +38,7 @@ def test_a_check_of_the_whole_newest_archive_states_files_and_bytes_proven(archi
     assert (result["mode"], result["files_proven"], result["bytes_proven"]) == ("full", 3, size_of(archived))
     assert result["problems"] == []
     assert result["read_by"] == "engine"
-    reason = "the engine is a standalone program without a Python of its own"
+    reason = "the engine is a standalone program without its own Python"
     assert f"Read by the engine: {reason}." in archived.admin.log_lines(job["id"])
     assert is_timestamp(archived.read()["last_restore_check"])
     detail = archived.admin.operation(job["id"])

@@ -64,7 +64,7 @@ def test_the_repository_may_be_named_by_id_or_path_and_archives_chosen(shelf: Sh
 
 def test_what_is_not_there_is_an_error(shelf: Shelf) -> None:
     code, said = verify(shelf, repository="no such repository")
-    assert (code, said) == (1, ["holdfast: No repository is called no such repository."])
+    assert (code, said) == (1, ["holdfast: No repository is named no such repository."])
     code, said = verify(shelf, "--archive", "no such archive")
     assert code == 1
     assert "not every archive" in said[0].lower()
@@ -90,7 +90,7 @@ def test_every_planted_difference_is_told_and_a_rebuild_repairs_it(by_chunks: In
             f"{archive}: {path}/file-X: only in the index",
             f"{archive}: 5 files, 3 differences",
         }
-    assert re.fullmatch(r"6 differences; POST .*/rebuild with from=history repairs\.", said[-1])
+    assert re.fullmatch(r"6 differences; repair with POST .*/rebuild and from=history\.", said[-1])
 
     assert shelf.run("rebuild", **{"from": "history"}) == ["completed"]
     assert verify(shelf)[0] == 0

@@ -188,7 +188,7 @@ def test_the_self_test_passes_on_a_machine_with_another_engine(
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        ("\x7fELF", "without a Python of its own"),
+        ("\x7fELF", "without its own Python"),
         (None, "cannot be read"),
         pytest.param("#!/usr/bin/python3\nraise SystemExit(0)\n", "self-test", marks=pytest.mark.campaign),
     ],

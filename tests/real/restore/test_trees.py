@@ -118,7 +118,7 @@ def test_what_is_restored_to_where_it_was_lands_where_it_was(newest: Workshop, t
 
 @pytest.mark.campaign
 def test_folders_above_what_is_restored_keep_their_modes(newest: Workshop, tmp_path: Path) -> None:
-    """The archive does not hold them; the engine makes them on the way, for its user alone."""
+    """The archive does not contain them; the engine makes them on the way, for its user alone."""
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.mkdir()
     (source / "file").write_text("file")

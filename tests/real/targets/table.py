@@ -48,7 +48,7 @@ NO_SOFT_DELETE = NotThere(
     "engine 1 deletes at once and keeps nothing to bring back",
     422,
     "engine.unsupported",
-    "BorgBackup 1 cannot bring a deleted archive back.",
+    "BorgBackup 1 cannot undelete archives.",
 )
 
 

@@ -111,7 +111,7 @@ def test_once_without_work_says_so_and_a_refused_agent_is_told(capsys: pytest.Ca
     with in_test_service(script) as service:
         register(service.url)
         assert main(["once"]) == 0
-        assert "nothing to do" in capsys.readouterr().out
+        assert "No jobs to run" in capsys.readouterr().out
         revoked = True
         assert main(["once"]) == 5
     assert "revoked" in capsys.readouterr().err

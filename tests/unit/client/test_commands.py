@@ -115,7 +115,7 @@ def test_a_drawn_simulation_fits_a_terminal_and_explains_its_marks(monkeypatch: 
 
     assert shown.code == 0, shown.err
     assert max(map(len, shown.out.splitlines())) <= 80
-    assert "█ has a restore point on 31 Dec 2026, · none of that day" in shown.out
+    assert "█ has a restore point on 31 Dec 2026, · none from that day" in shown.out
     assert "This would lose 0 paths completely and 2 file versions (18 B before" in shown.out
 
 

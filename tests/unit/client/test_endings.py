@@ -44,16 +44,16 @@ BACKUP = {"stats": {"nfiles": 1204, "original_size": 3240 * MEGABYTE, "deduplica
         ),
         (
             ended("restore", result={"dry_run": True, "files": 3, "bytes": 5, "conflict_count": 2}),
-            "etc: would restore 3 files, 5 B; 2 exist already.",
+            "etc: would restore 3 files, 5 B; 2 already exist.",
         ),
         (ended("check", result={"problem_count": 0}), "etc: checked in 12 s: no problems found."),
         (
             ended("check", "completed_with_warnings", result={"problem_count": 2, "complete": False}),
-            "etc: checked in 12 s: 2 problems found; only a part; the next check continues there.",
+            "etc: checked in 12 s: 2 problems found; only partly; the next check continues there.",
         ),
         (
             ended("prune", result={"pruned_count": 3, "kept_count": 7}),
-            "etc: removed 3 archives, kept 7 in 12 s; free the space with: holdfast compact etc",
+            "etc: removed 3 archives, kept 7 in 12 s; reclaim the space with: holdfast compact etc",
         ),
         (ended("compact", result={"freed_bytes": 5 * MEGABYTE}), "etc: compacted in 12 s; freed 5.0 MB."),
         (
@@ -76,7 +76,7 @@ BACKUP = {"stats": {"nfiles": 1204, "original_size": 3240 * MEGABYTE, "deduplica
                     "verified_hashes": False,
                 },
             ),
-            "etc: mirrored 9 files, 12.0 MB (sent: 0 B) in 12 s to nas:etc; equal by name and size only.",
+            "etc: mirrored 9 files, 12.0 MB (sent: 0 B) in 12 s to nas:etc; verified by name and size only.",
         ),
         (
             ended("backup", "failed", error_key="engine.locked", error_message="It is locked."),
@@ -115,7 +115,7 @@ def test_skipped_files_are_named() -> None:
 def test_a_failure_says_what_to_do() -> None:
     lines = details(ended("backup", "failed", error_key="engine.passphrase_wrong", error_message="Wrong."))
 
-    assert lines == ["Give the right passphrase: holdfast repos change etc --passphrase"]
+    assert lines == ["Enter the correct passphrase: holdfast repos change etc --passphrase"]
 
 
 def test_the_exit_code_says_how_a_job_ended() -> None:

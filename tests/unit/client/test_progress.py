@@ -87,7 +87,7 @@ def test_a_narrow_terminal_is_not_wrapped(columns: int, monkeypatch: pytest.Monk
 def test_a_waiting_job_says_what_it_waits_for() -> None:
     pending = {**running(), "status": "pending", "queued_reason": "repository_busy", "queued_behind_id": 7}
 
-    assert progress.waiting(pending) == "waiting: another job uses the repository (job 7)"
+    assert progress.waiting(pending) == "waiting: another job is using the repository (job 7)"
 
 
 def test_piped_there_is_a_line_at_each_change_and_then_only_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_an_agent_that_does_not_come_is_not_waited_for_without_end(folder: Path)
     code, output, errors = Called(folder, "list_files", patience=0.2).ended()
 
     assert (code, output) == (agent_call.UNREACHABLE, b"")
-    assert b"did not come" in errors
+    assert b"did not pick up the call" in errors
 
 
 def test_a_stop_takes_the_call_away(folder: Path) -> None:

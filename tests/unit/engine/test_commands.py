@@ -233,7 +233,11 @@ REFUSED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
         "glob is empty",
     ),
     ("a threshold over all", lambda e: e.compact(HERE, CompactRequest(101)), "threshold"),
-    ("a repair in a hurry", lambda e: e.check(HERE, CheckRequest(max_duration=1, repair=True)), "limited in time"),
+    (
+        "a repair in a hurry",
+        lambda e: e.check(HERE, CheckRequest(max_duration=1, repair=True)),
+        "cannot have a time limit",
+    ),
     (
         "data without archives",
         lambda e: e.check(HERE, CheckRequest(repository_only=True, verify_data=True)),
@@ -242,7 +246,7 @@ REFUSED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
     (
         "both halves alone",
         lambda e: e.check(HERE, CheckRequest(repository_only=True, archives_only=True)),
-        "contradicts",
+        "cannot be combined with",
     ),
     ("a restore to nowhere", lambda e: e.extract(HERE, ExtractRequest("a")), "destination"),
     ("a restore to here", lambda e: e.extract(HERE, ExtractRequest("a", destination="here")), "not absolute"),

@@ -176,16 +176,20 @@ REFUSED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
     (
         "a flag of major 1",
         lambda e: e.create(HERE, CreateRequest("a", ("/x",), custom_flags=("--noatime",))),
-        "not among those allowed",
+        "is not allowed; allowed flags",
     ),
     (
         "a chunker of major 1",
         lambda e: e.create(HERE, CreateRequest("a", ("/x",), custom_flags=("--chunker-params=buzhash,10,23,16,4095",))),
-        "does not take the value",
+        "does not accept the value",
     ),
     ("two deletions at once", lambda e: e.delete_archive(HERE, DeleteArchiveRequest(AID, (AID,))), "one archive"),
     ("a policy that keeps nothing", lambda e: e.prune(HERE, prune(keep_daily=0)), "keeps nothing"),
-    ("a repair in a hurry", lambda e: e.check(HERE, CheckRequest(max_duration=1, repair=True)), "limited in time"),
+    (
+        "a repair in a hurry",
+        lambda e: e.check(HERE, CheckRequest(max_duration=1, repair=True)),
+        "cannot have a time limit",
+    ),
     ("a restore to nowhere", lambda e: e.extract(HERE, ExtractRequest(AID)), "destination"),
 )
 

@@ -101,10 +101,10 @@ def test_what_is_there_already_is_a_conflict_and_a_folder_meeting_a_folder_is_no
     assert found.conflicts == [
         (b"folder/file", "a file already exists there"),
         (b"link", "a symbolic link already exists there"),
-        (b"plain", "a folder is needed where something else exists"),
-        (b"plain/below", "a folder is needed where something else exists"),
+        (b"plain", "something other than a folder exists where a folder is needed"),
+        (b"plain/below", "something other than a folder exists where a folder is needed"),
         (b"was-file", "a folder already exists there"),
-        (b"link/below", "a folder is needed where something else exists"),
+        (b"link/below", "something other than a folder exists where a folder is needed"),
     ]
     assert found.conflict_count == len(found.conflicts)
 

@@ -131,7 +131,7 @@ class Agent:
         if any(self._places.holds.glob("*.json")):
             self._stopped_services().look_after()
         for job in JobFolder.all_below(self._places.jobs):
-            log.info("Resuming job %s, which this agent still holds.", job.job_id)
+            log.info("Resuming unfinished job %s.", job.job_id)
             self._hold(job)
 
     def _end(self) -> None:
@@ -305,7 +305,7 @@ class Agent:
 
     def _answered(self) -> None:
         if self._backoff.failures or self._refused.failures:
-            log.info("The service answers again.")
+            log.info("The service is reachable again.")
             self._backoff.succeeded()
             self._refused.succeeded()
             self._courier.hurry()
@@ -315,7 +315,7 @@ class Agent:
             return 0.0
         self._last_error = str(failure)
         if self._backoff.failures == 0:
-            log.warning("%s Running jobs continue and are reported when it answers again.", failure)
+            log.warning("%s Running jobs continue and are reported once it is reachable again.", failure)
             self._note_status()
         return self._backoff.failed(failure.retry_after if isinstance(failure, NoAnswer) else 0.0)
 
@@ -323,8 +323,8 @@ class Agent:
         self._last_error = str(refusal)
         if self._refused.failures == 0:
             log.error(
-                "The service refuses this agent: %s (%s). It was disabled, revoked or deleted; an administrator can"
-                " enable it, or create a token to register it again. The agent keeps trying every few minutes.",
+                "The service refuses this agent: %s (%s). It was disabled, revoked or deleted; ask an administrator to "
+                "enable it, or for a token to register it again. The agent retries every few minutes.",
                 refusal,
                 refusal.key or refusal.http_status,
             )
@@ -338,7 +338,7 @@ class Agent:
             self._last_error = None
             kept |= {"last_heartbeat_at": machine.now(), "clock_skew_seconds": skew}
             if skew is not None and abs(skew) >= NOTABLE_SKEW_SECONDS and not kept.get("told_of_skew"):
-                log.warning("The clock of this machine is %.0f seconds off the service's.", skew)
+                log.warning("The clock of this machine is %.0f seconds off from the service's.", skew)
                 kept["told_of_skew"] = True
         kept["last_error"] = self._last_error
         try:

@@ -86,7 +86,7 @@ class Calls:
             try:
                 threading.Thread(target=self._run, args=(call,), name=f"call-{call.id}", daemon=True).start()
             except RuntimeError as error:
-                log.warning("A call must wait: %s", error)
+                log.warning("A call has to wait: %s", error)
                 with self._lock:
                     self._running.discard(call.id)
         return bool(taken)
@@ -107,13 +107,13 @@ class Calls:
             else:
                 self._api.call_output(call.id, run.frames(lambda: self._command(call)))
         except TooLarge as refusal:
-            log.warning("A call could not be answered: %s", refusal)
+            log.warning("The result of a call could not be sent: %s", refusal)
             run.close()
             self._send_cause(call, refusal)
         except (NoAnswer, Refusal) as failure:
             log.info("A call failed: %s", failure)
         except Exception:  # one faulty call must not end the agent
-            log.exception("A call cannot be answered.")
+            log.exception("The result of a call cannot be sent.")
         finally:
             run.close()
             with self._lock:
@@ -156,15 +156,15 @@ def _request(payload: Payload) -> tuple[str, Any]:
     block = payload.block
     assert isinstance(block, CallBlock)
     if block.method not in REQUESTS:
-        raise UnsupportedJob(f"This agent does not run {block.method!r} for a call; update the agent.")
+        raise UnsupportedJob(f"This agent does not run {block.method!r} as a call; update the agent.")
     try:
         request = read(REQUESTS[block.method], json.loads(block.request))
     except (ValueError, RecursionError) as error:
         raise UnsupportedJob(f"The call cannot be read: {error}.") from error
     if isinstance(request, requests.PruneRequest) and not request.dry_run:
-        raise UnsupportedJob("An agent prunes in a job, not for a call.")
+        raise UnsupportedJob("Agents prune in jobs, not in calls.")
     if isinstance(request, requests.ExtractRequest) and not (request.dry_run or request.stdout):
-        raise UnsupportedJob("An agent writes files in a job, not for a call.")
+        raise UnsupportedJob("Agents write files in jobs, not in calls.")
     return block.method, request
 
 
@@ -266,7 +266,7 @@ def looked(question: object) -> Iterator[bytes]:
         output, _ = program.communicate(timeout=FOLDER_SECONDS)
     except subprocess.TimeoutExpired:
         program.kill()  # without a wait: it may be stuck in the kernel
-        yield from _could_not("The folder was not read in time.", CANNOT)
+        yield from _could_not("Reading the folder timed out.", CANNOT)
         return
     except OSError as error:
         yield from _could_not(f"The folder cannot be read: {error}.", CANNOT)

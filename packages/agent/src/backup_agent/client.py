@@ -139,7 +139,7 @@ class Client:
     def __init__(self, server_url: str, credential: str | None = None, ca_file: str | None = None) -> None:
         parts = urlsplit(server_url.rstrip("/"))
         if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
-            raise InvalidAddress(f"{server_url!r} is not the address of a service; it begins with https:// or http://.")
+            raise InvalidAddress(f"{server_url!r} is not a service address; it must begin with https:// or http://.")
         self._scheme = parts.scheme
         self._host = parts.hostname
         try:
@@ -208,7 +208,7 @@ class Client:
                 answer = connection.getresponse()
                 if answer.status != 200:
                     _understood(answer.status, answer.headers, answer.read(LARGEST_ANSWER))
-                    raise NoAnswer(f"The service answers HTTP {answer.status}.")
+                    raise NoAnswer(f"The service returned HTTP {answer.status}.")
             except (OSError, http.client.HTTPException) as error:
                 raise NoAnswer(self._message_of_failure(error)) from error
             yield OpenStream(connection, answer)
@@ -300,12 +300,12 @@ class Client:
     def _message_of_failure(self, error: Exception) -> str:
         place = f"{self._scheme}://{self._authority()}"
         if isinstance(error, socket.gaierror):
-            return f"The host name {self._host} cannot be resolved here ({error.strerror})."
+            return f"The host name {self._host} cannot be resolved ({error.strerror})."
         if isinstance(error, TimeoutError):
-            return f"{place} did not answer in time."
+            return f"{place} did not respond in time."
         if type(error).__name__ == "SSLCertVerificationError":
             reason = getattr(error, "verify_message", str(error))
-            return f"The certificate of {place} is not valid here: {reason}. For a private authority use --ca-file."
+            return f"The certificate of {place} is not valid: {reason}. For a private CA, use --ca-file."
         return f"{place} cannot be reached: {getattr(error, 'strerror', None) or error or type(error).__name__}."
 
 
@@ -342,12 +342,14 @@ def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes, sent:
     except ValueError:
         if status == 413:
             raise TooLarge(status, BODY_REFUSED, proxy_refuses(sent)) from None
-        raise NoAnswer(f"The answer (HTTP {status}) is not from a backup service; a proxy may be in between.") from None
+        raise NoAnswer(
+            f"The response (HTTP {status}) is not from a backup service; a proxy may be in between."
+        ) from None
     if 200 <= status < 300:
         return content
     detail = content.get("detail") if isinstance(content, dict) else None
     if status == 429 or status >= 500 or (status not in (413, 422) and not isinstance(detail, dict)):
-        raise NoAnswer(f"The service answers HTTP {status}{_message_of(detail)}.", _retry_after(headers))
+        raise NoAnswer(f"The service returned HTTP {status}{_message_of(detail)}.", _retry_after(headers))
     key = str(detail.get("key", "")) if isinstance(detail, dict) else "invalid"
     sentence = str(detail.get("message", "")) if isinstance(detail, dict) else "The service refused the request."
     if status == 413:
@@ -362,8 +364,8 @@ def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes, sent:
 
 def proxy_refuses(sent: int) -> str:
     return (
-        f"A proxy in front of the service refuses large request bodies (HTTP 413 after {sent} bytes). Raise its limit;"
-        " in nginx: client_max_body_size 0; proxy_request_buffering off;"
+        f"A proxy in front of the service refuses large request bodies (HTTP 413 after {sent} bytes). Raise its limit "
+        f"(nginx: client_max_body_size 0; proxy_request_buffering off;)"
     )
 
 

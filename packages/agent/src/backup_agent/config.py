@@ -91,7 +91,7 @@ def save(places: Places, config: Config) -> None:
 
 HEADING = """\
 The agent's configuration, written by `backup-agent register`.
-The credential is sealed with credential.key beside this file; keep both readable for their owner alone."""
+The credential is sealed with credential.key beside this file; keep both readable only by their owner."""
 
 
 def forget(places: Places) -> None:
@@ -206,5 +206,5 @@ def checked_ca_file(path: str | None) -> str | None:
         return None
     file = Path(path).absolute()
     if not os.access(file, os.R_OK):
-        raise Problem(f"The file of certificates {file} cannot be read.")
+        raise Problem(f"The certificate file {file} cannot be read.")
     return str(file)

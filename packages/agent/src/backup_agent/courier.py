@@ -128,7 +128,7 @@ class Courier:
             except (NoAnswer, NotAllowed) as failure:
                 retry_after = failure.retry_after if isinstance(failure, NoAnswer) else 0.0
                 if self._backoff.failures == 0:
-                    log.warning("Nothing can be reported now: %s", failure)
+                    log.warning("Reports cannot be sent right now: %s", failure)
                 self._not_before = time.monotonic() + self._backoff.failed(retry_after)
                 return
             except Unknown as refusal:
@@ -142,7 +142,7 @@ class Courier:
                 log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400
             except Exception:  # one faulty job must not keep the others from being reported
                 self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
-                log.exception("Job %s cannot be reported now.", job.job_id)
+                log.exception("Job %s cannot be reported right now.", job.job_id)
 
     def deliver(self, job: JobFolder) -> None:
         """Send everything new of a job, as far as one turn allows."""
@@ -248,7 +248,7 @@ class Courier:
         """The service does not know the job: stop it; once it has stopped, there is nothing to report."""
         job.cancel("the service does not know the job")
         if job.is_ended:
-            log.warning("Job %s is not known to the service (%s); its record is dropped.", job.job_id, refusal)
+            log.warning("Job %s is not known to the service (%s); dropping its record.", job.job_id, refusal)
             self._done(job, None)
 
     def _done(self, job: JobFolder, ending: Ending | None) -> None:

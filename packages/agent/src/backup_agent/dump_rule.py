@@ -17,12 +17,12 @@ REFUSED = "backup.dump_refused"
 ALL = "*"
 HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 NOT_ALLOWED = (
-    "This machine does not let the service dump {names}. Its owner can add them to allow in [databases] of "
+    "This machine does not allow the service to dump {names}. Its owner can add them to allow in [databases] of "
     "config.toml, and restart the agent."
 )
 THROUGH_LINK = (
-    "The SQLite file {name} is reached through a link. Name its real path, {real}, here and in [databases] "
-    "of config.toml."
+    "The SQLite file {name} is reached through a link. Use its real path, {real}, here and in [databases] of "
+    "config.toml."
 )
 OWN_PLACE = "The SQLite file {name} is part of the data of the agent or the service, which is never dumped."
 

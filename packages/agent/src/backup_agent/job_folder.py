@@ -96,7 +96,7 @@ class JobFolder:
                 try:
                     found.append(JobFolder(folder))
                 except (ValueError, TypeError, OSError):  # one unreadable folder must not end the agent
-                    log.exception("The folder of job %s cannot be read; it is left alone.", folder.name)
+                    log.exception("The folder of job %s cannot be read; leaving it as it is.", folder.name)
             else:
                 _remove_with_spools(folder)
         return sorted(found, key=lambda each: each.job_id)

@@ -30,7 +30,7 @@ MOST_BYTES_IN_ALL = 256 << 20
 """Limit for those of all jobs. The writing job then makes room in its own log."""
 LEAST_BYTES = 4 << 20
 """Each job keeps at least this, so the end of a log is never lost."""
-LEFT_OUT = "[{} lines were left out here: they could not be sent, and the agent stores a limited amount]"
+LEFT_OUT = "[{} lines were omitted here: they could not be sent, and the agent stores only a limited amount]"
 
 
 class JobLog:

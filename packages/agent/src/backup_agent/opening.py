@@ -42,10 +42,10 @@ def payload_of(
     version, kind = job_payload.get("schema_version"), job_payload.get("job_kind")
     if version != SCHEMA_VERSION:
         raise UnsupportedJob(
-            f"This agent knows payloads of version {SCHEMA_VERSION}, not {version!r}; update the agent."
+            f"This agent supports payloads of version {SCHEMA_VERSION}, not {version!r}; update the agent."
         )
     if kind not in list(JobKind) or JobKind(kind) not in kinds:
-        raise UnsupportedJob(f"This agent does not know jobs of the kind {kind!r}; update the agent.")
+        raise UnsupportedJob(f"This agent does not support jobs of kind {kind!r}; update the agent.")
     try:
         return Payload.from_json({**job_payload, "secrets": secrets})
     except Malformed as error:
@@ -68,7 +68,7 @@ def open_repository(payload: Payload, local_secret: Callable[[str], str | None])
     allowed = SCRIPT_VARIABLE if is_script else ALLOWED_VARIABLE
     for name in variables:
         if not allowed.fullmatch(name) or name in FORBIDDEN_VARIABLES:
-            raise InvalidRequest(f"A job may not set the variable {name} on this machine.")
+            raise InvalidRequest(f"Jobs are not allowed to set the variable {name} on this machine.")
     secrets = {name: Secret(value, "environment") for name, value in variables.items() if value in secret_values}
     plain = {name: value for name, value in variables.items() if name not in secrets}
     known = {secret["value"] for secret in payload.secrets.values()} | secret_values

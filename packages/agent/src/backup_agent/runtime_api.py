@@ -101,4 +101,4 @@ def _answer(message: type[Message], value: Any) -> Message:
     try:
         return read(message, value)
     except Malformed as error:
-        raise NoAnswer(f"The answer is not that of a backup service: {error}.") from error
+        raise NoAnswer(f"The response is not from a backup service: {error}.") from error

@@ -32,12 +32,13 @@ class ScriptRule:
         """The installed file to run, None for the script's own content. Raise Refused."""
         if self.accept == "none":
             raise Refused(
-                "This machine runs no scripts of the service. Its owner can set accept in [scripts] of config.toml to "
+                "This machine does not run scripts from the service. Its owner can set accept in [scripts] of "
+                "config.toml to "
                 '"installed" or "any".'
             )
         for name in block.variables:
             if not VARIABLE.fullmatch(name):
-                raise Refused(f"A script may not get the variable {name!a} on this machine.")
+                raise Refused(f"Scripts are not allowed to receive the variable {name!a} on this machine.")
         if block.installed_as is not None:
             return self._installed(block.installed_as)
         if self.accept != "any":
@@ -46,7 +47,7 @@ class ScriptRule:
 
     def _installed(self, name: str) -> Path:
         if not NAME.fullmatch(name):
-            raise Refused("The name of the installed script is not a plain file name.")
+            raise Refused("The name of the installed script must be a plain file name.")
         file = self.folder / name
         try:
             _require_owned(self.folder, stat.S_ISDIR)
@@ -64,4 +65,4 @@ def _require_owned(path: Path, is_kind: Callable[[int], bool]) -> None:
     if not is_kind(found.st_mode):
         raise Refused(f"{path} is not a plain file or folder.")
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE:
-        raise Refused(f"{path} must belong to root or the agent's user, and no other user may write to it.")
+        raise Refused(f"{path} must be owned by root or the agent's user and not be writable by others.")

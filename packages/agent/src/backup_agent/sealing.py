@@ -34,7 +34,7 @@ def key_of(file: Path) -> bytes:
         private_files.write(file, os.urandom(KEY_BYTES))
         key = file.read_bytes()
     if len(key) != KEY_BYTES:
-        raise CannotOpen(f"{file} is not a key of this agent; register the machine again.")
+        raise CannotOpen(f"{file} is not this agent's key; register the machine again.")
     return key
 
 
@@ -57,7 +57,8 @@ def unseal(key: bytes, sealed: str, purpose: str) -> str:
     whole = version == VERSION and len(raw) >= NONCE_BYTES + TAG_BYTES
     if not whole or not hmac.compare_digest(tag, _tag(key, nonce + cipher, purpose)):
         raise CannotOpen(
-            "A stored secret does not open with the key of this machine; was credential.key replaced? Register again."
+            "A stored secret cannot be decrypted with this machine's key; credential.key may have been replaced. "
+            "Register again."
         )
     return _mixed(key, nonce, cipher).decode()
 

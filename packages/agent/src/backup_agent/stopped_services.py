@@ -20,7 +20,7 @@ HERE = "local"
 LOOK_SECONDS = 5.0
 MOST_TOLD = 20
 REFUSED = (
-    "This machine does not let backups stop {names}. Its owner can add them to allow in [services] of "
+    "This machine does not allow backups to stop {names}. Its owner can add them to allow in [services] of "
     "config.toml, and restart the agent."
 )
 
@@ -62,12 +62,12 @@ class StoppedServices:
             try:
                 self._note(self._holds.look_after())
             except Exception:  # whatever is wrong with one look must not end the looking
-                log.exception("Stopped services could not be looked after; trying again.")
+                log.exception("Stopped services could not be checked; retrying.")
             self._stopping.wait(LOOK_SECONDS)
 
     def _note(self, failed: Sequence[Hold]) -> None:
         told = tuple(UnstartedService(hold.name, (hold.error or "")[:300]) for hold in failed[:MOST_TOLD])
         for service in told:
             if service not in self.not_started:
-                log.error("%s could not be started again; trying until it starts: %s", service.name, service.error)
+                log.error("%s could not be restarted; retrying until it starts: %s", service.name, service.error)
         self.not_started = told

@@ -186,12 +186,12 @@ class Worker:
             except Stopping:
                 raise
             except OSError as error:
-                log.exception("Job %s cannot be followed now.", self._job.job_id)
+                log.exception("Job %s cannot be followed right now.", self._job.job_id)
                 if error.errno not in NO_SPACE and tries == DISK_TRIES:
                     self._fail_for_trouble(error)
                     return
             except Exception as error:  # one faulty job must not end the agent
-                log.exception("Job %s cannot be done.", self._job.job_id)
+                log.exception("Job %s cannot be run.", self._job.job_id)
                 self._fail_for_trouble(error)
                 return
             if self._tools.stopping.wait(DISK_PAUSE_SECONDS):
@@ -201,7 +201,7 @@ class Worker:
     def _fail_for_trouble(self, error: Exception) -> None:
         """Report no end before the engines have ended."""
         self._stop_engines()
-        self._job.end(Fail(now(), f"The agent could not do the job: {type(error).__name__}.", None, "engine.failed"))
+        self._job.end(Fail(now(), f"The agent could not run the job: {type(error).__name__}.", None, "engine.failed"))
 
     def _stop_engines(self) -> None:
         spools = spools_below(self._job.folder / "steps")

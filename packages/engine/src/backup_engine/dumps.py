@@ -52,7 +52,7 @@ class Database:
     kind: str
     """One of ``KINDS``."""
     database: str | None = None
-    """Its name on the server, or the path of an SQLite file."""
+    """Name on the server, or path of the SQLite file."""
     host: str | None = None
     """A host name, or the folder (PostgreSQL) or file (MySQL) of a socket."""
     port: int | None = None
@@ -63,7 +63,7 @@ class Database:
     def file(self) -> str:
         """Raise InvalidRequest for a name that is no plain file name, or a kind that is not known."""
         if not NAME.fullmatch(self.name):
-            raise InvalidRequest("The name of a database is not a plain name.")
+            raise InvalidRequest("A database name must be a plain name.")
         if self.kind not in ENDINGS:
             raise InvalidRequest(f"Databases of the kind {self.kind!a} cannot be dumped.")
         return f"{self.name}.{ENDINGS[self.kind]}"
@@ -93,13 +93,13 @@ def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_P
 def _require_short(command: Command) -> None:
     """All secrets of a run on another machine reach it in one."""
     if len(json.dumps(command.secret_values)) > MOST_SECRETS:
-        raise InvalidRequest("The passwords of the databases are too long for a machine that is reached by ssh.")
+        raise InvalidRequest("The database passwords are too long to be passed over ssh.")
 
 
 def _dump(database: Database, path: str) -> dict[str, Any]:
     for text in (database.database, database.host, database.user, database.password):
         if text is not None and any(ord(character) < 32 for character in text):
-            raise InvalidRequest(f"A setting of the database {database.name} holds a control character.")
+            raise InvalidRequest(f"A setting of the database {database.name} contains a control character.")
     plain = {"PATH": path, "LANG": "C.UTF-8", "HOME": "/nonexistent"}
     if database.kind == "sqlite":
         if not (database.database or "").startswith("/"):

@@ -62,7 +62,7 @@ def passphrase_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
     """
     passphrase = secrets.token_urlsafe(24) if location.passphrase is None else location.passphrase
     if "\0" in passphrase or not _is_text(passphrase):
-        raise InvalidRequest("The passphrase holds a character that the engine cannot take.")
+        raise InvalidRequest("The passphrase contains a character that the engine does not support.")
     if "\r" in passphrase or passphrase.endswith("\n"):
         # Read from a descriptor, the engine changes carriage returns and drops line ends at the end.
         return {"BORG_PASSPHRASE": Secret(passphrase, "environment")}

@@ -16,8 +16,8 @@ OWN = "own"
 """The place itself."""
 ABOVE = "above"
 """A folder or a link on the way to it."""
-IN_OWN_PLACE = "it belongs to the data of the backup service or to a repository; these are never restored over"
-ABOVE_OWN_PLACE = "the data of the backup service, or a repository, is reached through what is there"
+IN_OWN_PLACE = "it belongs to a repository or the backup service's own data, which restores never overwrite"
+ABOVE_OWN_PLACE = "what exists there leads to a repository or the backup service's own data"
 MOST_STEPS = 1000
 MOST_LEVELS = 4096
 MOST_FOLDERS = 10_000

@@ -62,7 +62,7 @@ def records(first: bytes, blocks: Iterable[bytes], end: bytes) -> Iterator[bytes
     for block in blocks:
         *whole, rest = (rest + block).split(end)
         if len(rest) > LONGEST_RECORD:
-            raise GarbledOutput("The engine's listing has a record without an end.")
+            raise GarbledOutput("The engine's listing has an unterminated record.")
         yield from whole
     if rest:
         raise GarbledOutput("The engine's listing ends in the middle of a record.")
@@ -71,12 +71,12 @@ def records(first: bytes, blocks: Iterable[bytes], end: bytes) -> Iterator[bytes
 def _item(record: bytes) -> ListedFile:
     fields = record.split(b"\t")
     if len(fields) != FIELDS:
-        raise GarbledOutput("The engine's listing has a record that is not one.")
+        raise GarbledOutput("The engine's listing has an invalid record.")
     literal, kind, size = fields
     try:
         return ListedFile(exact_bytes(literal), kind[:1].decode("ascii"), int(size), kind[1:2] == b"h")
     except ValueError as error:
-        raise GarbledOutput("The engine's listing has a record that cannot be read.") from error
+        raise GarbledOutput("The engine's listing has an unreadable record.") from error
 
 
 def _json_item(record: bytes) -> ListedFile:
@@ -125,7 +125,7 @@ def json_record(line: bytes) -> JsonRecord:
             fingerprint=_word(fields["fingerprint"]),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise GarbledOutput("The engine's listing has a record that cannot be read.") from error
+        raise GarbledOutput("The engine's listing has an unreadable record.") from error
 
 
 def _exact(fields: dict[str, Any], key: str) -> bytes:

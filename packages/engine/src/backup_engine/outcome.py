@@ -45,7 +45,7 @@ WARNING_CODES = range(100, 128)
 COMMAND_NOT_RUN = frozenset({126, 127})
 
 INTERRUPTED_KEY = "operations.interrupted"
-INTERRUPTED_SENTENCE = "The engine was ended from outside before it had finished; start the operation again."
+INTERRUPTED_SENTENCE = "The engine was terminated from outside before it finished; start the operation again."
 CANCELLED_SENTENCE = "Stopped on request."
 
 STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.)?Sig(?:Term|Hup)$", re.MULTILINE)
@@ -59,7 +59,7 @@ CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE, OTHER.key})
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
 """Failures to the product that the engine reports with the exit code of a warning, or even of success."""
 REPAIRED_SENTENCE = "The check found damage and repaired it; its log lists the files that lost content."
-FINISHED_WITH_ERRORS_SENTENCE = "The engine finished, but reported errors on the way; read its log."
+FINISHED_WITH_ERRORS_SENTENCE = "The engine finished but reported errors; check its log."
 
 ENGINE_CALL = (
     r"(?:attrs|dir_open|extended stat \(\w+\)|flags|fstat2?|link|makedirs|open|read|readlink|scandir|stat"
@@ -317,7 +317,7 @@ def _sentence(reason: str, accumulator: Accumulator) -> str:
     if reason == UNREACHABLE and accumulator.last_remote_line:
         message = _on_one_line(accumulator.last_remote_line).rstrip(".")
         if message.startswith(OF_AN_AGENT):
-            return f"{message}. Look at the agent's log on its machine."
+            return f"{message}. Check the agent's log on its machine."
         return unreachable(message)
     return SENTENCES[reason]
 

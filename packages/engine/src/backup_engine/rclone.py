@@ -41,10 +41,10 @@ DENIED = Trouble(
 CONFIGURATION = Trouble(
     "configuration",
     "rclone.configuration_refused",
-    "rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
+    "The program rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
 )
 NOT_THERE = Trouble("storage", "rclone.not_found", "The path does not exist on the remote; check the path.")
-OTHER = Trouble("storage", "rclone.failed", "rclone failed; its messages are in the log.")
+OTHER = Trouble("storage", "rclone.failed", "The program rclone failed; its messages are in the log.")
 
 TABLE: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     (

@@ -168,7 +168,7 @@ def reported_id(output: bytes) -> str | None:
 
 
 def replaced(expected: str, found: str) -> bytes:
-    words = f"Another repository is at this place: it has the id {found}, and {expected} was expected."
+    words = f"Another repository is at this place: it has the id {found}, but {expected} was expected."
     return message("ERROR", REPLACED, words)
 
 

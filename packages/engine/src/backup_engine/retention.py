@@ -52,14 +52,16 @@ def span_of(within: str) -> timedelta:
     """The length of a `keep_within`. Raise InvalidRequest for one that the engine refuses."""
     match = WITHIN.fullmatch(within)
     if match is None:
-        raise InvalidRequest(f"keep_within {within!r} is not a span such as 12H, 7d, 4w, 6m or 1y.")
+        raise InvalidRequest(f"keep_within {within!r} must be a span such as 12H, 7d, 4w, 6m or 1y.")
     return timedelta(hours=int(match[1]) * HOURS[match[2]])
 
 
 def check_within(policy: RetentionPolicy, *, major: int) -> None:
     """Raise InvalidRequest for a `keep_within` that is no span, EngineUnsupported where the engine has no such rule."""
     if policy.keep_within and major == ENGINE_2:
-        raise EngineUnsupported("BorgBackup 2 does not know keep_within; use keep_last, keep_daily or another count.")
+        raise EngineUnsupported(
+            "BorgBackup 2 does not support keep_within; use keep_last, keep_daily or another count."
+        )
     if policy.keep_within:
         span_of(policy.keep_within)
 

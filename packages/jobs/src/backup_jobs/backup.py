@@ -41,11 +41,11 @@ MAY_COME_AFTER_THE_ARCHIVE = frozenset(
     {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
 )
 """Failures that may occur when the archive is already complete, such as a full disk under the engine's cache."""
-LEFT_NO_RECORD = "The engine left no record of its end; the repository holds the archive, complete."
-FAILED_LATE = "The engine failed when the archive was complete; the repository holds it."
-STOPPED_LATE = "The engine was stopped when the archive was complete; the repository holds it."
-MADE_NOTHING = "The engine reported success but made no archive."
-OUTSIDE = "A link leads out of the repository's sources, or may do so. Only an admin may back up what is outside them."
+LEFT_NO_RECORD = "The engine's exit was not recorded, but the repository contains the complete archive."
+FAILED_LATE = "The engine failed after the archive was complete; the repository contains it."
+STOPPED_LATE = "The engine was stopped after the archive was complete; the repository contains it."
+MADE_NOTHING = "The engine reported success but created no archive."
+OUTSIDE = "A link leads, or may lead, outside the repository's sources. Only an admin may back up paths outside them."
 OWN_PLACES_ONLY = (
     "The sources contain only the service's own data, which backups leave out. To back it up, an admin must add it to "
     "the repository's sources and confirm."
@@ -106,7 +106,7 @@ class BackupAttempt:
         """Run the engine while the services that the backup stops are down; say which do not start again."""
         services, not_started = self._work.services, []
         if services.names:
-            self._host.log(f"Stopping {', '.join(services.names)} while the engine runs.")
+            self._host.log(f"Stopping {', '.join(services.names)} for the backup.")
         progress = BackupProgress(self._host, self._work.sources.expected_size)
         try:
             if not self._host.has_begun(STEP):
@@ -116,7 +116,7 @@ class BackupAttempt:
             not_started = services.release()
         if services.names:
             not_started = self._host.once("services", lambda: {"not_started": not_started})["not_started"]
-            self._host.log(*(not_started or ["The services run again."]))
+            self._host.log(*(not_started or ["The services are running again."]))
         return step, list(not_started)
 
     def _refused(self) -> Failed | None:
@@ -286,7 +286,7 @@ def _with_services(ended: Ended, not_started: Sequence[str]) -> Ended:
 
 
 def _not_known(unknown: EvidenceUnknown) -> str:
-    return f"Whether the repository holds the archive is unknown: {unknown.message}"
+    return f"It is unknown whether the repository contains the archive: {unknown.message}"
 
 
 def _sources_missing(missing: tuple[str, ...]) -> Failed:

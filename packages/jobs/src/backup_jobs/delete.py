@@ -16,13 +16,13 @@ from backup_protocol import DeleteBlock
 LOOK, STEP, EVIDENCE = "look", "delete", "evidence"
 PHASES = ("archive.delete",)
 GONE = ("archives.gone", "The archive is no longer in the repository; refresh the archive list.")
-UNKNOWN = ("archives.not_found", "The repository has no archive of this name; check it in the list of archives.")
-AMBIGUOUS = ("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
+UNKNOWN = ("archives.not_found", "The repository has no archive with this name; check the archive list.")
+AMBIGUOUS = ("archives.name_ambiguous", "Several archives have this name; specify one by its id.")
 PROTECTED = (
     "archives.protected",
     "The engine kept the archive because of its @PROT tag; remove the tag to delete it.",
 )
-LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that the archive is gone."
+LEFT_NO_RECORD = "The engine's exit was not recorded, but the archive is gone from the repository."
 MAYBE_REMOVED = "maybe_removed"
 """An archive that an earlier attempt began to delete, with an unknown result."""
 

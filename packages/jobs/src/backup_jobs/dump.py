@@ -30,19 +30,16 @@ from backup_jobs.work import EvidenceUnknown, Work, ended_without_success, reada
 from backup_protocol import DatabaseBlock, DumpBlock
 
 FAILED, UNPROVEN, REMOTE = "backup.dump_failed", "backup.dump_unproven", "backup.dump_not_here"
-NOT_PROVEN = (
-    "It is not certain that the archive holds every dump in full. The archive was deleted; the dumps are made again."
-)
+NOT_PROVEN = "The archive may not contain every dump in full. It was deleted, and the dumps are repeated."
 NOT_DELETED = (
-    "It is not certain that the archive {archive} holds every dump in full, and it could not be deleted. "
-    "Delete it; do not restore from it."
+    "The archive {archive} may not contain every dump in full, and could not be deleted. Delete it; do not restore "
+    "from it."
 )
 NOT_HERE = (
-    "Dumps on a machine that is reached by ssh need Python 3.9 or newer there. Install python3, then test the "
-    "connection again."
+    "Database dumps over ssh need Python 3.9 or newer on the machine. Install python3, then test the connection again."
 )
 NO_DATABASES = "The repository has no databases to dump; add one first."
-PASSWORD_GONE = "The password of the database {name} is not stored any more. Set it again; no archive was made."  # noqa: S105 - a sentence
+PASSWORD_GONE = "The password of the database {name} is no longer stored. No archive was made; set the password again."  # noqa: S105 - a sentence
 
 
 MOST_OF_A_NAME = 200
@@ -64,8 +61,8 @@ RECORD: Mapping[str, Any] = {
 INCONSISTENT = "inconsistent"
 """A further field: tables that were dumped outside the transaction, some of them by name."""
 NOT_CONSISTENT = (
-    "The dump of {name} holds tables that may have changed while they were dumped: {tables}. Their storage engines have"
-    " no transactions. Convert them to InnoDB, or stop what writes to them during the dump."
+    "The dump of {name} contains tables that may have changed during the dump: {tables}. Their storage engines do not "
+    "support transactions. Convert them to InnoDB, or stop writing to them during dumps."
 )
 
 
@@ -263,5 +260,5 @@ def _sentence(record: dict[str, Any]) -> str:
     elif record["exit_code"]:
         why = f"its program exited with code {record['exit_code']}"
     else:
-        why = "its end is missing"
-    return f"The dump of {record['name']} failed: {why}. No archive was made; the log shows what the program wrote."
+        why = "it ends too early"
+    return f"The dump of {record['name']} failed: {why}. No archive was made; see the program's output in the log."

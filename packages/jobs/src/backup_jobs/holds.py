@@ -238,7 +238,7 @@ class HeldServices:
         for name in reversed(self.names):
             error = self.holds.leave(self.place, name, self.folder, self._wait)
             if error is not None:
-                failed.append(f"{name} could not be started again and is tried again until it starts: {error}")
+                failed.append(f"{name} could not be restarted; retrying until it starts: {error}")
         return failed
 
     def _wait(self, seconds: float) -> None:

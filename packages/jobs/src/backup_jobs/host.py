@@ -24,7 +24,7 @@ class Interrupted(Exception):
         """The engine's output up to then."""
 
     def sentence(self) -> str:
-        return "The engine was killed or the machine went down before it could report how it ended."
+        return "The engine was killed, or the machine went down, before its result was recorded."
 
 
 class Cancelled(Exception):

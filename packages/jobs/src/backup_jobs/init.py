@@ -36,7 +36,7 @@ def _made_before(work: Work[InitBlock], question: str) -> Completed | None:
     known = _known(work, question)
     if known is None:
         return None
-    work.host.log("The engine left no record of its end; the repository is there and opens.")
+    work.host.log("The engine's exit was not recorded, but the repository exists and opens.")
     return Completed(None, details={**_details(known), "by_evidence": True})
 
 

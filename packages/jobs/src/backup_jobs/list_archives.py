@@ -22,7 +22,7 @@ def run(work: Work[ListBlock]) -> Ended:
     step = work.host.step(STEP, work.engine.list_archives(work.location, ListArchivesRequest()))
     by_name = step.outcome.error_key in ARCHIVES_UNREADABLE
     if by_name:
-        work.host.log("The engine cannot read every archive, so only their names are listed.")
+        work.host.log("The engine cannot read all archives, so only their names are listed.")
         step = work.host.step(NAMES, work.engine.list_archives(work.location, ListArchivesRequest(names_only=True)))
     if bad := ended_without_success(work.host, step):
         return bad

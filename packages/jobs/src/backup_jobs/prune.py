@@ -32,7 +32,7 @@ AT_ONCE = 100
 LIST_LOGGER = "borg.output.list"
 WOULD_REMOVE_EVERYTHING = (
     "prune.would_remove_everything",
-    "No archive is young enough for the policy, which would remove them all; nothing was removed.",
+    "The policy would remove every archive, because none is recent enough; nothing was removed.",
 )
 SERIES_AMBIGUOUS = (
     "prune.series_ambiguous",
@@ -44,9 +44,9 @@ RULES_DISAGREE = (
 )
 NOT_ALL_GONE = (
     "engine.failed",
-    "The engine reported that it removed all archives of the plan, but some are left; look at the log.",
+    "The engine reported that it removed all planned archives, but some are left; check the log.",
 )
-LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that it has removed them all."
+LEFT_NO_RECORD = "The engine's exit was not recorded, but all planned archives are gone from the repository."
 
 
 class PruneLines:
@@ -114,7 +114,7 @@ def spare(plan: PruneResult, protected: Collection[str]) -> PruneResult:
 
 def _sentence(plan: PruneResult, sparing: PruneResult) -> str:
     spared = len(sparing.keep) - len(plan.keep)
-    more = f" {spared} more are protected and stay." if spared else ""
+    more = f" {spared} more are protected and kept." if spared else ""
     return f"The policy keeps {len(plan.keep)} archives and removes {len(sparing.prune)}.{more}"
 
 
@@ -157,7 +157,7 @@ def policy_of(block: PruneBlock) -> RetentionPolicy:
     try:
         policy = RetentionPolicy(**block.policy)
     except TypeError as error:
-        raise InvalidRequest("The retention policy has a rule that is not known here.") from error
+        raise InvalidRequest("The retention policy contains an unknown rule.") from error
     if policy.keeps_nothing:
         raise InvalidRequest("The retention policy keeps nothing.")
     return policy

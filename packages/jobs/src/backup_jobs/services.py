@@ -59,7 +59,7 @@ def is_running(control: Control, name: str) -> bool:
     if answer.code != 0 or "ActiveState" not in facts:
         raise NotStopped(NOT_STOPPED, f"The state of {name} could not be read: {answer.shown}")
     if facts.get("LoadState") != "loaded":
-        raise NotStopped(UNKNOWN, f"The machine has no service {name} that could be stopped and started.")
+        raise NotStopped(UNKNOWN, f"The machine has no service {name} that can be stopped and started.")
     return facts["ActiveState"] in RUNNING
 
 

@@ -59,7 +59,7 @@ class DatabaseBlock:
     name: str
     kind: str
     database: str | None = None
-    """Its name on the server, or the path of an SQLite file."""
+    """Name on the server, or path of the SQLite file."""
     host: str | None = None
     port: int | None = None
     user: str | None = None
@@ -253,7 +253,7 @@ class SecretMissing(LookupError):
     """A secret that the job refers to is neither in its payload nor on the agent."""
 
     def __init__(self, ref: str) -> None:
-        super().__init__(f"the secret {ref} is not known here; set it with: backup-agent secret set {ref}")
+        super().__init__(f"the secret {ref} is not stored on this machine; set it with: backup-agent secret set {ref}")
         self.ref = ref
 
 

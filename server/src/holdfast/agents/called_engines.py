@@ -147,7 +147,7 @@ class _CalledEngine:
 
         def called(location: RepositoryLocation, request: Any) -> Command:
             if method not in CALL_METHODS:
-                raise EngineUnsupported("An agent does this in a job of its own, not for a call.")
+                raise EngineUnsupported("Agents do this in a separate job, not in a call.")
             command: Command = make(location, request)
             return replace(command, call=Call(method, write(request)))
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from holdfast.settings import Settings
     from holdfast.storage.session import Database
 
-cli = group("Administer an installation on its own machine.", "holdfast admin reset-password admin")
+cli = group("Administer an installation from its own machine.", "holdfast admin reset-password admin")
 
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Data folder of the installation (default: HOLDFAST_DATA_DIR or .data)."),
 ]
 PasswordFromInput = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from standard input instead of making one.")
+    bool, typer.Option("--password-stdin", help="Read the password from standard input instead of generating one.")
 ]
 
 
@@ -109,7 +109,9 @@ def reset_password(
 
 @cli.command("rotate-key")
 def rotate_key(
-    drop_old: Annotated[bool, typer.Option("--drop-old", help="Add no key; drop keys that no secret uses.")] = False,
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Add no key; only drop keys that no secret uses.")
+    ] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Encrypt all stored secrets with a new key."""
@@ -131,7 +133,7 @@ def adopt_data_folder(data_dir: DataDir = None) -> None:
 
     with installation(data_dir) as (settings, database):
         shared_folder.adopt(database, settings.data_dir)
-    typer.echo(f"The processes of this installation now need the data folder {settings.data_dir}.")
+    typer.echo(f"This installation's processes now require the data folder {settings.data_dir}.")
 
 
 @cli.command("check-store")
@@ -143,7 +145,7 @@ def check_store(data_dir: DataDir = None) -> None:
         found = [*problems(database), *_unreadable(database, settings)]
     for problem in found:
         typer.echo(problem)
-    typer.echo(f"{len(found)} problems found." if found else "The store is in order.")
+    typer.echo(f"{len(found)} problems found." if found else "The store is consistent.")
     raise typer.Exit(1 if found else 0)
 
 
@@ -151,7 +153,7 @@ def check_store(data_dir: DataDir = None) -> None:
 def verify_index(
     repository: Annotated[str, typer.Argument(help="Name, path or id of the repository.")],
     archive: Annotated[
-        list[str] | None, typer.Option("--archive", help="Only this archive (name); may be given several times.")
+        list[str] | None, typer.Option("--archive", help="Only the archive with this name; may be given several times.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -161,7 +163,7 @@ def verify_index(
     with installation(data_dir) as (settings, database):
         differences = verify(settings, database, repository, archive or [], typer.echo)
     if differences:
-        typer.echo(f"{differences} differences; POST /api/repositories/{{id}}/rebuild with from=history repairs.")
+        typer.echo(f"{differences} differences; repair with POST /api/repositories/{{id}}/rebuild and from=history.")
     else:
         typer.echo("The index matches the engine's listing.")
     raise typer.Exit(1 if differences else 0)

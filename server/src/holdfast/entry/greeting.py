@@ -26,10 +26,13 @@ def of_runner(first: FirstAdmin | None) -> str:
 def _reachable_from(host: str) -> list[str]:
     if host in ("127.0.0.1", "::1"):
         return [
-            "Only this machine can connect. To let others in, start it with --host 0.0.0.0 (make run HOST=0.0.0.0)."
+            (
+                "Only this machine can connect. To accept other connections, start with --host 0.0.0.0 (make run "
+                "HOST=0.0.0.0)."
+            )
         ]
     if host in ("0.0.0.0", "::"):  # noqa: S104 -- compared, not listened on
-        return ["Every machine that can reach this one can connect. Put a proxy with HTTPS before it."]
+        return ["Every machine that can reach this one can connect. Put an HTTPS proxy in front of it."]
     return []
 
 

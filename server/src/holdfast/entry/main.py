@@ -36,7 +36,7 @@ def holdfast() -> None:
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[str | None, typer.Option(help="Port to listen on (default: 8080); 0 picks a free one.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the store, logs and keys (default: .data).")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for the store, logs and keys (default: .data).")] = None,
     role: Annotated[
         str | None, typer.Option(help="all, api or runner (default: all); api and runner need PostgreSQL.")
     ] = None,

@@ -78,7 +78,7 @@ def start(settings: Settings, stop: StopRequest) -> int:
     prepare_data_dir(settings.data_dir)
     if not settings.database_url and not hold_data_dir(settings.data_dir):
         advice = "stop it first, or choose another --data-dir"
-        raise startup.CannotStart(f"Another service runs on {settings.data_dir}; {advice}.", startup.EXIT_BUSY)
+        raise startup.CannotStart(f"Another service is using {settings.data_dir}; {advice}.", startup.EXIT_BUSY)
     service, first = open_store(settings)
     quick_start.end()
     if bound is None:

@@ -34,9 +34,9 @@ def require_shared(database: Database, folder: Path) -> None:
         known = _bound(database, _own(folder) or _made(folder))
     if _own(folder) != known:
         raise FolderNotShared(
-            f"The data folder {folder} is not the one that the other processes of this installation use. Nothing was "
-            "changed."
-            " Mount the shared folder here; if this folder replaces it for good, run: holdfast admin adopt-data-folder"
+            f"The data folder {folder} is not the one used by this installation's other processes. Nothing was "
+            f"changed. Mount the shared folder here; if this folder replaces it permanently, run: holdfast admin "
+            f"adopt-data-folder"
         )
 
 

@@ -64,14 +64,14 @@ def bind(host: str, port: int) -> socket.socket:
 
 def no_address(host: str, port: int, error: OSError) -> CannotStart:
     if error.errno == errno.EADDRINUSE:
-        advice = "another program listens there; stop it, or choose another --port (make run PORT=9000)"
+        advice = "another program is listening there; stop it, or choose another --port (make run PORT=9000)"
         return CannotStart(f"Cannot listen on {host}:{port}: {advice}.", EXIT_BUSY)
     if isinstance(error, socket.gaierror):
-        return CannotStart(f"Cannot listen on {host}:{port}: there is no such host; choose another --host.")
+        return CannotStart(f"Cannot listen on {host}:{port}: no such host; choose another --host.")
     if error.errno == errno.EADDRNOTAVAIL:
         return CannotStart(f"Cannot listen on {host}:{port}: this machine does not have that address.")
     if error.errno == errno.EACCES:
-        advice = "this user may not use that port; choose one from 1024 on"
+        advice = "this user is not allowed to use that port; choose 1024 or higher"
         return CannotStart(f"Cannot listen on {host}:{port}: {advice}.")
     return CannotStart(f"Cannot listen on {host}:{port}: {error.strerror}.")
 
@@ -122,7 +122,7 @@ def check_store(settings: Settings) -> None:
         url = make_url(settings.database_url)
     except ArgumentError as error:
         form = "postgresql+psycopg://user:password@host/database"
-        raise CannotStart(f"HOLDFAST_DATABASE_URL is not the address of a database; its form is {form}.") from error
+        raise CannotStart(f"HOLDFAST_DATABASE_URL is not a database URL; the format is {form}.") from error
     if url.drivername not in SUPPORTED_STORES:
         known = " or ".join(f"{name}://" for name in reversed(SUPPORTED_STORES))
         raise CannotStart(f"HOLDFAST_DATABASE_URL begins with {url.drivername}://; use {known}.")
@@ -141,7 +141,7 @@ def bad_store(settings: Settings, error: SQLAlchemyError | NoSuchModuleError) ->
     """No password is in the sentence: drivers name the user, host and database alone."""
     reason = _first_line(getattr(error, "orig", None) or error)
     if settings.database_url and not settings.store_url.startswith("sqlite"):
-        advice = "check that PostgreSQL runs there, and HOLDFAST_DATABASE_URL"
+        advice = "check that PostgreSQL is running there, and check HOLDFAST_DATABASE_URL"
         return CannotStart(f"The PostgreSQL store cannot be used ({reason}); {advice}.")
     place = make_url(settings.store_url).database
     return CannotStart(f"The store {place} cannot be used ({reason}); nothing in it was changed.")

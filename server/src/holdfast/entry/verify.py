@@ -95,9 +95,9 @@ def _choose(database: Database, repository: str, archives: Sequence[str]) -> tup
         )
         found = session.scalars(statement).first()
         if found is None:
-            raise NotFound("repository.not_found", f"No repository is called {repository}.")
+            raise NotFound("repository.not_found", f"No repository is named {repository}.")
         known = [archive for archive in archive_records.all_of(session, found.id) if archive.lost_at is None]
     wanted = [archive for archive in known if not archives or archive.name in archives]
     if archives and len(wanted) < len(set(archives)):
-        raise NotFound("archives.not_found", "Not every archive that was named is in the index.")
+        raise NotFound("archives.not_found", "Some of the given archives are not in the index.")
     return found, wanted

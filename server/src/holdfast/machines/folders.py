@@ -110,7 +110,7 @@ class Folders:
         answer = self._answer(where, question)
         if answer.failure is not None:
             timed_out = where.connection_id is None or answer.failure == "ssh.failed"
-            raise not_answered("It did not answer in time.") if timed_out else refused(answer.failure)
+            raise not_answered("It did not respond in time.") if timed_out else refused(answer.failure)
         if answer.code != 0:
             raise not_answered(answer.errors.strip().rpartition("\n")[2] or f"Python ended with {answer.code}.")
         try:

@@ -74,7 +74,7 @@ def _plain_records(listing: Path) -> Iterator[FileRecord]:
 def _record(head: bytes) -> FileRecord:
     fields = head.decode("utf-8", "replace").split("\t", FIELDS - 1)
     if len(fields) != FIELDS or not fields[0] or not fields[5].isdigit():
-        raise GarbledOutput("The engine's listing has a record that cannot be read.")
+        raise GarbledOutput("The engine's listing has an unreadable record.")
     return FileRecord(mode=fields[0], size=int(fields[5]), path=fields[7])
 
 

@@ -239,7 +239,7 @@ class _Check:
         if bad is not None:
             return self._ended(bad.status, bad.error_key, bad.error_message, result)
         if missing := self._missing_paths(proof):
-            sentence = f"The archive does not hold {missing[0]}" + (
+            sentence = f"The archive does not contain {missing[0]}" + (
                 f" and {len(missing) - 1} more." if missing[1:] else "."
             )
             return self._ended(Status.FAILED, PATH_MISSING, sentence, result)

@@ -124,7 +124,7 @@ def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, rep
     else:
         repository = _by_path(session, caller, repository_path)
         if archive_records.count_named(session, repository.id, archive) > 1:
-            raise Conflict("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
+            raise Conflict("archives.name_ambiguous", "Several archives have this name; specify one by its id.")
         params = DeleteParams(archive=archive)
     refuse_observed(repository)
     protection.refuse(session, repository.id, params.archive, params.engine_id)

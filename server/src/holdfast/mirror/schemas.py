@@ -65,7 +65,9 @@ class RemoteList(Schema):
 
 
 class RemoteTest(Closed):
-    path: Annotated[str, PlainText(0, 1024)] = Field("", description="Where on the remote the probe is written.")
+    path: Annotated[str, PlainText(0, 1024)] = Field(
+        "", description="Path on the remote where the test file is written."
+    )
 
 
 class ProbeStep(Schema):

@@ -41,7 +41,7 @@ class DestinationOptions(Closed):
     security: Literal["starttls", "tls", "none"] | None = Field(None, description="smtp (default: starttls).")
     username: Annotated[str, PlainText(1, 320)] | None = Field(None, description="smtp: login name.")
     password: SecretStr | None = Field(None, max_length=1000, description="smtp: password. Write-only.")
-    sender: Address | None = Field(None, alias="from", description="smtp: address of the sender.")
+    sender: Address | None = Field(None, alias="from", description="smtp: sender address.")
     to: Annotated[list[Address], Field(min_length=1, max_length=50)] | None = Field(
         None, description="smtp: recipients."
     )

@@ -24,7 +24,7 @@ class RepositoryAct(Act):
     is_job: bool = False
     """Waits for the repository to be set up, and needs an agent that takes work where an agent opens the repository."""
     changes_repository: bool = False
-    """Refused where the repository is only observed."""
+    """Refused where the repository is in observe mode."""
 
 
 def _job(name: str, route: str, *, changes_repository: bool = False, least: Role = Role.OPERATOR) -> RepositoryAct:

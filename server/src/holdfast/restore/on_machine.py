@@ -277,7 +277,7 @@ class MachineRestore(Restore):
         _add_lost(result, surveyed, warnings, listed)
         self.host.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
         if result["files_skipped"]:
-            self.host.log(f"Skipped, because something already exists there: {result['files_skipped']} files.")
+            self.host.log(f"Skipped because something already exists there: {result['files_skipped']} files.")
         left_out = [*endings.about_special(surveyed.special), *endings.passed_over(result)]
         is_warned = step.is_warned or bool(left_out)
         return endings.counted(result, None, (*warnings, *left_out), is_warned=is_warned)

@@ -206,7 +206,7 @@ def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
         if place is not None and not layout.contents_only and guarded.is_own(place, is_directory=True):
             raise Unprocessable(
                 "restore.destination_forbidden",
-                f"Restored there, these paths would land in a repository or the service's own data: {readable(root)}. "
+                f"These paths would be restored into a repository or the service's own data: {readable(root)}. "
                 "Choose another destination.",
             )
 

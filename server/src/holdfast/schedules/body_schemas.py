@@ -102,7 +102,7 @@ class Duplicate(Closed):
 class RunBody(Closed):
     repository_ids: RepositoryIds | None = Field(None, description="Only these targets.")
     steps: list[str] | None = Field(None, max_length=20, description="Only steps of these kinds.")
-    respect_windows: StrictBool = Field(False, description="Wait for the next window instead of starting at once.")
+    respect_windows: StrictBool = Field(False, description="Wait for the next window instead of starting immediately.")
 
 
 class NewBlackout(Closed):

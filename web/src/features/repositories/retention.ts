@@ -58,7 +58,7 @@ const ORIGINS: Record<string, string> = {
   request: 'as asked',
   schedule: 'as scheduled',
   past: 'as often as so far',
-  assumed: 'daily, since nothing is known yet',
+  assumed: 'daily, as there is no history yet',
 }
 export const originWord = (origin: string) => ORIGINS[origin] ?? origin
 
@@ -66,8 +66,8 @@ export const originWord = (origin: string) => ORIGINS[origin] ?? origin
 export const dayAhead = (days: number, now = Date.now()) => new Date(now + days * DAY).toISOString().slice(0, 10)
 
 const NO_FORECAST: Record<string, string> = {
-  too_few_backups: 'there are too few backups to learn from',
-  several_series: "the sizes of the repository's series are not known apart",
+  too_few_backups: 'there are too few backups for a forecast',
+  several_series: "the sizes of the repository's series are not known separately",
   no_sizes: 'the repository has not been measured',
 }
 export const noForecastWord = (reason: string) => NO_FORECAST[reason] ?? reason

@@ -54,4 +54,4 @@ def _installation(places: Places) -> Installation:
         return launchd.installation(places, is_root=is_root)
     if sys.platform.startswith("linux"):
         return systemd.installation(places, is_root=is_root)
-    raise Problem("A service can be installed on Linux and macOS; elsewhere run `backup-agent run` at start-up.")
+    raise Problem("A service can be installed only on Linux and macOS; elsewhere, run `backup-agent run` at start-up.")

@@ -32,7 +32,7 @@ def only_agent(places: Places) -> Iterator[int]:
         descriptor = os.open(places.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_files.FILE_MODE)
     try:
         if not _locked(descriptor):
-            raise AlreadyRunning(f"Another agent already works with {places.state}.")
+            raise AlreadyRunning(f"Another agent is already using {places.state}.")
         yield descriptor
     finally:
         os.close(descriptor)

@@ -31,7 +31,7 @@ def run(places: Places, arguments: Namespace) -> int:
         except Refusal as refusal:
             raise Problem(str(refusal)) from refusal
     if not endings:
-        print("There was nothing to do.")
+        print("No jobs to run.")
     if any(not isinstance(ending, Complete) for ending in endings):
-        raise JobDidNotSucceed("The job did not succeed; the service has its log.")
+        raise JobDidNotSucceed("The job did not succeed; its log is on the service.")
     return 0

@@ -28,24 +28,26 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="TOKEN",
         help=f"one-time enrollment token; `-` reads standard input (default: {TOKEN_VARIABLE})",
     )
-    parser.add_argument("--name", help="name of the machine in the service (default: its host name)")
-    parser.add_argument("--ca-file", metavar="FILE", help="certificates of a private authority, in PEM")
-    parser.add_argument("--max-jobs", type=int, default=1, metavar="N", help="jobs at the same time (default: 1)")
+    parser.add_argument("--name", help="name of this machine in the service (default: its host name)")
+    parser.add_argument("--ca-file", metavar="FILE", help="certificates of a private CA, in PEM format")
+    parser.add_argument("--max-jobs", type=int, default=1, metavar="N", help="concurrent jobs (default: 1)")
     parser.add_argument("--borg1", metavar="PATH", help="program of BorgBackup 1, if not in the PATH")
     parser.add_argument("--borg2", metavar="PATH", help="program of BorgBackup 2, if not in the PATH")
     parser.add_argument(
         "--restore-to",
         action="append",
         metavar="FOLDER",
-        help="folder to which the service may restore files; repeatable (default: all but system folders)",
+        help="folder that the service may restore files to; repeatable (default: all except system folders)",
     )
-    parser.add_argument("--force", action="store_true", help="register again although the machine is registered")
+    parser.add_argument(
+        "--force", action="store_true", help="register again even if this machine is already registered"
+    )
 
 
 def run(places: Places, arguments: Namespace) -> int:
     if places.config_file.exists() and not arguments.force:
         raise Problem(
-            f"This machine is registered already ({places.config_file}); unregister it first, or add --force."
+            f"This machine is already registered ({places.config_file}); unregister it first, or add --force."
         )
     token = _token(arguments.token)
     if not 1 <= arguments.max_jobs <= config.MOST_JOBS:
@@ -119,11 +121,9 @@ def _registered(client: Client, token: str, name: str, engines: Engines) -> Regi
     try:
         return RuntimeApi(client).register(message)
     except NotAllowed as refusal:
-        raise RefusedByService(
-            f"The service refuses the token: {refusal} A token works once, and only until it expires."
-        ) from refusal
+        raise RefusedByService(f"The service refuses the token: {refusal} Tokens work once and expire.") from refusal
     except NoAnswer as failure:
-        lost = " The token may be used up; if so, create another one." if failure.was_sent else ""
+        lost = " The token may already be used; if so, create a new one." if failure.was_sent else ""
         raise ServiceUnreachable(f"{failure}{lost}") from failure
     except Refusal as refusal:
         raise Problem(f"The service refused the registration: {refusal}") from refusal
@@ -134,7 +134,7 @@ def _registered(client: Client, token: str, name: str, engines: Engines) -> Regi
 def _warn_of_plain_http(server: str) -> None:
     parts = urlsplit(server)
     if parts.scheme == "http" and not _is_this_machine(parts.hostname or ""):
-        sentence = "warning: the address begins with http://, so the credential travels unprotected."
+        sentence = "warning: the address begins with http://, so the credential is sent unencrypted."
         print(f"backup-agent: {sentence}", file=sys.stderr)
 
 

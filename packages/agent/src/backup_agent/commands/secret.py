@@ -30,7 +30,7 @@ def run(places: Places, arguments: Namespace) -> int:
         store.set(arguments.ref, _asked(arguments.ref))
         print(f"Kept {arguments.ref}.")
     elif not store.remove(arguments.ref):
-        raise Problem(f"There is no secret {arguments.ref}.")
+        raise Problem(f"No secret named {arguments.ref}.")
     else:
         print(f"Removed {arguments.ref}.")
     return 0
@@ -41,6 +41,6 @@ def _asked(ref: str) -> str:
     if sys.stdin.isatty():
         value = getpass.getpass(f"Secret {ref}: ")
         if value != getpass.getpass("Again: "):
-            raise Problem("The two entries differ; nothing was stored.")
+            raise Problem("The entries do not match; nothing was stored.")
         return value
     return sys.stdin.readline().rstrip("\r\n")

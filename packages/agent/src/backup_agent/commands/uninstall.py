@@ -15,7 +15,7 @@ from backup_agent.problems import AlreadyRunning, Problem
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--force", action="store_true", help="also while jobs or keys are here, or the service cannot be reached"
+        "--force", action="store_true", help="even if jobs or keys are left, or the service is unreachable"
     )
 
 
@@ -41,7 +41,7 @@ def _require_no_keys(places: Places, *, force: bool) -> None:
     keys = sorted(file.name for folder in folders for file in folder.iterdir())
     if keys and not force:
         raise Problem(
-            f"Keys of repositories are kept in {places.engine} ({', '.join(keys)}). Nothing was removed. Copy them to "
+            f"Repository keys are stored in {places.engine} ({', '.join(keys)}). Nothing was removed. Copy them to "
             "a safe"
             " place, then add --force."
         )

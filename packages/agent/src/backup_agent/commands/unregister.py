@@ -27,7 +27,7 @@ def run(places: Places, arguments: Namespace) -> int:
         raise Problem(f"Jobs are unfinished ({', '.join(held)}); run `backup-agent once`, or add --force.")
     _disable(RuntimeApi(Client(kept.server_url, kept.credential, kept.ca_file)), force=arguments.force)
     config.forget(places)
-    print(f"This machine is no longer registered at {kept.server_url}.")
+    print(f"This machine is no longer registered with {kept.server_url}.")
     return 0
 
 
@@ -35,8 +35,8 @@ def _disable(api: RuntimeApi, *, force: bool) -> None:
     try:
         api.unregister()
     except NotAllowed as refusal:
-        print(f"The service refuses this agent already: {refusal}")
+        print(f"The service already refuses this agent: {refusal}")
     except (NoAnswer, Refusal) as failure:
         if not force:
-            raise ServiceUnreachable(f"{failure} Add --force to remove the credential all the same.") from failure
+            raise ServiceUnreachable(f"{failure} Add --force to remove the credential anyway.") from failure
         print(f"The service could not be notified: {failure} Revoke the agent there.")

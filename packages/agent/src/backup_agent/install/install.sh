@@ -22,7 +22,7 @@ the user. Needs Python 3.11 or newer. Nothing comes from anywhere but the servic
   --no-service     do not install a service
   --upgrade        replace the program only; the machine stays registered
   --uninstall      remove the agent from this machine: service, registration, configuration, state, program
-  --force          with --uninstall: also while jobs or keys are here, or the service cannot be reached
+  --force          with --uninstall: even if jobs or keys are left, or the service is unreachable
   --help           print this
 USAGE
 }

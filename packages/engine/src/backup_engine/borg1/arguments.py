@@ -32,16 +32,18 @@ def repository(location: RepositoryLocation) -> str:
     """Given a location, return the repository argument. Raise InvalidRequest if the engine would misread it."""
     path = location.path
     if not path or CONTROL_CHARACTER.search(path):
-        raise InvalidRequest("The repository path is empty or holds a control character.")
+        raise InvalidRequest("The repository path is empty or contains a control character.")
     if "::" in path:
-        raise InvalidRequest(f"The repository path {path!r} holds '::', which separates repository and archive.")
+        raise InvalidRequest(f"The repository path {path!r} contains '::', which separates repository and archive.")
     if "{" in path or "}" in path:
         # Some commands replace placeholders in the path once, others twice, so that no escape is right for all.
-        raise InvalidRequest(f"The repository path {path!r} holds a brace, which the engine takes for a placeholder.")
+        raise InvalidRequest(
+            f"The repository path {path!r} contains a brace, which the engine would treat as a placeholder."
+        )
     if not (LOCAL_REPOSITORY.fullmatch(path) or REMOTE_REPOSITORY.fullmatch(path)):
         raise InvalidRequest(f"The repository path {path!r} is neither an absolute path nor ssh://user@host/path.")
     if location.remote_path is not None and not REMOTE_PROGRAM.fullmatch(location.remote_path):
-        raise InvalidRequest(f"The path of the remote engine {location.remote_path!r} holds unusual characters.")
+        raise InvalidRequest(f"The remote engine path {location.remote_path!r} contains unusual characters.")
     return path
 
 
@@ -54,7 +56,7 @@ def new_archive(location: RepositoryLocation, name: str) -> str:
     """Given the name of an archive to make, in which placeholders work, return the repository-and-archive argument."""
     _check_new_name(name)
     if re.search(r"[{}]", PLACEHOLDER.sub("", name)):
-        raise InvalidRequest(f"The archive name {name!r} holds a placeholder that the engine does not know.")
+        raise InvalidRequest(f"The archive name {name!r} contains a placeholder that the engine does not support.")
     return f"{repository(location)}::{name}"
 
 
@@ -68,11 +70,11 @@ def _check_new_name(name: str) -> None:
     existing_archive_name(name)
     if name.startswith("-") or "::" in name or name != name.strip() or len(name) > LONGEST_ARCHIVE_NAME:
         raise InvalidRequest(
-            f"The archive name {name!r} must not start with '-', hold '::', start or end with a space,"
+            f"The archive name {name!r} must not start with '-', contain '::', start or end with a space,"
             f" or be longer than {LONGEST_ARCHIVE_NAME} characters."
         )
     if name.endswith(".checkpoint") or re.search(r"\.checkpoint\.\d+$", name):
-        raise InvalidRequest(f"The archive name {name!r} would be taken for a checkpoint and hidden.")
+        raise InvalidRequest(f"The archive name {name!r} would be mistaken for a checkpoint and hidden.")
 
 
 def source_path(path: str) -> str:
@@ -118,7 +120,7 @@ def wanted(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
 def pattern(text: str) -> str:
     """Given an exclude or include pattern, return it. Raise InvalidRequest if the engine would refuse it."""
     if not text or CONTROL_CHARACTER.search(text):
-        raise InvalidRequest("A pattern is empty or holds a control character.")
+        raise InvalidRequest("A pattern is empty or contains a control character.")
     styled = PATTERN_STYLE.fullmatch(text)
     if styled is None:
         return text
@@ -139,10 +141,12 @@ def _compile(text: str, expression: str) -> None:
 def compression(specification: str) -> str:
     match = COMPRESSION.fullmatch(specification)
     if match is None:
-        raise InvalidRequest(f"{specification!r} is not a compression; examples: none, lz4, zstd,3, auto,zstd,10.")
+        raise InvalidRequest(
+            f"{specification!r} is not a valid compression; examples: none, lz4, zstd,3, auto,zstd,10."
+        )
     level, name = match["level"], match["name"]
     if level is not None and int(level) not in LEVELS.get(name, range(0)):
-        raise InvalidRequest(f"{specification!r} has a level that {name} does not know.")
+        raise InvalidRequest(f"{specification!r} has a level that {name} does not support.")
     return specification
 
 
@@ -211,7 +215,7 @@ def custom_flags(
     while remaining:
         name, given, value = remaining.pop(0).partition("=")
         if name not in allowed:
-            raise InvalidRequest(f"The flag {name!r} is not among those allowed: {', '.join(sorted(allowed))}.")
+            raise InvalidRequest(f"The flag {name!r} is not allowed; allowed flags: {', '.join(sorted(allowed))}.")
         valid = allowed[name]
         if valid is None:
             if given:
@@ -221,6 +225,6 @@ def custom_flags(
         if not given:
             value = remaining.pop(0) if remaining else ""
         if not valid(value):
-            raise InvalidRequest(f"The flag {name} does not take the value {value!r}.")
+            raise InvalidRequest(f"The flag {name} does not accept the value {value!r}.")
         accepted.append(f"{name}={value}")
     return tuple(accepted)

@@ -27,8 +27,8 @@ def flags(request: CheckRequest) -> tuple[str, ...]:
 def refuse_contradictions(request: CheckRequest) -> None:
     segments_only = request.repository_only or bool(request.max_duration)
     if request.max_duration and request.repair:
-        raise InvalidRequest("A repair cannot be limited in time; leave out max_duration.")
+        raise InvalidRequest("A repair cannot have a time limit; omit max_duration.")
     if segments_only and request.verify_data:
-        raise InvalidRequest("verify_data reads the archives; leave out max_duration and repository_only.")
+        raise InvalidRequest("verify_data reads the archives; omit max_duration and repository_only.")
     if segments_only and request.archives_only:
-        raise InvalidRequest("archives_only contradicts repository_only and max_duration.")
+        raise InvalidRequest("archives_only cannot be combined with repository_only or max_duration.")

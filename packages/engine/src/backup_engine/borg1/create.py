@@ -62,5 +62,5 @@ def _source(path: str, request: CreateRequest) -> str:
 
 def _comment(text: str) -> str:
     if "\0" in text:
-        raise InvalidRequest("The comment holds a NUL character.")
+        raise InvalidRequest("The comment contains a NUL character.")
     return arguments.literal(text)

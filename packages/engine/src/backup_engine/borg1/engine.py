@@ -50,7 +50,7 @@ class Borg1Engine(EngineBase):
         return self._command(location, create.command(self.features, location, request, self.lock_wait))
 
     def undelete_archive(self, location: RepositoryLocation, request: requests.UndeleteArchiveRequest) -> Command:  # noqa: ARG002
-        raise EngineUnsupported("BorgBackup 1 cannot bring a deleted archive back.")
+        raise EngineUnsupported("BorgBackup 1 cannot undelete archives.")
 
     def prune(self, location: RepositoryLocation, request: requests.PruneRequest) -> Command:
         arguments = prune.command(self.features, location, request, self.lock_wait)

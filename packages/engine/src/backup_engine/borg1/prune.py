@@ -49,5 +49,5 @@ def counts(policy: RetentionPolicy, *, last: str) -> tuple[str, ...]:
 
 def check_glob(glob: str) -> str:
     if not glob or arguments.CONTROL_CHARACTER.search(glob):
-        raise InvalidRequest("The archive glob is empty or holds a control character.")
+        raise InvalidRequest("The archive glob is empty or contains a control character.")
     return arguments.literal(glob)

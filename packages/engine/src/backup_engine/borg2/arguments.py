@@ -55,8 +55,8 @@ def repository(location: RepositoryLocation) -> str:
     path = borg1.repository(location)
     if not borg1.LOCAL_REPOSITORY.fullmatch(path):
         raise EngineUnsupported(
-            "BorgBackup 2 is supported only on local repositories and on rclone remotes;"
-            " give an absolute path, or rclone:REMOTE:PATH."
+            "BorgBackup 2 is supported only for local repositories and rclone remotes; use an absolute path, or "
+            "rclone:REMOTE:PATH."
         )
     return path
 
@@ -92,7 +92,7 @@ def _check_new_name(name: str) -> None:
         )
     if any(character in REFUSED_IN_NAMES or character in "{}" for character in name):
         refused = " ".join((*REFUSED_IN_NAMES, "{", "}"))
-        raise InvalidRequest(f"The archive name {name!r} holds one of {refused}, which is not allowed.")
+        raise InvalidRequest(f"The archive name {name!r} contains one of {refused}, which is not allowed.")
 
 
 def _chunker_parameters(value: str) -> bool:

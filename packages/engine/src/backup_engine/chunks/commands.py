@@ -47,7 +47,7 @@ def read_command(engine: "Engine", location: RepositoryLocation, request: ReadCh
     Raise InvalidRequest, or EngineUnsupported if the engine has no Python of its own.
     """
     if not all(map(ID.fullmatch, (*([request.archive] if request.archive else []), *request.ids))):
-        raise InvalidRequest("The id of an archive or of a chunk has another form.")
+        raise InvalidRequest("The id of an archive or chunk is not valid.")
     if bool(request.archive) == bool(request.ids) or len(request.ids) > MOST_IDS:
         raise InvalidRequest(f"One archive is needed, or 1 to {MOST_IDS} chunks.")
     ask = {"op": "ids", "archive": request.archive} if request.archive else {"op": "get", "ids": request.ids}
@@ -103,5 +103,5 @@ def _commands(major: int) -> Mapping[str, tuple[str, ...]]:
 def _python(program: EngineProgram) -> tuple[str, ...]:
     python = interpreter_of(program.path)
     if python is None:
-        raise EngineUnsupported("The engine is a standalone program without a Python of its own.")
+        raise EngineUnsupported("The engine is a standalone program without its own Python.")
     return tuple(python)

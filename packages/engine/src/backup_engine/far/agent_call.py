@@ -33,7 +33,7 @@ BLOCK = 1 << 18
 LOOK_SECONDS = 0.5
 SILENT_SECONDS = 120.0
 """An agent sends a sign of life at least every ten seconds."""
-NOT_COME = "The agent did not come for the call; it may be offline, or busy with other requests."
+NOT_COME = "The agent did not pick up the call; it may be offline, or busy with other requests."
 CUT = "The link to the agent was cut before its engine had ended."
 UNREACHABLE = 255
 """The exit code that ssh uses."""
@@ -198,7 +198,7 @@ def main() -> int:
     except NobodyReads:
         return lost("The reader of the engine's output is gone.", CANNOT_READ)
     except Exception as error:  # noqa: BLE001 - an exit code of 1 would look like an engine's warning
-        return lost(f"The call cannot be made: {error}", CANNOT_READ)
+        return lost(f"The call failed: {error}", CANNOT_READ)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def about(program: str, python: list[str] | None) -> dict[str, Any]:
     except OSError as error:
         return {"problem": f"the engine's program cannot be read: {error}"}
     if python is None:
-        return {"problem": "the engine is a standalone program without a Python of its own"}
+        return {"problem": "the engine is a standalone program without its own Python"}
     sizes = (status.st_size, status.st_mtime_ns, interpreter.st_size, interpreter.st_mtime_ns)
     return {"program": " ".join((real, *python, *map(str, sizes)))}
 

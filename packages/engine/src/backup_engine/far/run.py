@@ -44,7 +44,7 @@ LARGEST_SAID = 1 << 20
 """Bytes of ssh's error stream that are kept on disk."""
 LARGEST_FRAME = 1 << 20
 """The far side sends at most a quarter of it."""
-UNREADABLE = "The machine sends data that is not part of a run; the engine there may still run."
+UNREADABLE = "The machine sent data that is not part of a run; the engine there may still be running."
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
 NOT_FOUND = 127
@@ -120,7 +120,7 @@ PYTHON_MISSING = json.dumps(
         "levelname": "ERROR",
         "name": "backup_engine.repository_guard",
         "msgid": "Guard.PythonMissing",
-        "message": "This needs Python on the machine.",
+        "message": "This requires Python on the machine.",
     }
 )
 
@@ -202,7 +202,7 @@ class FarRun:
                 lost_at = time.monotonic()
             patience = CANCEL_PATIENCE_SECONDS if self._cancel.is_asked() else self._request["patience_seconds"]
             if time.monotonic() - lost_at > patience:
-                return self._lost("The machine became unreachable; the engine there may still run.")
+                return self._lost("The machine became unreachable; the engine there may still be running.")
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 

@@ -64,7 +64,7 @@ def refusal(surveyed: Survey, overwrite: str, *, dry_run: bool) -> Failed | None
 def fault(surveyed: Survey) -> tuple[str, str] | None:
     """Problems of the archive or the wanted paths, independent of the destination: key and sentence."""
     if surveyed.missing:
-        return "archives.path_not_found", f"The archive does not hold {readable_paths(surveyed.missing)}."
+        return "archives.path_not_found", f"The archive does not contain {readable_paths(surveyed.missing)}."
     if surveyed.unsafe:
         named = readable_paths(surveyed.unsafe)
         return (
@@ -85,12 +85,12 @@ def forbidden(surveyed: Survey) -> tuple[str, str] | None:
 
 
 def target_forbidden(named: str) -> tuple[str, str]:
-    sentence = f"Restored there, these paths would land in a repository or the data of the backup program: {named}."
+    sentence = f"These paths would be restored into a repository or the backup program's own data: {named}."
     return "restore.destination_forbidden", f"{sentence} Choose another destination."
 
 
 def conflicting(count: int, conflicts: list[dict[str, str]]) -> Failed:
-    sentence = f"{count} of the files to restore already exist; the first: {describe(conflicts[0])}."
+    sentence = f"{count} of the files to restore already exist, the first of them: {describe(conflicts[0])}."
     return refused("restore.conflicts", sentence, conflicts=conflicts, conflict_count=count)
 
 
@@ -182,9 +182,7 @@ def passed_over(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     first = f"; the first: {result['passed_over'][0]['path']}" if result.get("passed_over") else ""
     count = result.get("files_passed_over", 0)
-    sentence = (
-        f"{count} files were passed over, because they belong to the data of the service or to a repository{first}."
-    )
+    sentence = f"{count} files were skipped because they belong to a repository or the service's own data{first}."
     return [{"path": None, "message": _storable(sentence)}]
 
 
@@ -192,9 +190,9 @@ def _log_lines(moved: Mapping[str, Any]) -> list[str]:
     result = moved["result"]
     lines = [f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes)."]
     if result["files_not_restored"]:
-        lines.append(f"Not restored, because the operation was stopped: {result['files_not_restored']} files.")
+        lines.append(f"Not restored because the operation was stopped: {result['files_not_restored']} files.")
     if result["files_skipped"]:
-        lines.append(f"Skipped, because something already exists there: {result['files_skipped']} files.")
+        lines.append(f"Skipped because something already exists there: {result['files_skipped']} files.")
         lines += [f"  {describe(item)}" for item in result["skipped"]]
     if result["files_failed"]:
         lines.append(f"Not restored: {result['files_failed']} files.")

@@ -259,7 +259,7 @@ def destination_of(block: RestoreBlock) -> bytes:
     try:
         path = from_json(block.destination)
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidRequest("The destination of a restore cannot be read.") from error
+        raise InvalidRequest("The destination of the restore cannot be decoded.") from error
     parts = path.split(b"/")
     if not path.startswith(b"/") or b".." in parts:
         raise InvalidRequest("The destination of a restore must be an absolute path without '..'.")
@@ -277,8 +277,8 @@ def _path(value: Any) -> bytes:
     try:
         raw = base64.b64decode(value["path_b64"], validate=True) if isinstance(value, dict) else value.encode()
     except (KeyError, TypeError, AttributeError, binascii.Error, ValueError) as error:
-        raise InvalidRequest("A path of the restore cannot be read.") from error
+        raise InvalidRequest("A path of the restore cannot be decoded.") from error
     parts = [part for part in raw.split(b"/") if part]
     if not parts or b"\0" in raw or any(part in (b".", b"..") for part in parts):
-        raise InvalidRequest("A path of the restore is empty or leads out of the archive.")
+        raise InvalidRequest("A path of the restore is empty or leads outside the archive.")
     return b"/".join(parts)

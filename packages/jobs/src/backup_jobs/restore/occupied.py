@@ -14,7 +14,7 @@ MOST_REMEMBERED = 10_000
 FILE_THERE = "a file already exists there"
 LINK_THERE = "a symbolic link already exists there"
 FOLDER_THERE = "a folder already exists there"
-FILE_WHERE_FOLDER = "a folder is needed where something else exists"
+FILE_WHERE_FOLDER = "something other than a folder exists where a folder is needed"
 
 
 def free_bytes(path: bytes) -> int | None:

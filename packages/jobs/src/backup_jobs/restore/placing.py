@@ -25,7 +25,9 @@ DEEPEST = 200
 MOST_NAMED = 1000
 REPORT_EVERY = 1000
 
-OTHER_FILE_SYSTEM = "it belongs on another file system than the destination; restore it with that folder as destination"
+OTHER_FILE_SYSTEM = (
+    "it belongs on a different file system than the destination; restore it with that folder as the destination"
+)
 FIRST_MODE = 0o700
 TOO_DEEP = "the folders are nested too deeply"
 KEPT = "kept the existing file"

@@ -48,7 +48,7 @@ class DestinationForbidden(DestinationUnusable):
     key = "restore.destination_forbidden"
 
 
-FORBIDDEN = "The destination is inside a repository or the data of the backup program."
+FORBIDDEN = "The destination is inside a repository or the backup program's own data."
 
 
 def inspect(path: bytes) -> None:

@@ -211,4 +211,4 @@ def _identities(folders: tuple[int, ...]) -> tuple[Identity, ...]:
 
 def _require_same(folders: tuple[int, ...], identities: tuple[Identity, ...]) -> None:
     if _identities(folders) != identities:
-        raise OSError(errno.ESTALE, "a folder was moved meanwhile")
+        raise OSError(errno.ESTALE, "a folder was moved during the restore")

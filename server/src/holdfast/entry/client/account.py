@@ -14,7 +14,7 @@ from holdfast.entry.client.table import ID, NAME, Column, print_object
 from holdfast.entry.client.units import when
 
 account = group(
-    "Your own account: show it, change the password, make and revoke tokens.",
+    "Your own account: show it, change its password, create and revoke tokens.",
     "holdfast account show",
     "holdfast account create-token monitoring",
 )
@@ -39,7 +39,7 @@ def login(
         str | None,
         typer.Option(
             envvar="HOLDFAST_CA_FILE",
-            help="File with the certificate authority that the service's certificate is from.",
+            help="CA certificate file (PEM) for verifying the service's certificate.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -68,7 +68,7 @@ def _ask_for_name(password_stdin: bool) -> str:
 
 def _second_factor(service: Api, answer: dict[str, Any]) -> dict[str, Any]:
     if not sys.stdin.isatty():
-        fail("this user has a second factor; log in on a terminal.", exit_codes.NOT_ALLOWED)
+        fail("this user has a second factor; log in from a terminal.", exit_codes.NOT_ALLOWED)
     code = typer.prompt("Current six-digit code")
     challenge = {"login_challenge_token": answer["login_challenge_token"], "code": code}
     logged_in: dict[str, Any] = service.post("/api/auth/login/totp", challenge)
@@ -77,7 +77,7 @@ def _second_factor(service: Api, answer: dict[str, Any]) -> dict[str, Any]:
 
 def _change_password(service: Api, old: str) -> str:
     if not sys.stdin.isatty():
-        fail("the password must be changed first; log in once on a terminal.", exit_codes.NOT_ALLOWED)
+        fail("the password must be changed first; log in once from a terminal.", exit_codes.NOT_ALLOWED)
     say("The password must be changed before anything else.")
     new = typer.prompt("New password", hide_input=True, confirmation_prompt=True)
     answer = service.post("/api/auth/change-password", {"current_password": old, "new_password": new})
@@ -138,7 +138,7 @@ def list_tokens(as_json: AsJson = False) -> None:
     expires = Column("EXPIRES", lambda one: when(one["expires_at"]) if one["expires_at"] else "never")
     last_used = Column("LAST USED", lambda one: when(one["last_used_at"]))
     columns = (ID, NAME, "PREFIX", "SCOPE", expires, last_used)
-    TOKENS.print(columns, as_json=as_json, empty="No tokens. Make one: holdfast account create-token NAME")
+    TOKENS.print(columns, as_json=as_json, empty="No tokens. Create one: holdfast account create-token NAME")
 
 
 @account.command("create-token")
@@ -146,16 +146,16 @@ def create_token(
     name: Annotated[str, typer.Argument(help="What the token is for.")],
     scope: Annotated[
         Literal["read", "operate", "admin", "metrics"],
-        typer.Option(help="What it may change, never more than you may; metrics: only reads /metrics."),
+        typer.Option(help="What the token may change, limited by your own role; metrics: only reads /metrics."),
     ] = "read",
-    expires_in: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 365,
+    expires_in: Annotated[int, typer.Option(min=1, max=3650, help="Days until the token expires.")] = 365,
     no_expiry: Annotated[bool, flag("--no-expiry", "It never expires.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a token for a program; it is shown once."""
     body = {"name": name, "scope": scope, "expires_in_days": None if no_expiry else expires_in}
     answer = connection.api().post(TOKENS.url, body)
-    hint = "Keep it now: it is not shown again. Use it as HOLDFAST_TOKEN. It cannot start jobs."
+    hint = "Save it now: it is not shown again. Use it as HOLDFAST_TOKEN. It cannot start jobs."
     report(answer, answer["token"], as_json=as_json, hint=hint)
 
 

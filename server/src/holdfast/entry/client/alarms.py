@@ -31,7 +31,7 @@ def list_alarms(
     ] = None,
     severity: Annotated[Literal["warning", "critical"] | None, typer.Option(help="Only these.")] = None,
     repository: Annotated[
-        str | None, typer.Option(help="Only those of this repository.", autocompletion=repository_names)
+        str | None, typer.Option(help="Only alarms of this repository.", autocompletion=repository_names)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +63,7 @@ def acknowledge(
     alarm_id: Annotated[int, typer.Argument(help="Id of the alarm.", autocompletion=open_alarm_ids)],
     hours: Annotated[
         float | None,
-        typer.Option(min=0.01, max=87_600, help="Silent for this many hours (default: until it gets worse)."),
+        typer.Option(min=0.01, max=87_600, help="Stay silent for this many hours (default: until it gets worse)."),
     ] = None,
     comment: Annotated[str | None, typer.Option(help="Reason, shown to other users.")] = None,
     as_json: AsJson = False,

@@ -48,7 +48,7 @@ def archives(
         "archives",
         (ID, NAME, START, files, total, protected, "SERIES"),
         as_json=as_json,
-        empty=f"{found['name']} has no archives. Make one: holdfast backup {found['name']}",
+        empty=f"{found['name']} has no archives. Create one: holdfast backup {found['name']}",
         note=f"Only the newest {limit} are shown; see --limit." if answer["next_cursor"] is not None else "",
     )
 
@@ -83,12 +83,12 @@ def search(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="Repository (name, path or id; default: all), and part of a file's name; part of its whole path if it"
-            " has a slash.",
+            help="Repository (name, path or id; default: all) and part of a file name, or of the full path if it "
+            "contains a slash.",
             autocompletion=repository_names,
         ),
     ],
-    deleted_only: Annotated[bool, flag("--deleted-only", "Only files that the newest archives do not have.")] = False,
+    deleted_only: Annotated[bool, flag("--deleted-only", "Only files missing from the newest archives.")] = False,
     machine: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,7 +102,7 @@ def search(
     """Find files in all archives of a repository, of all repositories, or of those of some machines."""
     *repositories, text = words
     if len(repositories) > 1 or (repositories and machine):
-        fail("give one text, and either one repository or --machine.", exit_codes.USAGE, key="client.usage")
+        fail("specify one search text, and either one repository or --machine.", exit_codes.USAGE, key="client.usage")
     if repositories:
         _search_one(repositories[0], text, deleted_only, limit, as_json=as_json)
     else:
@@ -118,7 +118,7 @@ def _search_all(text: str, deleted_only: bool, machines: list[str], limit: int, 
         answer = service.get("/api/search", **query, limit=limit - len(found), cursor=answer["next_cursor"])
         found += answer["results"]
     repositories = count(answer["coverage"]["repositories"], "repository", "repositories")
-    more = f"There are more than {count(len(found), 'file')}; see --limit, or search for more of the name."
+    more = f"There are more than {count(len(found), 'file')}; see --limit, or use a longer search text."
     left_out = ", ".join(one["repository_name"] for one in answer["coverage"]["incomplete"])
     print_list(
         {**answer, "results": found},
@@ -141,7 +141,7 @@ def _search_one(repository: str, text: str, deleted_only: bool, limit: int, *, a
         (Column("PATH", elastic=True), SIZE, MODIFIED, HOLDERS, IN_LATEST),
         as_json=as_json,
         empty=f"No file with {text} in its name in {searched(answer['coverage'])}.",
-        note=f"There are more than {known}; see --limit, or search for more of the name." if more else "",
+        note=f"There are more than {known}; see --limit, or use a longer search text." if more else "",
     )
 
 
@@ -151,16 +151,16 @@ def searched(coverage: dict[str, Any]) -> str:
     if indexed == total:
         return f"any of its {count(total, 'archive')}" if total != 1 else "its only archive"
     if indexed == 0:
-        return "the index, which has not read any archive yet; look again in a moment"
-    return f"the {count(indexed, 'archive')} that the index has read ({total - indexed:,} not read yet)"
+        return "the index, which has not processed any archive yet; try again in a moment"
+    return f"the {count(indexed, 'archive')} indexed so far ({total - indexed:,} not indexed yet)"
 
 
 @examples("holdfast browse etc latest", "holdfast browse etc latest etc/ssh")
 def browse(
     repository: Repository,
     archive: ArchiveWord,
-    path: Annotated[str, typer.Argument(help="Folder in the archive; its root when left out.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=5000, help="Most entries to show.")] = 500,
+    path: Annotated[str, typer.Argument(help="Folder in the archive (default: its root).")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=5000, help="Maximum number of entries.")] = 500,
     as_json: AsJson = False,
 ) -> None:
     """List a folder of an archive."""
@@ -175,7 +175,9 @@ def browse(
 @examples("holdfast history etc etc/hosts")
 def history(
     repository: Repository,
-    path: Annotated[str, typer.Argument(help="Path of a file or folder, as archives have it (without leading slash).")],
+    path: Annotated[
+        str, typer.Argument(help="Path of a file or folder as stored in archives, without a leading slash.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show which archives changed a path."""
@@ -214,7 +216,7 @@ def download(
             _to_output(answer.iter_raw())
         return
     if target.exists():
-        fail(f"{target} exists already. Choose another file with --output.", exit_codes.CONFLICT)
+        fail(f"{target} already exists. Choose another file with --output.", exit_codes.CONFLICT)
     part = target.with_name(f"{target.name}.part")
     try:
         with service.stream(place, path=path) as answer, part.open("wb") as file:

@@ -135,8 +135,8 @@ class Api:
                 key="client.certificate",
             )
         fail(
-            f"cannot reach {self.server}: {error}. Check that the service runs, and the address "
-            "(holdfast login --server ADDRESS, or HOLDFAST_SERVER).",
+            f"cannot reach {self.server}: {error}. Check that the service is running, and the address (holdfast login "
+            f"--server ADDRESS, or HOLDFAST_SERVER).",
             exit_codes.UNREACHABLE,
             key="client.unreachable",
         )
@@ -171,8 +171,8 @@ class Api:
 
     def _refused_by_proxy(self) -> NoReturn:
         fail(
-            f"a proxy in front of {self.server} refuses large requests (HTTP 413); the service did not see this one. "
-            "Raise the proxy's limit, in nginx with client_max_body_size.",
+            f"a proxy in front of {self.server} refuses large requests (HTTP 413); this one did not reach the service. "
+            "Raise the proxy's limit (nginx: client_max_body_size).",
             exit_codes.USAGE,
             key="client.body_refused",
         )
@@ -180,8 +180,8 @@ class Api:
     def _not_holdfast(self, answer: "httpx2.Response") -> NoReturn:
         code = exit_codes.OF_HTTP_STATUS.get(answer.status_code, exit_codes.FAILED)
         fail(
-            f"{self.server} answered {answer.status_code} without a reason, unlike Holdfast. "
-            "Check the address; a proxy may have answered in its place.",
+            f"{self.server} answered {answer.status_code} without a reason, unlike Holdfast. Check the address; a "
+            f"proxy may have answered instead.",
             code,
             key="client.not_holdfast",
         )

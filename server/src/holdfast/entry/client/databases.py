@@ -12,7 +12,7 @@ from holdfast.entry.client.output import AsJson, Yes, flag, report
 from holdfast.entry.client.table import ID, Column, print_list
 
 databases = group(
-    "Databases that are dumped into archives: list, add, remove, dump.",
+    "Databases dumped into archives: list, add, remove, dump.",
     "holdfast databases add shop orders --kind postgresql --database shop --user backup",
     "holdfast databases dump shop",
 )
@@ -32,13 +32,13 @@ def list_databases(repository: Repository, as_json: AsJson = False) -> None:
 @databases.command("add")
 def add_database(
     repository: Repository,
-    name: Annotated[str, typer.Argument(help="What it is called; also its file in the archive.")],
+    name: Annotated[str, typer.Argument(help="Name of the database here; also names its file in the archive.")],
     kind: Annotated[str, typer.Option(help="postgresql, postgresql_globals, mysql or sqlite.")],
-    database: Annotated[str | None, typer.Option(help="Its name on the server, or the path of an SQLite file.")] = None,
+    database: Annotated[str | None, typer.Option(help="Name on the server, or path of the SQLite file.")] = None,
     host: Annotated[str | None, typer.Option(help="Host name, or path of the socket.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of the server.")] = None,
     user: Annotated[str | None, typer.Option(help="User of the database.")] = None,
-    password_stdin: Annotated[bool, flag("--password-stdin", "Read the password from a line.")] = False,
+    password_stdin: Annotated[bool, flag("--password-stdin", "Read the password from standard input.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Add a database to the dumps of a repository. Nothing is connected to yet."""
@@ -54,8 +54,8 @@ def add_database(
 def remove_database(repository: Repository, database: DatabaseWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a database from the dumps of a repository. Archives with its dumps stay."""
     _, place = REPOSITORIES.chosen(repository)
-    question = "Dump {name} no more? Archives that hold its dumps stay."
-    _of(place).remove(database, "{name} is not dumped any more.", as_json=as_json, question=question, yes=yes)
+    question = "Stop dumping {name}? Archives with its dumps are kept."
+    _of(place).remove(database, "{name} is no longer dumped.", as_json=as_json, question=question, yes=yes)
 
 
 @databases.command("dump")

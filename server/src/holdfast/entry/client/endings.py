@@ -10,18 +10,19 @@ FIRST = 3
 """Maximum number of warnings and other items shown; the rest is counted."""
 
 WHAT_TO_DO = {
-    "engine.locked": "Another program is using the repository. If none does: holdfast repos break-lock {repository}",
-    "engine.passphrase_wrong": "Give the right passphrase: holdfast repos change {repository} --passphrase",
-    "engine.passphrase_missing": "Give the passphrase: holdfast repos change {repository} --passphrase",
+    "engine.locked": "Another program is using the repository. If none is: holdfast repos break-lock {repository}",
+    "engine.passphrase_wrong": "Enter the correct passphrase: holdfast repos change {repository} --passphrase",
+    "engine.passphrase_missing": "Enter the passphrase: holdfast repos change {repository} --passphrase",
     "engine.source_missing": "Correct the sources: holdfast repos change {repository} --source PATH",
-    "engine.disk_full": "Free space: holdfast prune {repository}, then holdfast compact {repository}",
-    "engine.damaged": "Look what is damaged: holdfast check {repository}",
+    "engine.disk_full": "Free up space: holdfast prune {repository}, then holdfast compact {repository}",
+    "engine.damaged": "Find the damage: holdfast check {repository}",
     "engine.repository_relocated": "If the repository was moved on purpose: holdfast repos confirm-relocation "
     "{repository}",
-    "engine.repository_older": "If an older copy was put back on purpose: holdfast repos confirm-older {repository}",
-    "repository.replaced": "If the other repository is meant now: holdfast repos accept-replacement {repository}",
+    "engine.repository_older": "If an older copy was restored on purpose: holdfast repos confirm-older {repository}",
+    "repository.replaced": "If the other repository is the right one now: holdfast repos accept-replacement "
+    "{repository}",
     "engine.unreachable": "Check the machine and the network: holdfast machines",
-    "restore.conflicts": "Choose what happens to existing files: --overwrite skip or --overwrite replace",
+    "restore.conflicts": "Choose how to handle existing files: --overwrite skip or --overwrite replace",
     "mirror.source_suspicious": "Check the repository first: holdfast check {repository}",
 }
 
@@ -80,7 +81,7 @@ def _backup(operation: Operation) -> str:
 def _restore(operation: Operation) -> str:
     result = operation["result"] or {}
     if result.get("dry_run"):
-        there = f"; {result['conflict_count']:,} exist already" if result.get("conflict_count") else ""
+        there = f"; {result['conflict_count']:,} already exist" if result.get("conflict_count") else ""
         return f"would restore {count(result.get('files'), 'file')}, {size(result.get('bytes'))}{there}"
     restored = result.get("bytes_restored")
     sentence = f"restored {count(result.get('files_restored'), 'file')}, {size(restored)}{_in(operation, restored)}"
@@ -96,7 +97,7 @@ def _check(operation: Operation) -> str:
     problems = result.get("problem_count") or 0
     what = "checked repository and data" if result.get("verify_data") else "checked"
     found = "no problems found" if not problems else f"{count(problems, 'problem')} found"
-    part = "" if result.get("complete", True) else "; only a part; the next check continues there"
+    part = "" if result.get("complete", True) else "; only partly; the next check continues there"
     return f"{what}{_in(operation)}: {found}{part}"
 
 
@@ -104,12 +105,12 @@ def _prune(operation: Operation) -> str:
     result = operation["result"] or {}
     removed, kept = result.get("pruned_count"), result.get("kept_count")
     sentence = f"removed {count(removed, 'archive')}, kept {count(kept)}{_in(operation)}"
-    return f"{sentence}; free the space with: holdfast compact {operation['repository']}" if removed else sentence
+    return f"{sentence}; reclaim the space with: holdfast compact {operation['repository']}" if removed else sentence
 
 
 def _compact(operation: Operation) -> str:
     freed = (operation["result"] or {}).get("freed_bytes")
-    return f"compacted{_in(operation)}; " + ("freed space is unknown" if freed is None else f"freed {size(freed)}")
+    return f"compacted{_in(operation)}; " + ("freed space unknown" if freed is None else f"freed {size(freed)}")
 
 
 def _restore_check(operation: Operation) -> str:
@@ -123,8 +124,8 @@ def _restore_check(operation: Operation) -> str:
 
 def _delete(operation: Operation) -> str:
     return (
-        f"deleted archive {operation['archive_name']}{_in(operation)}; "
-        f"free the space with: holdfast compact {operation['repository']}"
+        f"deleted archive {operation['archive_name']}{_in(operation)}; reclaim the space with: holdfast compact "
+        f"{operation['repository']}"
     )
 
 
@@ -150,7 +151,7 @@ def _sync(operation: Operation) -> str:
     sentence += f" (sent: {size(moved)}){_in(operation, moved)} to {result.get('destination')}"
     if not result.get("verified"):
         return f"{sentence}; not compared with the repository"
-    return sentence + ("; equal by hash" if result.get("verified_hashes") else "; equal by name and size only")
+    return sentence + ("; verified by hash" if result.get("verified_hashes") else "; verified by name and size only")
 
 
 def _hydrate(operation: Operation) -> str:

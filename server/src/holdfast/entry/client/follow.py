@@ -12,7 +12,7 @@ from holdfast.entry.client.output import fail, flag, print_json, remark, report,
 ENDED = frozenset({"completed", "completed_with_warnings", "failed", "cancelled", "skipped"})
 POLL_SECONDS = 0.5
 LAST_LINES = 8
-NoWait = Annotated[bool, flag("--no-wait", "Do not wait for the end: print the job's id and return.")]
+NoWait = Annotated[bool, flag("--no-wait", "Do not wait: print the job's id and return.")]
 
 
 def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
@@ -30,7 +30,7 @@ def follow_and_end(api: Api, operation_id: int, *, as_json: bool) -> None:
         operation = until_ended(api, operation_id, quiet=as_json)
     except KeyboardInterrupt:
         fail(
-            f"job {operation_id} continues without you. Look again: holdfast ops show {operation_id}, or "
+            f"job {operation_id} continues in the background. Check it: holdfast ops show {operation_id}, or "
             f"holdfast logs {operation_id} -f. Stop it: holdfast ops cancel {operation_id}",
             exit_codes.INTERRUPTED,
             key="client.interrupted",

@@ -13,7 +13,7 @@ from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 grants = group(
-    "Who may restore to which machines and folders, beside the repository's own machine.",
+    "Who may restore to which machines and folders, besides the repository's own machine.",
     "holdfast grants add /srv/restored --user anna --machine agent:web",
     "holdfast grants add /srv/restored --role operator",
     "holdfast grants list",
@@ -26,23 +26,25 @@ def list_grants(as_json: AsJson = False) -> None:
     since = Column("SINCE", lambda one: when(one["created_at"]))
     folder, by = Column("FOLDER", elastic=True), Column("BY", "created_by")
     columns = (ID, Column("WHO", _who), Column("MACHINE", _machine), folder, by, since)
-    empty = "No grants: operators restore to the machine of their repository. Add one: holdfast grants add FOLDER"
+    empty = "No grants: operators can restore only to their repository's machine. Add one: holdfast grants add FOLDER"
     print_list(connection.api().get("/api/restore-grants"), "grants", columns, as_json=as_json, empty=empty)
 
 
 @grants.command("add")
 def add_grant(
-    folder: Annotated[str, typer.Argument(help="Absolute path; the grant holds for it and all below it.")],
+    folder: Annotated[str, typer.Argument(help="Absolute path; the grant covers it and everything below it.")],
     machine: Annotated[
         str, typer.Option(help="local (the service's own), ssh:NAME or agent:NAME; an id also works.")
     ] = "local",
-    user: Annotated[str | None, typer.Option(help="Name of the user who gets the grant.")] = None,
-    role: Annotated[str | None, typer.Option(help="viewer or operator: all users with this role or above.")] = None,
+    user: Annotated[str | None, typer.Option(help="Name of the user to grant it to.")] = None,
+    role: Annotated[
+        str | None, typer.Option(help="viewer or operator: all users with this role or a higher one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a user or a role restore to a folder of a machine."""
     if (user is None) == (role is None):
-        fail("Give either --user or --role.", exit_codes.USAGE, key="client.usage")
+        fail("Specify either --user or --role.", exit_codes.USAGE, key="client.usage")
     service = connection.api()
     who = {"role": role} if user is None else {"user_id": _user_id(service, user)}
     answer = service.post("/api/restore-grants", {**who, **_place(service, machine), "folder": folder})

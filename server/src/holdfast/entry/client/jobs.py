@@ -43,16 +43,17 @@ def backup(
 def restore(
     repository: Repository,
     archive: ArchiveWord,
-    destination: Annotated[Path, typer.Argument(help="Folder to restore into, on the service's machine or --machine.")],
+    destination: Annotated[Path, typer.Argument(help="Folder to restore to, on the service's machine or --machine.")],
     path: Paths = None,
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Where the folder is: local (the service's own; default), ssh:NAME or agent:NAME; an id also works."
+            help="Machine with the folder: local (the service's own; default), ssh:NAME or agent:NAME; an id also "
+            "works."
         ),
     ] = None,
     overwrite: Annotated[
-        Literal["skip", "replace", "fail"], typer.Option(help="What to do with files that exist already.")
+        Literal["skip", "replace", "fail"], typer.Option(help="What to do with files that already exist.")
     ] = "skip",
     layout: Annotated[
         Literal["preserve_path", "contents_only"],
@@ -64,7 +65,7 @@ def restore(
 ) -> None:
     """Restore an archive, or parts of it."""
     if machine is not None and not destination.is_absolute():
-        fail("A folder of another machine is an absolute path.", exit_codes.USAGE, key="client.usage")
+        fail("A folder on another machine must be an absolute path.", exit_codes.USAGE, key="client.usage")
     service, found = REPOSITORIES.chosen(repository)
     kind, number = find_machine(service, machine or "local")
     body: dict[str, Any] = {
@@ -177,7 +178,9 @@ def delete(
 @examples("holdfast undelete etc", "holdfast undelete etc 8d3f…")
 def undelete(
     repository: Repository,
-    engine_id: Annotated[str | None, typer.Argument(help="The engine's id of the archive; without it, a list.")] = None,
+    engine_id: Annotated[
+        str | None, typer.Argument(help="The engine's id of the archive (default: list deleted archives).")
+    ] = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
@@ -190,7 +193,7 @@ def undelete(
         return
     start = Column("TIME", lambda one: when(one["start"]))
     columns = (Column("ENGINE ID", elastic=True), Column("ARCHIVE", "name", elastic=True), start)
-    empty = f"{found['name']} has no deleted archives that could be brought back."
+    empty = f"{found['name']} has no deleted archives that can be undeleted."
     print_list(service.get(place), "archives", columns, as_json=as_json, empty=empty)
 
 
@@ -198,9 +201,9 @@ def undelete(
 def wipe(
     repository: Repository,
     confirm: Annotated[
-        str | None, typer.Option(help="The phrase `WIPE <name>`, for scripts (default: prompt).")
+        str | None, typer.Option(help="The phrase `WIPE <name>`, for scripts (default: prompt for it).")
     ] = None,
-    no_compact: Annotated[bool, flag("--no-compact", "Do not free the space now.")] = False,
+    no_compact: Annotated[bool, flag("--no-compact", "Do not reclaim the space now.")] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:

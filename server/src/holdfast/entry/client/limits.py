@@ -11,7 +11,7 @@ from holdfast.entry.client.output import AsJson, fail, print_json, say
 from holdfast.entry.client.table import Column, print_table
 
 limits = group_with_default(
-    "How many jobs run at the same time: show, set.",
+    "Limits on concurrent jobs: show, set.",
     "holdfast limits show",
     "holdfast limits set --backups 2 --total 4",
 )
@@ -34,12 +34,12 @@ def show_limits(as_json: AsJson = False) -> None:
 
 @limits.command("set")
 def set_limits(
-    backups: Annotated[Number, typer.Option(help="Backups at the same time.")] = None,
-    restores: Annotated[Number, typer.Option(help="Restores at the same time.")] = None,
+    backups: Annotated[Number, typer.Option(help="Concurrent backups.")] = None,
+    restores: Annotated[Number, typer.Option(help="Concurrent restores.")] = None,
     maintenance: Annotated[Number, typer.Option(help="Concurrent checks, prunes and other maintenance.")] = None,
-    index: Annotated[Number, typer.Option(help="Index jobs at the same time.")] = None,
-    scripts: Annotated[Number, typer.Option(help="Scripts at the same time.")] = None,
-    total: Annotated[Number, typer.Option(help="All jobs at the same time.")] = None,
+    index: Annotated[Number, typer.Option(help="Concurrent index jobs.")] = None,
+    scripts: Annotated[Number, typer.Option(help="Concurrent scripts.")] = None,
+    total: Annotated[Number, typer.Option(help="All concurrent jobs.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change limits; those not given stay. They apply immediately."""
@@ -48,7 +48,7 @@ def set_limits(
     )
     body = {f"{PREFIX}{name}": value for name, value in wanted.items()}
     if not body:
-        fail("no limit was given, such as --backups 2.", exit_codes.USAGE)
+        fail("specify at least one limit, such as --backups 2.", exit_codes.USAGE)
     answer = connection.api().put("/api/operations/limits", body)
     if as_json:
         print_json(answer)

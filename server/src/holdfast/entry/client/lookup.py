@@ -99,10 +99,8 @@ def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str
             return found[0]
         if found:
             ids = ", ".join(str(one["id"]) for one in found)
-            fail(f"{len(found)} of them are called {wanted}; use the id ({ids}).", exit_codes.USAGE)
-    return fail(
-        f"there is no {noun} called {wanted}. See: holdfast {see}", exit_codes.NOT_FOUND, key="client.not_found"
-    )
+            fail(f"{len(found)} of them are named {wanted}; use the id ({ids}).", exit_codes.USAGE)
+    return fail(f"no {noun} named {wanted}. See: holdfast {see}", exit_codes.NOT_FOUND, key="client.not_found")
 
 
 REPOSITORIES = Collection("/api/repositories/", "repositories", "repository", "repos", ("name", "path"))
@@ -135,7 +133,7 @@ def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:
     if kind == "agent" and name:
         known = service.get("/api/managed-machines/agents")["agents"]
         return kind, int(named(known, name, "agent", "name", see="machines list")["id"])
-    return fail("--machine is local, ssh:NAME or agent:NAME.", exit_codes.USAGE, key="client.usage")
+    return fail("--machine must be local, ssh:NAME or agent:NAME.", exit_codes.USAGE, key="client.usage")
 
 
 def machine_key(service: Api, wanted: str) -> str:
@@ -149,7 +147,7 @@ def newest_archive(service: Api, repository: dict[str, Any]) -> int:
     if not newest:
         name = repository["name"]
         fail(
-            f"{name} has no archives in its index. Make one: holdfast backup {name}",
+            f"{name} has no archives in its index. Create one: holdfast backup {name}",
             exit_codes.NOT_FOUND,
             key="client.not_found",
         )
@@ -173,8 +171,8 @@ def archive_id(service: Api, repository: dict[str, Any], wanted: str) -> int:
         cursor = page["next_cursor"]
         if cursor is None:
             fail(
-                f"the index of {repository['name']} knows no archive called {wanted}. "
-                f"See: holdfast archives {repository['name']}",
+                f"the index of {repository['name']} has no archive named {wanted}. See: holdfast archives "
+                f"{repository['name']}",
                 exit_codes.NOT_FOUND,
                 key="client.not_found",
             )

@@ -12,7 +12,7 @@ from holdfast.entry.client.table import ID, NAME, Column, Fields
 from holdfast.entry.client.units import age, when
 
 machines = group_with_default(
-    "Machines: list them, enrol new ones, disable, enable and revoke agents. (ssh machines: holdfast ssh)",
+    "Machines: list them, enrol new ones, disable, enable and revoke agents. (For ssh machines, see: holdfast ssh)",
     "holdfast machines",
     "holdfast machines enroll web1",
     "holdfast machines revoke web1",
@@ -30,14 +30,14 @@ def list_machines(as_json: AsJson = False) -> None:
     MACHINES.print(
         (ID, NAME, Column("TYPE", "connection_type"), "STATUS", last_seen),
         as_json=as_json,
-        empty="No machines. Enrol one: holdfast machines enroll NAME; or by ssh: holdfast ssh add NAME HOST",
+        empty="No machines. Enrol one: holdfast machines enroll NAME; or over ssh: holdfast ssh add NAME HOST",
     )
 
 
 @machines.command("enroll", epilog=shown("holdfast machines enroll web1 --expires-in 60"))
 def enroll(
     name: Annotated[str, typer.Argument(help="What the token is for, such as the machine's name.")],
-    expires_in: Annotated[int, typer.Option(min=5, max=43200, help="Minutes for which the token can be used.")] = 60,
+    expires_in: Annotated[int, typer.Option(min=5, max=43200, help="Minutes until the token expires.")] = 60,
     as_json: AsJson = False,
 ) -> None:
     """Make a token with which one machine can enrol, and print the command to run there."""
@@ -52,7 +52,8 @@ def enroll(
     remark("The token works once and is not shown again. Then: holdfast machines")
     if "//127." in service.server or "//localhost" in service.server:
         remark(
-            f"{service.server} is this machine alone: use the address by which the other machine reaches the service."
+            f"{service.server} works only on this machine: use the address at which the other machine reaches the "
+            f"service."
         )
 
 
@@ -61,7 +62,7 @@ def list_tokens(as_json: AsJson = False) -> None:
     """List enrolment tokens."""
     expires = Column("EXPIRES", lambda one: when(one["expires_at"]))
     columns = (ID, NAME, Column("PREFIX", "token_prefix"), "STATUS", expires)
-    TOKENS.print(columns, as_json=as_json, empty="No enrolment tokens. Make one: holdfast machines enroll NAME")
+    TOKENS.print(columns, as_json=as_json, empty="No enrolment tokens. Create one: holdfast machines enroll NAME")
 
 
 @machines.command("revoke-token")
@@ -116,7 +117,7 @@ def _fields(agent: dict[str, Any]) -> Fields:
 @machines.command("disable")
 def disable_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Disable an agent: its unfinished jobs fail, and it gets none until it is enabled."""
-    _act(agent, "disable", f"Disable {agent}? Its unfinished jobs fail.", yes=yes, as_json=as_json)
+    _act(agent, "disable", f"Disable {agent}? Its unfinished jobs will fail.", yes=yes, as_json=as_json)
 
 
 @machines.command("enable")
@@ -128,7 +129,7 @@ def enable_agent(agent: AgentWord, as_json: AsJson = False) -> None:
 @machines.command("revoke")
 def revoke_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Revoke an agent's credential: its machine must be enrolled again."""
-    question = f"Revoke {agent}? Its unfinished jobs fail, and its machine must be enrolled again."
+    question = f"Revoke {agent}? Its unfinished jobs will fail, and its machine must be enrolled again."
     _act(agent, "revoke", question, yes=yes, as_json=as_json)
 
 

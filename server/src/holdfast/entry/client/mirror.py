@@ -38,7 +38,7 @@ def set_mirror(
     remote: Annotated[str, typer.Argument(help="Name or id of a remote (holdfast remotes).")],
     path: Annotated[str, typer.Argument(help="Folder on the remote.")],
     mode: Annotated[
-        Literal["after_backup", "interval", "manual"], typer.Option(help="When the mirror is brought up to date.")
+        Literal["after_backup", "interval", "manual"], typer.Option(help="When the mirror is updated.")
     ] = "after_backup",
     interval_minutes: Annotated[
         int | None, typer.Option(min=1, help="Minutes between syncs, for `--mode interval`.")
@@ -78,16 +78,16 @@ def set_mirror(
 def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Stop mirroring a repository. The files on the remote stay."""
     service, found = REPOSITORIES.chosen(repository)
-    confirm(f"Stop mirroring {found['name']}? What is on the remote stays.", yes=yes)
+    confirm(f"Stop mirroring {found['name']}? The files on the remote are kept.", yes=yes)
     service.delete(_url(found))
-    done(f"{found['name']} is no longer mirrored; the files on the remote stay.", as_json=as_json, id=found["id"])
+    done(f"{found['name']} is no longer mirrored; the files on the remote are kept.", as_json=as_json, id=found["id"])
 
 
 @mirror.command()
 def sync(
     repository: Repository,
     override_sanity: Annotated[
-        bool, flag("--override-sanity", "Mirror it although it looks damaged or much smaller.")
+        bool, flag("--override-sanity", "Mirror it even if it looks damaged or much smaller.")
     ] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -99,7 +99,9 @@ def sync(
 @mirror.command()
 def hydrate(
     repository: Repository,
-    destination: Annotated[Path, typer.Argument(help="Folder on the service's machine; empty or not there yet.")],
+    destination: Annotated[
+        Path, typer.Argument(help="Folder on the service's machine; must be empty or not exist yet.")
+    ],
     yes: Yes = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,

@@ -13,7 +13,7 @@ from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 notify = group(
-    "Messages about failures and recoveries: where they go, by which rules, and what became of them.",
+    "Notifications about failures and recoveries: destinations, rules and deliveries.",
     "holdfast notify add ops webhook --url https://hooks.example/holdfast",
     "holdfast notify add mail smtp --host mx.example --from nas@example.org --to me@example.org",
     "holdfast notify test ops",
@@ -44,7 +44,7 @@ def add_destination(
     security: Annotated[str | None, typer.Option(help="smtp: starttls, tls or none (default: starttls).")] = None,
     username: Annotated[str | None, typer.Option(help="smtp: login name; prompts for the password.")] = None,
     password_stdin: Annotated[bool, flag("--password-stdin", "smtp: read the password from standard input.")] = False,
-    sender: Annotated[str | None, typer.Option("--from", help="smtp: address of the sender.")] = None,
+    sender: Annotated[str | None, typer.Option("--from", help="smtp: sender address.")] = None,
     to: Annotated[list[str] | None, typer.Option(help="smtp: a recipient; may be given several times.")] = None,
     schedule_id: Annotated[int | None, typer.Option("--schedule", help="ping: id of the schedule.")] = None,
     as_json: AsJson = False,
@@ -71,7 +71,7 @@ def add_destination(
         return
     say(f"Destination {answer['name']} was added. Test it: holdfast notify test {answer['name']}")
     if answer.get("new_secret"):
-        say(f"Secret for verifying its messages, shown only now: {answer['new_secret']}")
+        say(f"Secret for verifying its messages, shown only once: {answer['new_secret']}")
 
 
 @notify.command("test")
@@ -133,11 +133,11 @@ def list_deliveries(
 
 @notify.command("retry")
 def retry_delivery(
-    delivery_id: Annotated[int, typer.Argument(help="Id of a delivery that has failed.")], as_json: AsJson = False
+    delivery_id: Annotated[int, typer.Argument(help="Id of a failed delivery.")], as_json: AsJson = False
 ) -> None:
     """Send a failed delivery again."""
     answer = connection.api().post(f"/api/notifications/deliveries/{delivery_id}/retry")
-    report(answer, f"Delivery {delivery_id} is sent again.", as_json=as_json)
+    report(answer, f"Delivery {delivery_id} is being retried.", as_json=as_json)
 
 
 def _where(destination: dict[str, Any]) -> str:

@@ -171,7 +171,7 @@ def resume(as_json: AsJson = False) -> None:
 
 
 def _paused(answer: dict[str, Any], *, as_json: bool) -> None:
-    sentence = "Follow-up work is paused." if answer["paused"] else "Follow-up work starts again."
+    sentence = "Follow-up work is paused." if answer["paused"] else "Follow-up work has resumed."
     report(answer, sentence, as_json=as_json)
 
 
@@ -199,7 +199,7 @@ def _print_operations(answer: Any, items: list[dict[str, Any]], *, as_json: bool
 
 def _print_logs(service: Api, operation_id: int, *, follow_on: bool, as_json: bool) -> None:
     if follow_on and as_json:
-        fail("--follow prints lines; it does not go with --json.", exit_codes.USAGE)
+        fail("--follow prints lines and cannot be combined with --json.", exit_codes.USAGE)
     try:
         _read_logs(service, operation_id, follow_on=follow_on, as_json=as_json)
     except KeyboardInterrupt:

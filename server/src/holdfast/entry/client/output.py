@@ -19,7 +19,7 @@ def flag(name: str, meaning: str) -> Any:
     return typer.Option(name, help=meaning)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the service's answer as JSON; errors, too (on stderr).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the response as JSON; errors too, on stderr.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

@@ -32,7 +32,7 @@ def list_packages(as_json: AsJson = False) -> None:
 @packages.command("add")
 def add_package(
     name: Annotated[str, typer.Argument(help="Name of the package.")],
-    command: Annotated[list[str], typer.Argument(help="Program and arguments that install it, after `--`.")],
+    command: Annotated[list[str], typer.Argument(help="Install command (program and arguments), after `--`.")],
     as_json: AsJson = False,
 ) -> None:
     """Add a package; nothing is installed yet."""
@@ -51,4 +51,4 @@ def install_package(package: PackageWord, no_wait: NoWait = False, as_json: AsJs
 @packages.command("remove")
 def remove_package(package: PackageWord, as_json: AsJson = False) -> None:
     """Forget a package; the installed program stays."""
-    PACKAGES.remove(package, "Package {name} was forgotten; the installed program stays.", as_json=as_json)
+    PACKAGES.remove(package, "Package {name} was removed from the list; the program stays installed.", as_json=as_json)

@@ -19,12 +19,12 @@ SIGNS_OF_LIFE = "|/-\\"
 LEAST_PATH = 12
 
 WAITS_FOR = {
-    "repository_busy": "another job uses the repository",
-    "limit_reached": "as many jobs run as the limits allow (holdfast limits)",
+    "repository_busy": "another job is using the repository",
+    "limit_reached": "the limit on concurrent jobs is reached (holdfast limits)",
     "agent_offline": "its machine is offline (holdfast machines)",
     "agent_unsupported": "the agent on its machine cannot do this; update it",
     "paused": "follow-up work is paused (holdfast ops resume)",
-    "dependency": "another job must end first",
+    "dependency": "another job must finish first",
 }
 
 

@@ -30,7 +30,7 @@ Secrets = Annotated[
     typer.Option(
         "--secret",
         metavar="NAME",
-        help="Name of an option with a prompt for its value (or read from standard input, a line each).",
+        help="Secret option: prompts for its value, or reads it from standard input, one per line.",
     ),
 ]
 
@@ -54,7 +54,7 @@ def list_providers(
     if provider is not None:
         found = [one for one in found if one["name"] == provider]
         if not found:
-            fail(f"no provider is called {provider}. See: holdfast remotes providers", exit_codes.NOT_FOUND)
+            fail(f"no provider named {provider}. See: holdfast remotes providers", exit_codes.NOT_FOUND)
     if as_json:
         print_json({"providers": found})
     elif provider is None:
@@ -99,7 +99,7 @@ def change_remote(
 @remotes.command("remove")
 def remove_remote(remote: RemoteWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a remote. The files stored there stay."""
-    question = "Remove the remote {name}? What is stored there stays."
+    question = "Remove the remote {name}? The data on it is kept."
     sentence = "Remote {name} was removed."
     REMOTES.remove(remote, sentence, as_json=as_json, question=question, yes=yes)
 
@@ -107,7 +107,7 @@ def remove_remote(remote: RemoteWord, yes: Yes = False, as_json: AsJson = False)
 @remotes.command("test")
 def try_remote(
     remote: RemoteWord,
-    path: Annotated[str, typer.Option(help="Where on the remote the probe is written.")] = "",
+    path: Annotated[str, typer.Option(help="Path on the remote where the test file is written.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Write, read back and delete a small object, and show how each step went."""
@@ -135,7 +135,7 @@ def _options(given: list[str] | None, secrets: list[str] | None) -> dict[str, An
     for one in given or []:
         name, found, value = one.partition("=")
         if not found:
-            fail(f"{one} is not NAME=VALUE.", exit_codes.USAGE)
+            fail(f"{one} must have the form NAME=VALUE.", exit_codes.USAGE)
         options[name] = value
     for name in secrets or []:
         options[name] = read_secret(f"Value of {name}", from_input=not sys.stdin.isatty())

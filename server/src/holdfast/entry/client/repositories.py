@@ -25,21 +25,21 @@ repositories = group_with_default(
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the repository.")]
-Place = Annotated[str, typer.Argument(help="Where it is: a folder, or ssh://user@host/path.")]
+Place = Annotated[str, typer.Argument(help="Location: a folder, or ssh://user@host/path.")]
 Engine = Annotated[int, typer.Option("--engine", min=1, max=2, help="Major version of the engine.")]
 Sources = Annotated[
     list[str] | None, typer.Option("--source", metavar="PATH", help="Path to back up; may be given several times.")
 ]
 Excludes = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="PATTERN", help="Pattern to leave out; may be given several times."),
+    typer.Option("--exclude", metavar="PATTERN", help="Pattern to exclude; may be given several times."),
 ]
 Compression = Annotated[str | None, typer.Option(help="Compression, such as lz4 or zstd,3 (default: lz4).")]
 Template = Annotated[
     str | None, typer.Option("--archive-name", help="Template of archive names (default: {repository}-{now}).")
 ]
 IndexMode = Annotated[
-    Literal["full", "archives", "off"] | None, typer.Option(help="How much of the archives is indexed (default: full).")
+    Literal["full", "archives", "off"] | None, typer.Option(help="How much of each archive to index (default: full).")
 ]
 UploadLimit = Annotated[int | None, typer.Option("--upload-limit", min=1, help="Upload limit in KiB per second.")]
 PassphraseStdin = Annotated[
@@ -63,9 +63,9 @@ FILES = {
     ],
 }
 STORING = {"compression": Compression, "archive_name_template": Template, "upload_ratelimit_kib": UploadLimit}
-RemotePath = Annotated[str | None, typer.Option(help="The engine's program on the far side of an ssh:// place.")]
+RemotePath = Annotated[str | None, typer.Option(help="The engine's program on the host of an ssh:// repository.")]
 PassphraseOnAgent = Annotated[
-    bool, flag("--passphrase-on-agent", "The passphrase is kept on the agent's machine, not by the service.")
+    bool, flag("--passphrase-on-agent", "The passphrase is stored on the agent's machine, not by the service.")
 ]
 
 
@@ -90,7 +90,7 @@ def list_repositories(as_json: AsJson = False) -> None:
             Column("HEALTH", lambda one: health[one["id"]]["summary"] if one["id"] in health else None, elastic=True),
         ),
         answer["repositories"],
-        empty="No repositories. Make one: holdfast repos create NAME PATH --source FOLDER",
+        empty="No repositories. Create one: holdfast repos create NAME PATH --source FOLDER",
     )
 
 
@@ -179,7 +179,7 @@ def import_repository(
     files: Given = NOTHING,
     passphrase_stdin: PassphraseStdin = False,
     passphrase_on_agent: PassphraseOnAgent = False,
-    no_passphrase: Annotated[bool, flag("--no-passphrase", "The repository has none.")] = False,
+    no_passphrase: Annotated[bool, flag("--no-passphrase", "The repository has no passphrase.")] = False,
     keyfile: Annotated[
         typer.FileText | None, typer.Option(help="File with the exported key, for keyfile modes.")
     ] = None,
@@ -188,7 +188,7 @@ def import_repository(
     remote_path: RemotePath = None,
     storing: Given = NOTHING,
     index_mode: IndexMode = None,
-    observe: Annotated[bool, flag("--observe", "Only look at it: never write to it.")] = False,
+    observe: Annotated[bool, flag("--observe", "Observe only: never write to it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import a repository that exists already; its archives are indexed."""
@@ -215,7 +215,7 @@ def change_repository(
     index_mode: IndexMode = None,
     mode: Annotated[Literal["full", "observe"] | None, typer.Option(help="`observe` never writes to it.")] = None,
     remote_path: RemotePath = None,
-    passphrase: Annotated[bool, flag("--passphrase", "Ask for the passphrase to use from now on.")] = False,
+    passphrase: Annotated[bool, flag("--passphrase", "Prompt for the passphrase to use from now on.")] = False,
     passphrase_stdin: PassphraseStdin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -231,7 +231,7 @@ def change_repository(
     if as_json:
         print_json(answer)
     elif not body:
-        remark("Nothing was changed: no settings were given. See: holdfast repos change --help")
+        remark("Nothing was changed: specify at least one setting. See: holdfast repos change --help")
     else:
         say(f"{answer['name']}: changed {', '.join(sorted(body)).replace('_', ' ')}.")
 
@@ -239,7 +239,7 @@ def change_repository(
 @repositories.command("forget")
 def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Forget a repository and its index. The data stays where it is."""
-    question = "Forget {name}? Its data in {path} stays."
+    question = "Forget {name}? Its data in {path} is kept."
     sentence = "{name} was forgotten; its data is still in {path}."
     REPOSITORIES.remove(repository, sentence, as_json=as_json, question=question, yes=yes)
 
@@ -255,7 +255,7 @@ def export_key(repository: Repository, as_json: AsJson = False) -> None:
 def break_lock(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a lock that a dead program left in a repository."""
     service, found = REPOSITORIES.chosen(repository)
-    confirm(f"Break the lock of {found['name']}? Only if no other program uses it.", yes=yes)
+    confirm(f"Break the lock of {found['name']}? Do so only if no other program is using it.", yes=yes)
     _act(service, found, "break-lock", as_json=as_json)
 
 
@@ -274,12 +274,16 @@ def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
     place = f"{REPOSITORIES.url_of(found)}/confirm-older"
     if not yes:
         lacking = service.post(place, {"dry_run": True})
-        remark(f"The repository lacks {count(lacking['missing_count'], 'archive')} that the index knows.")
+        remark(f"The repository lacks {count(lacking['missing_count'], 'archive')} recorded in the index.")
         for one in lacking["missing"][:MISSING_SHOWN]:
             remark(f"  {one['name']}")
-    confirm(f"Use the older state of {found['name']}? Archives that it lacks stay listed, as lost.", yes=yes)
+    confirm(f"Use the older state of {found['name']}? Missing archives stay listed as lost.", yes=yes)
     answer = service.post(place, {"dry_run": False})
-    report(answer, f"The older state of {found['name']} is in use; lost archives stay listed.", as_json=as_json)
+    report(
+        answer,
+        f"The older state of {found['name']} is now in use; missing archives stay listed as lost.",
+        as_json=as_json,
+    )
 
 
 @repositories.command("accept-replacement")
@@ -336,7 +340,7 @@ def _target(service: Api, wanted: str) -> dict[str, Any]:
 
 def _registered(service: Api, answer: dict[str, Any], how: str, *, as_json: bool) -> None:
     if answer["setup_operation_id"] is not None and not as_json:
-        remark("The agent sets it up; this waits for its machine.")
+        remark("Waiting for the agent to set it up.")
         until_ended(service, answer["setup_operation_id"], quiet=False)
         answer = service.get(REPOSITORIES.url_of(answer))
     if as_json:

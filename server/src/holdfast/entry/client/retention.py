@@ -15,7 +15,7 @@ from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 from holdfast.entry.client.table import print_fields
 
 retention = group(
-    "Retention: which archives a prune of a repository keeps.",
+    "Retention: which archives a repository keeps when pruned.",
     "holdfast retention show etc",
     "holdfast retention set etc --keep-daily 7 --keep-weekly 4 --keep-monthly 6",
     "holdfast retention simulate etc",
@@ -26,7 +26,7 @@ retention = group(
 Days = Annotated[
     int | None,
     typer.Option(
-        min=0, max=731, help="How many days ahead to look (default: 90, fewer where backups are very frequent)."
+        min=0, max=731, help="Number of days to look ahead (default: 90, fewer if backups are very frequent)."
     ),
 ]
 Every = Annotated[
@@ -34,10 +34,10 @@ Every = Annotated[
     typer.Option(
         "--every-minutes",
         min=5,
-        help="Minutes between coming backups (default: as scheduled, or as often as so far).",
+        help="Minutes between future backups (default: as scheduled, or as often as so far).",
     ),
 ]
-Series = Annotated[str | None, typer.Option(help="Only the archives of this series, as `holdfast archives` shows.")]
+Series = Annotated[str | None, typer.Option(help="Only archives of this series, as shown by `holdfast archives`.")]
 
 
 @retention.command("show")
@@ -55,13 +55,14 @@ def show_retention(repository: Repository, as_json: AsJson = False) -> None:
 def set_retention(
     repository: Repository,
     rules: Rules = NO_RULES,
-    add: Annotated[bool, flag("--add", "Keep the rules that are not given, instead of dropping them.")] = False,
+    add: Annotated[bool, flag("--add", "Keep rules that are not specified instead of dropping them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Set the rules of a repository. Nothing is removed before the next prune."""
     if not rules:
         fail(
-            "no rule was given, such as --keep-daily 7. Drop all rules with: holdfast retention clear", exit_codes.USAGE
+            "specify at least one rule, such as --keep-daily 7. Drop all rules with: holdfast retention clear",
+            exit_codes.USAGE,
         )
     service, found = REPOSITORIES.chosen(repository)
     before = {name: value for name, value in found["retention"].items() if value is not None} if add else {}
@@ -101,14 +102,14 @@ def compare_retention(
 ) -> None:
     """Compare the rules of a repository with the given ones: what each would keep today and later."""
     if not rules:
-        fail("no rule to compare with was given, such as --keep-daily 14", exit_codes.USAGE)
+        fail("specify at least one rule to compare with, such as --keep-daily 14", exit_codes.USAGE)
     _simulate(repository, {"compare_with": rules, "series": series}, days, every, as_json=as_json)
 
 
 @retention.command("past")
 def past_retention(
     repository: Repository,
-    days: Annotated[int, typer.Option(min=0, max=3660, help="How many days to look back.")] = 90,
+    days: Annotated[int, typer.Option(min=0, max=3660, help="Number of days to look back.")] = 90,
     as_json: AsJson = False,
 ) -> None:
     """Show which restore points there were on past days, and which of them are left."""
@@ -134,7 +135,7 @@ def _draw(drawing: Callable[[str, dict[str, Any]], None], name: str, answer: dic
     try:
         drawing(name, answer)
     except (LookupError, ValueError):
-        fail("the service sent an answer that cannot be drawn; --json shows it", exit_codes.FAILED)
+        fail("the response cannot be drawn; see it with --json", exit_codes.FAILED)
 
 
 def _change(service: Api, repository: dict[str, Any], rules: dict[str, Any], *, as_json: bool) -> None:
@@ -144,7 +145,7 @@ def _change(service: Api, repository: dict[str, Any], rules: dict[str, Any], *, 
         return
     _print(answer)
     if rules:
-        remark(f"See what would go: holdfast prune {answer['name']} --dry-run")
+        remark(f"See what would be removed: holdfast prune {answer['name']} --dry-run")
 
 
 def _print(repository: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ ORIGINS = {
     "request": "as asked",
     "schedule": "as scheduled",
     "past": "as often as so far",
-    "assumed": "daily, since nothing is known yet",
+    "assumed": "daily, as there is no history yet",
 }
 
 
@@ -29,14 +29,14 @@ def draw(name: str, answer: dict[str, Any]) -> None:
         f"{count(backups['count'], 'backup')} to come until {until:%d %b %Y} ({ORIGINS[backups['origin']]})"
     )
     if answer["is_shortened"]:
-        _line("fewer than 90 days, because there are too many backups for more")
+        _line("fewer than 90 days, because there are too many backups")
     first = min((date.fromisoformat(one["days"][-1]["day"]) for one in policies if one["days"]), default=until)
     for policy in policies:
         typer.echo("")
         _draw_policy(policy, first, until)
     if any(policy["days"] for policy in policies):
         typer.echo("")
-        _line(f"{POINT} has a restore point on {until:%d %b %Y}, {NOTHING} none of that day")
+        _line(f"{POINT} has a restore point on {until:%d %b %Y}, {NOTHING} none from that day")
 
 
 def draw_past(name: str, answer: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def draw_past(name: str, answer: dict[str, Any]) -> None:
     cells = strip(days_of(gone, first), first, until, GONE)
     typer.echo(" " * LEFT + over(cells, strip(days_of(left, first), first, until)))
     typer.echo(" " * LEFT + _labels(first, until))
-    _line(f"{POINT} is left, {GONE} was removed since, {NOTHING} none of that day")
+    _line(f"{POINT} still exists, {GONE} removed since, {NOTHING} none from that day")
     recorded = date.fromisoformat(answer["recorded_since"][:10])
     if recorded > first:
         _line(
@@ -103,15 +103,15 @@ def _draw_policy(policy: dict[str, Any], first: date, until: date) -> None:
 
 
 NO_FORECAST = {
-    "too_few_backups": "too few backups to learn from",
-    "several_series": "the sizes of the repository's series are not known apart",
+    "too_few_backups": "too few backups for a forecast",
+    "several_series": "the sizes of the repository's series are not known separately",
     "no_sizes": "the repository has not been measured",
 }
 
 
 def _tell_bytes(forecast: dict[str, Any]) -> None:
     if forecast["reason"]:
-        _line(f"no forecast of its size: {NO_FORECAST.get(forecast['reason'], forecast['reason'])}")
+        _line(f"no size forecast: {NO_FORECAST.get(forecast['reason'], forecast['reason'])}")
         return
     _line(f"size today: {size(forecast['now'])}")
     for one in forecast["points"]:
@@ -132,7 +132,7 @@ BANDS = {
 
 def _tell_losses(losses: dict[str, Any]) -> None:
     if not losses["versions_lost"]:
-        _line("nothing would be lost: all of it is in other archives as well")
+        _line("nothing would be lost: everything is also in other archives")
         return
     bytes_lost = losses["freed_bytes_at_most"]
     weight = f" ({size(bytes_lost)} before compression)" if bytes_lost is not None else ""

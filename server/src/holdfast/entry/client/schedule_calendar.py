@@ -47,7 +47,7 @@ def draw(answer: dict[str, Any], first: date, days: int) -> None:
     if answer["paused"]:
         say("All schedules are paused: nothing starts until they are resumed.")
     if answer["truncated"]:
-        say("There are more than can be shown; choose fewer days.")
+        say("There are too many to show; choose fewer days.")
 
 
 def _cells(entries: list[dict[str, Any]]) -> tuple[dict[tuple[date, int], str], dict[str, int]]:

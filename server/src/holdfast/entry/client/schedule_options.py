@@ -36,7 +36,7 @@ Every = Annotated[str | None, typer.Option(help="At an exact interval, such as 6
 Laptop = Annotated[
     str | None,
     typer.Option(
-        metavar="SPAN", help="When the machine is online and the last success is older than this, such as 1d."
+        metavar="SPAN", help="Whenever the machine is online and the last success is older than this, such as 1d."
     ),
 ]
 Tz = Annotated[str | None, typer.Option("--tz", help="Time zone, such as Europe/Berlin (default: this machine's).")]
@@ -45,23 +45,24 @@ Repositories = Annotated[
     typer.Option("--repository", "-r", metavar="NAME", help="Repository; may be given several times."),
 ]
 Labels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Repositories with this label, now or later.")
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="Repositories with this label, including future ones."),
 ]
-All = Annotated[bool | None, typer.Option("--all", help="Every repository, now or later.")]
+All = Annotated[bool | None, typer.Option("--all", help="Every repository, including future ones.")]
 Windows = Annotated[
     list[str] | None,
-    typer.Option("--window", metavar="WINDOW", help="Start only then, such as 'mon-fri 22:00-06:00'."),
+    typer.Option("--window", metavar="WINDOW", help="Start only in this window, such as 'mon-fri 22:00-06:00'."),
 ]
 Spread = Annotated[int | None, typer.Option(min=0, help="Spread the starts over this many minutes.")]
-Retries = Annotated[int | None, typer.Option(min=0, help="Retries after errors that may pass (default: 3).")]
-Compact = Annotated[bool | None, typer.Option("--compact/--no-compact", help="Free space after pruning.")]
-CheckEvery = Annotated[int | None, typer.Option(min=0, metavar="DAYS", help="Check the repository; 0 stops it.")]
+Retries = Annotated[int | None, typer.Option(min=0, help="Retries after temporary errors (default: 3).")]
+Compact = Annotated[bool | None, typer.Option("--compact/--no-compact", help="Free up space after pruning.")]
+CheckEvery = Annotated[int | None, typer.Option(min=0, metavar="DAYS", help="Days between checks; 0 turns them off.")]
 RestoreCheckEvery = Annotated[
     int | None,
-    typer.Option(min=0, metavar="DAYS", help="Prove by reading back that files can be restored; 0 stops it."),
+    typer.Option(min=0, metavar="DAYS", help="Days between restore checks, which read files back; 0 turns them off."),
 ]
-Mirror = Annotated[bool | None, typer.Option("--mirror/--no-mirror", help="Bring the mirror up to date.")]
-Dump = Annotated[bool | None, typer.Option("--dump/--no-dump", help="Dump the repository's databases before that.")]
+Mirror = Annotated[bool | None, typer.Option("--mirror/--no-mirror", help="Update the mirror.")]
+Dump = Annotated[bool | None, typer.Option("--dump/--no-dump", help="Dump the repository's databases first.")]
 Before = Annotated[
     list[str] | None,
     typer.Option(metavar="SCRIPT[:warn][:once]", help="Run this script before the backup; may be given several times."),
@@ -98,7 +99,7 @@ def calendar(
 ) -> dict[str, Any]:
     """The fields of the calendar. Fail when more than one kind was given."""
     if sum(value is not None for value in (cron, at, every, laptop)) > 1:
-        fail("give only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
+        fail("specify only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
     zone = {"timezone": tz} if tz else {}
     if cron is not None or at is not None:
         expression = cron if cron is not None else schedule_words.daily_cron(at or "")
@@ -119,7 +120,7 @@ def targets(
 ) -> dict[str, Any]:
     """The fields of the targets."""
     if sum((bool(repository), bool(label), bool(everything))) > 1:
-        fail("give only one of --repository, --label and --all.", exit_codes.USAGE)
+        fail("specify only one of --repository, --label and --all.", exit_codes.USAGE)
     if repository:
         ids = [find_repository(service, word)["id"] for word in repository]
         return {"targets": {"repository_ids": ids}}

@@ -37,7 +37,7 @@ def run(
         list[str] | None, typer.Option("--step", metavar="KIND", help="Only this step; may be given several times.")
     ] = None,
     respect_windows: Annotated[
-        bool, flag("--respect-windows", "Wait for the next window instead of starting at once.")
+        bool, flag("--respect-windows", "Wait for the next window instead of starting immediately.")
     ] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -72,13 +72,13 @@ def next_fires(
     empty = (
         f"{found['name']} is disabled."
         if not found["enabled"]
-        else f"{found['explained']}: nothing is known in advance."
+        else f"{found['explained']}: due times cannot be predicted."
     )
     _print_fires(answer["fires"], empty)
 
 
 def calendar(
-    days: Annotated[int, typer.Option(min=1, max=62, help="How many days to show.")] = 14,
+    days: Annotated[int, typer.Option(min=1, max=62, help="Number of days to show.")] = 14,
     since: Annotated[
         str | None, typer.Option(metavar="DAY", help="First day, such as 2026-12-01 (default: today).")
     ] = None,
@@ -104,9 +104,10 @@ def calendar(
 def history(
     schedule: ScheduleWord,
     outcome: Annotated[
-        list[str] | None, typer.Option(help="Only waiting, ran, skipped or missed ones; may be given several times.")
+        list[str] | None,
+        typer.Option(help="Only this outcome: waiting, ran, skipped or missed; may be given several times."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show what became of a schedule's due times, newest first."""
@@ -123,7 +124,7 @@ def preview(
     tz: Tz = None,
     repository: Repositories = None,
     window: Windows = None,
-    number: Annotated[int, typer.Option("--count", min=1, max=100, help="How many due times to show.")] = 10,
+    number: Annotated[int, typer.Option("--count", min=1, max=100, help="Number of due times to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Show when a schedule would be due; nothing is stored."""
@@ -158,7 +159,7 @@ def _print_fires(fires: list[dict[str, Any]], empty: str) -> None:
 WHY = {
     "on_time": "",
     "moved_by_dst": "clocks skip the usual time",
-    "first_of_two": "clocks show it twice; once only",
+    "first_of_two": "clocks show this time twice; runs once",
     "window_opens": "waits for the window",
     "window_closed": "no window opens in time",
     "blackout": "blackout day: skipped",
@@ -201,7 +202,7 @@ def _follow(service: Api, schedule: dict[str, Any], started: dict[str, Any], *, 
         ended = [_follow_row(service, row, quiet=as_json) for row in started["runs"]]
     except KeyboardInterrupt:
         fail(
-            f"the run goes on without you. Look again: holdfast schedules history {schedule['name']}",
+            f"the run continues in the background. Check it: holdfast schedules history {schedule['name']}",
             exit_codes.INTERRUPTED,
             key="client.interrupted",
             params={"run_id": started["run_id"]},

@@ -184,7 +184,7 @@ OUTCOMES = {
     "too_soon": "the last success was too recent",
     "no_targets": "no repository matched",
     "nothing_due": "no step was due",
-    "observe_only": "the repository is only observed",
+    "observe_only": "the repository is in observe mode",
     "setup_pending": "the repository is not set up yet",
     "machine_offline": "the machine was offline",
     "service_down": "the service was not running",

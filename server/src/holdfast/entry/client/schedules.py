@@ -40,7 +40,7 @@ def list_schedules(as_json: AsJson = False) -> None:
         Column("LAST", schedule_words.last),
         Column("TARGETS", schedule_words.targets, elastic=True),
     )
-    hint = "There are no schedules. Create one: holdfast schedules create nightly --repository NAME --at 02:00"
+    hint = "No schedules. Create one: holdfast schedules create nightly --repository NAME --at 02:00"
     print_list(answer, "schedules", columns, as_json=as_json, empty=hint)
 
 
@@ -74,7 +74,7 @@ def create(
 ) -> None:
     """Create a schedule. It backs up; options add what comes after that."""
     if not set(calendar) - {"tz"}:
-        fail("say when: --at 02:00, --cron '30 2 * * 1-5', --every 6h or --laptop 1d.", exit_codes.USAGE)
+        fail("specify when to run: --at 02:00, --cron '30 2 * * 1-5', --every 6h or --laptop 1d.", exit_codes.USAGE)
     service = connection.api()
     body = {
         "name": name,
@@ -97,11 +97,11 @@ def edit(
     targets: Given = NOTHING,
     calendar: Given = NOTHING,
     rules: Given = NOTHING,
-    no_prune: Annotated[bool, flag("--no-prune", "Do not prune any more.")] = False,
+    no_prune: Annotated[bool, flag("--no-prune", "Stop pruning.")] = False,
     steps: Given = NOTHING,
-    no_scripts: Annotated[bool, flag("--no-scripts", "Run no scripts any more.")] = False,
+    no_scripts: Annotated[bool, flag("--no-scripts", "Stop running scripts.")] = False,
     window: Windows = None,
-    no_windows: Annotated[bool, flag("--no-windows", "Start at any time.")] = False,
+    no_windows: Annotated[bool, flag("--no-windows", "Allow starts at any time.")] = False,
     limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +119,7 @@ def edit(
         **({"windows": []} if no_windows else {}),
     }
     if not body:
-        fail("nothing to change was given. See: holdfast schedules edit --help", exit_codes.USAGE)
+        fail("specify at least one change. See: holdfast schedules edit --help", exit_codes.USAGE)
     _print(service.put(SCHEDULES.url_of(found), {**body, "revision": found["revision"]}), as_json=as_json)
 
 
@@ -138,13 +138,13 @@ def disable(schedule: ScheduleWord, as_json: AsJson = False) -> None:
 @schedules.command()
 def snooze(
     schedule: ScheduleWord,
-    until: Annotated[str | None, typer.Argument(help="For a time span such as 3d, or until a date or time.")] = None,
+    until: Annotated[str | None, typer.Argument(help="Time span such as 3d, or a date or time.")] = None,
     off: Annotated[bool, flag("--off", "End the snooze.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Skip the due times of a schedule for a while."""
     if (until is None) == (not off):
-        fail("say how long, such as 3d, or --off.", exit_codes.USAGE)
+        fail("specify how long, such as 3d, or --off.", exit_codes.USAGE)
     body = {"until": None if until is None else schedule_words.until(until)}
     answer = SCHEDULES.post(schedule, "snooze", body)
     state = "is awake. " if off else f"is snoozed until {when(answer['snoozed_until'])}.\n"
@@ -164,8 +164,8 @@ for command_name, function in (
 @schedules.command()
 def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a schedule. Its history and its archives stay."""
-    question = "Delete schedule {name}? Its history and its archives stay."
-    sentence = "Deleted {name}; its history and its archives stay."
+    question = "Delete schedule {name}? Its history and archives are kept."
+    sentence = "Deleted {name}; its history and archives are kept."
     SCHEDULES.remove(schedule, sentence, as_json=as_json, question=question, yes=yes)
 
 

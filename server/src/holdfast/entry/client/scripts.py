@@ -15,7 +15,7 @@ from holdfast.entry.client.table import ID, Column
 from holdfast.entry.client.units import when
 
 scripts = group(
-    "Scripts that run before and after backups, or by hand: list, show, put, run, delete.",
+    "Scripts that run before or after backups, or manually: list, show, put, run, delete.",
     "holdfast scripts put freeze freeze.sh --interpreter /bin/bash",
     "holdfast scripts run freeze --repository photos",
 )
@@ -49,14 +49,16 @@ def show_script(script: ScriptWord, as_json: AsJson = False) -> None:
 
 @scripts.command("put")
 def put_script(
-    name: Annotated[str, typer.Argument(help="Name of the script. An existing one gets a new version.")],
+    name: Annotated[str, typer.Argument(help="Name of the script; an existing script gets a new version.")],
     file: Annotated[str, typer.Argument(help="File with its content; - for standard input.")],
     interpreter: Annotated[
-        str | None, typer.Option(help="Absolute path of the program that reads it (default: /bin/sh).")
+        str | None, typer.Option(help="Absolute path of the interpreter (default: /bin/sh).")
     ] = None,
     where: Annotated[str | None, typer.Option(help="Machine that runs it: service, ssh or agent.")] = None,
     timeout: Annotated[int | None, typer.Option(min=1, help="Time limit in seconds (default: 300).")] = None,
-    operators: Annotated[bool | None, typer.Option("--operators/--no-operators", help="Operators may use it.")] = None,
+    operators: Annotated[
+        bool | None, typer.Option("--operators/--no-operators", help="Allow operators to use it.")
+    ] = None,
     description: Annotated[str | None, typer.Option(help="What the script is for.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -118,6 +120,6 @@ def _parameters(words: list[str]) -> dict[str, str]:
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name:
-            fail(f"{word} is not NAME=VALUE.", exit_codes.USAGE)
+            fail(f"{word} must have the form NAME=VALUE.", exit_codes.USAGE)
         found[name] = value
     return found

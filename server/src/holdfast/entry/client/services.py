@@ -9,7 +9,7 @@ from holdfast.entry.client.lookup import REPOSITORIES, Repository
 from holdfast.entry.client.output import AsJson, report
 
 services = group(
-    "Services that backups of a repository stop and start again: show, set.",
+    "Services that a repository's backups stop and restart: show, set.",
     "holdfast services set nextcloud nextcloud.service redis.service",
     "holdfast services show nextcloud",
 )
@@ -28,7 +28,7 @@ def set_services(
     repository: Repository,
     units: Annotated[
         list[str] | None,
-        typer.Argument(help="systemd units, in the order in which they are stopped; none: stop nothing."),
+        typer.Argument(help="systemd units in stopping order (none: stop nothing)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

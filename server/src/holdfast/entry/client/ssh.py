@@ -14,7 +14,7 @@ from holdfast.entry.client.table import ID, NAME, Column, Fields
 from holdfast.entry.client.units import age, when
 
 ssh = group_with_default(
-    "Machines reached by ssh: list, add, change, test, deploy the key, remove.",
+    "Machines reached over ssh: list, add, change, test, deploy the key, remove.",
     "holdfast ssh add web1 web1.example.com --user backup",
     "holdfast ssh deploy-key web1",
     "holdfast ssh test web1",

@@ -22,7 +22,7 @@ RoleWord = Literal["viewer", "operator", "admin"]
 RightWord = Literal["viewer", "operator"]
 UserWord = Annotated[str, typer.Argument(help="Name or id of a user.")]
 PasswordStdin = Annotated[bool, flag("--password-stdin", "Read the password from standard input.")]
-OnAll = Annotated[RightWord | None, typer.Option("--all-repositories", help="Right on every repository.")]
+OnAll = Annotated[RightWord | None, typer.Option("--all-repositories", help="Right on all repositories.")]
 USER_NAME = Column("NAME", "username", elastic=True)
 
 
@@ -79,11 +79,11 @@ def create_user(
     all_repositories: OnAll = None,
     email: Annotated[str | None, typer.Option(help="Address of the user.")] = None,
     keep_password: Annotated[
-        bool, flag("--keep-password", "The password need not be changed at the first login.")
+        bool, flag("--keep-password", "Do not require a password change at the first login.")
     ] = False,
     password_stdin: PasswordStdin = False,
     no_password: Annotated[
-        bool, flag("--no-password", "No password: they choose one by `holdfast users invite`.")
+        bool, flag("--no-password", "No password: the user chooses one with `holdfast users invite`.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -97,8 +97,10 @@ def create_user(
     answer = service.post(USERS.url, body)
     sees_none = answer["role"] != "admin" and not answer["all_repositories_role"]
     hints = [
-        f"They choose a password by a link: holdfast users invite {answer['username']}" if no_password else "",
-        f"They see no repository yet: holdfast users allow {answer['username']} REPOSITORY viewer" if sees_none else "",
+        f"Create a link for choosing a password: holdfast users invite {answer['username']}" if no_password else "",
+        f"This user cannot see any repository yet: holdfast users allow {answer['username']} REPOSITORY viewer"
+        if sees_none
+        else "",
     ]
     sentence = f"{answer['username']} was created as {answer['role']}."
     report(answer, sentence, as_json=as_json, hint="\n".join(filter(None, hints)))
@@ -107,13 +109,13 @@ def create_user(
 @users.command("invite", epilog=shown("holdfast users invite anna", "holdfast users invite anna --hours 24"))
 def invite_user(
     user: UserWord,
-    hours: Annotated[int, typer.Option(min=1, max=720, help="How long the link is valid.")] = 72,
+    hours: Annotated[int, typer.Option(min=1, max=720, help="Hours until the link expires.")] = 72,
     as_json: AsJson = False,
 ) -> None:
     """Print a link with which a user chooses their own password, once."""
     service, found = USERS.chosen(user)
     made = service.post(f"{USERS.url_of(found)}/invitation", {"expires_in_hours": hours})
-    hint = f"It works once, until {when(made['expires_at'])}. Give it to {found['username']} and nobody else."
+    hint = f"It works once, until {when(made['expires_at'])}. Share it only with {found['username']}."
     report(made, f"{service.server}{made['path']}", as_json=as_json, hint=hint)
 
 
@@ -122,7 +124,7 @@ def change_user(
     user: UserWord,
     role: Annotated[RoleWord | None, typer.Option(help="New role.")] = None,
     all_repositories: Annotated[
-        Literal["viewer", "operator", "none"] | None, typer.Option(help="Right on every repository.")
+        Literal["viewer", "operator", "none"] | None, typer.Option(help="Right on all repositories.")
     ] = None,
     email: Annotated[str | None, typer.Option(help="New address.")] = None,
     as_json: AsJson = False,
@@ -166,7 +168,9 @@ def reset_password(
 def allow(
     user: UserWord,
     repository: Repository,
-    role: Annotated[RightWord, typer.Argument(help="viewer sees and downloads; operator also backs up and restores.")],
+    role: Annotated[
+        RightWord, typer.Argument(help="viewer can browse and download; operator can also back up and restore.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Give a user a right on a repository."""
@@ -189,14 +193,14 @@ def forbid(user: UserWord, repository: Repository, as_json: AsJson = False) -> N
 @users.command("access")
 def access(
     repository: Repository,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Show at most this many users.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of users.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List what each user may do with a repository, and why."""
     answer = REPOSITORIES.get(repository, "access", limit=limit)
     reason = Column("REASON", lambda one: one["reason"].replace("_", " "))
     columns = (Column("ID", "user_id", right=True), USER_NAME, Column("ROLE HERE", "role"), reason, "GLOBAL ROLE")
-    more = f"There are more than these {limit} users; use --limit." if answer["next_cursor"] is not None else ""
+    more = f"Only the first {limit} users are shown; see --limit." if answer["next_cursor"] is not None else ""
     print_list(answer, "users", columns, as_json=as_json, note=more)
 
 

@@ -54,7 +54,7 @@ class RouteChooser:
         if not _TRIED.fullmatch(version):
             return _not_written_for(version)
         if interpreter_of(program) is None:
-            return RouteDecision(Route.LISTING, "the engine is a standalone program without a Python of its own")
+            return RouteDecision(Route.LISTING, "the engine is a standalone program without its own Python")
         verdict = self._remembered(_identity(program, version))
         if verdict is None:
             return None
