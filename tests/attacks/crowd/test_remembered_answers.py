@@ -11,10 +11,11 @@ from backup_engine.command import Command, Guard
 from backup_engine.detect import EngineProgram
 from backup_engine.repository_state import MOST_FACTS, RepositoryPlace, state_of
 from holdfast.archives.live import LIVE_ANSWERS
-from holdfast.archives.live_memory import BYTES_BESIDE, MOST_BYTES, MOST_BYTES_OF_ONE, Before, LiveMemory
+from holdfast.archives.live_memory import MOST_BYTES, MOST_BYTES_OF_ONE, Before, LiveMemory
 from holdfast.repositories.models import Repository
 from tests.contract.fields import error_of
 from tests.support.in_process import InProcess, started
+from tests.support.peak import growths_of
 from tests.support.service import wait_until
 
 PASSWORD = "a long enough password"
@@ -75,10 +76,10 @@ def remembered(memory: LiveMemory, words: tuple[object, ...]) -> Any:
     return memory.answer(words, Repository(id=1), PROGRAM, ())
 
 
-def keep(memory: LiveMemory, place: RepositoryPlace, words: tuple[object, ...], size: int) -> None:
+def keep(memory: LiveMemory, place: RepositoryPlace, words: tuple[object, ...], answer: object) -> None:
     before = Before(Repository(id=1))
     before.program, before.place, before.state = PROGRAM, place, state_of(place)
-    memory.keep(words, before, (), words, size)
+    memory.keep(words, before, (), answer)
 
 
 def test_the_memory_is_bounded_and_one_answer_never_takes_most_of_it(
@@ -86,39 +87,74 @@ def test_the_memory_is_bounded_and_one_answer_never_takes_most_of_it(
 ) -> None:
     monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
     memory = LiveMemory()
-    keep(memory, place, LIST, 100)
-    keep(memory, place, ("browse", "large"), MOST_BYTES_OF_ONE + 1)
+    keep(memory, place, LIST, LIST)
+    keep(memory, place, ("browse", "large"), bytes(MOST_BYTES_OF_ONE))
     assert remembered(memory, LIST) == LIST
     assert remembered(memory, ("browse", "large")) is None
 
     each = MOST_BYTES // 100
     for number in range(300):
-        keep(memory, place, ("browse", number), each)
+        keep(memory, place, ("browse", number), bytes(each))
         assert remembered(memory, LIST) == LIST, "what is used stays"
         assert memory._bytes <= MOST_BYTES
 
     kept = [number for number in range(300) if memory.has(1, ("browse", number))]
     assert kept == list(range(300 - len(kept), 300)), "what was not used for longest has gone"
-    assert MOST_BYTES // (each + BYTES_BESIDE) - 1 <= len(kept) <= MOST_BYTES // each
+    assert 90 <= len(kept) < 100
     for number in kept:
-        keep(memory, place, ("browse", number), each)
+        keep(memory, place, ("browse", number), bytes(each))
     assert memory._bytes == sum(known.size for known in memory._known.values())
     memory.forget(1)
     assert memory._bytes == 0
+
+
+LONG_WORDS = """
+import os
+from pathlib import Path
+from backup_engine import repository_state
+from backup_engine.repository_state import RepositoryPlace, state_of
+from holdfast.archives.live_memory import Before, LiveMemory
+from holdfast.history.answers import BrowsePage
+from holdfast.history.entry import Entry
+from holdfast.repositories.models import Repository
+
+repository_state.SETTLED_SECONDS = -3600
+place, memory = RepositoryPlace(1, sys.argv[1], ()), LiveMemory()
+def keep(words, answer):
+    before = Before(Repository(id=1, history_index_excludes=["x" * 100_000]))
+    before.place, before.state = place, state_of(place)
+    memory.keep(words, before, (), answer)
+def long_folders():
+    for number in range(1_500):
+        keep(("browse", 1, os.urandom(60_000), 500, None, ""), BrowsePage(False, [], None))
+def long_owners():
+    for number in range(100):
+        owners = ["\U0001f600" * 1000 + str(number * 100 + user) for user in range(100)]
+        keep(("browse", number), BrowsePage(True, [Entry(b"a", 0, 0, 0, one, one + ".", 0, 0) for one in owners], None))
+keep(("archives",), ())
+measured(long_folders)
+measured(long_owners)
+"""
+
+
+def test_answers_with_long_words_take_no_more_memory_than_is_counted(place: RepositoryPlace) -> None:
+    for growth, result in growths_of(LONG_WORDS, place.folder):
+        assert result is None
+        assert growth < MOST_BYTES * 1.25
 
 
 def test_what_is_not_settled_or_has_changed_meanwhile_is_not_remembered(
     place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = LiveMemory()
-    keep(memory, place, LIST, 100)
+    keep(memory, place, LIST, LIST)
     assert not memory.has(1, LIST), "its files have just been made"
 
     monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
     before = Before(Repository(id=1))
     before.program, before.place, before.state = PROGRAM, place, state_of(place)
     (Path(place.folder) / "data" / "0" / "2").touch()
-    memory.keep(LIST, before, (), LIST, 100)
+    memory.keep(LIST, before, (), LIST)
     assert not memory.has(1, LIST), "the engine may have read the state before or after"
 
 

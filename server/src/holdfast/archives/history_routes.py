@@ -18,7 +18,7 @@ from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import EngineFolder
 from holdfast.archives.losses_schemas import Losses, LossesRequest
 from holdfast.archives.retention import judging
-from holdfast.archives.route_values import Asked, ExactPath, Looking, TheIndex, TheLiveAnswers
+from holdfast.archives.route_values import Asked, ExactPath, Looking, NameCursor, TheIndex, TheLiveAnswers
 from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
 from holdfast.archives.series_view import neighbours
 from holdfast.errors import NotFound, Unprocessable
@@ -47,7 +47,7 @@ def read_changes(
     path_prefix: Prefix = None,
     path_b64: ExactPath = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 200,
-    cursor: Cursor = None,
+    cursor: NameCursor = None,
     group_by: Annotated[
         Literal["folder"] | None,
         Query(description="`folder`: add up the changes for each entry of the folder `path_prefix`, in `groups`."),
@@ -103,7 +103,7 @@ def read_lanes(
     asked: Asked,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 200,
-    cursor: Cursor = None,
+    cursor: NameCursor = None,
 ) -> Lanes:
     """Every name that was ever in the folder, with the archives that hold each of its versions."""
     repository, sealed = look.into(repository_id)
@@ -196,7 +196,7 @@ async def browse(
     engine_requests: TheEngineRequests,
     asked: Asked,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
-    cursor: Cursor = None,
+    cursor: NameCursor = None,
     sort: Annotated[
         browse_view.SortWord,
         Query(description="Order of the entries; `-` reverses it. By size, a folder counts with all files below it."),

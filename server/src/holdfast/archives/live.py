@@ -34,11 +34,6 @@ from holdfast.runner.inline import InlineCalls
 from holdfast.runner.lane_ticket import reading_without_a_lane
 from holdfast.storage.session import Database
 
-BYTES_OF_ID, BYTES_OF_ENTRY = 256, 1024
-"""At most, of what is remembered: an id of the engine with ours, and an entry of a folder without its path and its
-link.
-"""
-
 
 @frozen
 class LiveAnswers:
@@ -72,7 +67,7 @@ class LiveAnswers:
         known, template = self._known_ids(repository), repository.archive_name_template
         told = [_told(archive, known.get(archive.id), template) for archive in listed]
         written = Written.of(LiveList(archives=told))
-        self.memory.keep(words, before, known, written, len(written.content) + BYTES_OF_ID * len(known))
+        self.memory.keep(words, before, known, written)
         return written
 
     def _known_ids(self, repository: Repository) -> dict[str, int]:
@@ -101,7 +96,7 @@ class LiveAnswers:
             read,
             missing=archive_records.unknown(folder.archive.id),
         )
-        self.memory.keep(folder.same, before, archive, page, _size_of(page))
+        self.memory.keep(folder.same, before, archive, page)
         return page
 
     def _remembered(self, repository: Repository, words: Words, given: Callable[[], object]) -> Any:
@@ -143,7 +138,3 @@ def _told(archive: ArchiveInfo, archive_id: int | None, template: str) -> LiveAr
     return LiveArchive.from_row(
         archive, comment=archive.comment or None, series=series_of(archive.name, template), archive_id=archive_id
     )
-
-
-def _size_of(page: BrowsePage) -> int:
-    return sum(BYTES_OF_ENTRY + len(entry.path) + len(entry.link) for entry in page.entries)

@@ -8,9 +8,9 @@ from holdfast.history.answers import BrowsePage
 from holdfast.history.entry import Entry, implicit_directory
 from holdfast.history.json_listing import listing_of
 from holdfast.history.names import folded
+from holdfast.history.page_room import FirstNames, text_of
 
 ITSELF = b"."
-_FEW = 1000
 
 
 def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None, text: str = "") -> BrowsePage:
@@ -22,10 +22,9 @@ def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | No
     found = _members(output, directory, after, limit, text.casefold())
     if found is None:
         return BrowsePage(False, [], None)
-    names = sorted(found)
-    page = names[:limit]
-    following = cursors.encode("browse", page[-1].hex()) if len(names) > limit else None
-    return BrowsePage(True, [found[name] for name in page], following)
+    page, has_more = found.page()
+    following = cursors.encode("browse", page[-1][0].hex()) if has_more else None
+    return BrowsePage(True, [entry for _, entry in page], following)
 
 
 def position_of(cursor: str) -> bytes:
@@ -33,17 +32,15 @@ def position_of(cursor: str) -> bytes:
     return cursors.name_of(cursor, "browse")
 
 
-def _members(output: Path, directory: bytes, after: bytes | None, limit: int, needle: str) -> dict[bytes, Entry] | None:
-    """The first entries of a folder after a name whose own names contain the text, one more than the limit.
+def _members(output: Path, directory: bytes, after: bytes | None, limit: int, needle: str) -> FirstNames[Entry] | None:
+    """The first entries of a folder after a name whose own names contain the text.
 
-    Of a path that is there twice the last one counts. None if there is no such folder. However many names the folder
-    has, few are kept.
+    Of a path that is there twice the last one counts. None if there is no such folder.
     """
     prefix = directory + b"/" if directory else b""
-    found: dict[bytes, Entry] = {}
+    found = FirstNames[Entry](limit, lambda _, entry: text_of(entry))
     exists = not directory
     below_itself = False
-    last: bytes | None = None  # names beyond it are not on this page
     with output.open("rb") as stream:
         listing = listing_of(stream)
         for entry in map(listing.parse, chain.from_iterable(listing.batches())):
@@ -54,17 +51,14 @@ def _members(output: Path, directory: bytes, after: bytes | None, limit: int, ne
             name, below, _ = entry.path[len(prefix) :].partition(b"/")
             exists = True
             below_itself = below_itself or bool(below and name == ITSELF)
-            if (after is not None and name <= after) or (last is not None and name > last):
+            if (after is not None and name <= after) or not found.wants(name):
                 continue
             if needle and needle not in folded(name):
                 continue
             if not below:
-                found[name] = entry
-            else:
-                found.setdefault(name, implicit_directory(prefix + name))
-            if len(found) > 2 * limit + _FEW:
-                found = {one: found[one] for one in sorted(found)[: limit + 2]}  # one may be the root itself
-                last = max(found)
+                found.put(name, entry)
+            elif found.get(name) is None:
+                found.put(name, implicit_directory(prefix + name))
     if not directory and not below_itself:
-        found.pop(ITSELF, None)  # the entry of the root itself, in archives made of "."
+        found.drop(ITSELF)  # the entry of the root itself, in archives made of "."
     return found if exists else None

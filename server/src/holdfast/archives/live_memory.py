@@ -11,12 +11,13 @@ from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.repository_state import RepositoryPlace, RepositoryState, place_of, state_of
 from backup_engine.requests import RepositoryLocation
+from holdfast.kit.memory import memory_of
 from holdfast.repositories.models import Repository
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_BYTES_OF_ONE = MOST_BYTES // 4
-BYTES_BESIDE = 8 * 1024
-"""Of an answer's key, row and proof."""
+BYTES_BESIDE = 512
+"""Of an answer's place in the table."""
 
 Words = tuple[Hashable, ...]
 """What is asked of a repository."""
@@ -80,18 +81,19 @@ class LiveMemory:
                 self._known.move_to_end(key)
         return known.answer
 
-    def keep(self, words: Words, before: Before, given: object, answer: object, size: int) -> None:
+    def keep(self, words: Words, before: Before, given: object, answer: object) -> None:
         """Remember an engine's answer, if the repository was the same before and after the engine ran.
 
         `given` is what the answer follows from beside the repository, its row and its engine.
         """
         if before.place is None or before.state is None or not before.state.is_settled:
             return
-        if size > MOST_BYTES_OF_ONE or state_of(before.place) != before.state:
-            return
         key = before.repository.id, words
         made_of = _row(before.repository), before.program, given
-        known = _Known(made_of, before.place, before.state, answer, size + BYTES_BESIDE)
+        size = memory_of((key, made_of, before.place, before.state, answer)) + BYTES_BESIDE
+        if size > MOST_BYTES_OF_ONE or state_of(before.place) != before.state:
+            return
+        known = _Known(made_of, before.place, before.state, answer, size)
         with self._guard:
             if (older := self._known.pop(key, None)) is not None:
                 self._bytes -= older.size

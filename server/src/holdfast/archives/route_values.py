@@ -22,6 +22,10 @@ from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
 
 PathQuery = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query(description="Readable path.")]
 ExactPath = Annotated[Annotated[str, PlainText(0, 90000)] | None, Query(description="Base64 of the path's bytes.")]
+NameCursor = Annotated[
+    Annotated[str, PlainText(1, 45_000)] | None, Query(description="`next_cursor` of the previous page.")
+]
+"""It holds a name, which may have 16 KiB."""
 
 
 @frozen

@@ -17,13 +17,12 @@ from holdfast.api.prepared import Written
 from holdfast.api.router import router
 from holdfast.archives import archive_list, heatmap, schemas, status_view
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.route_values import TheCadence, TheIndex, TheLiveAnswers
+from holdfast.archives.route_values import NameCursor, TheCadence, TheIndex, TheLiveAnswers
 from holdfast.archives.series_view import neighbours
 from holdfast.archives.stages import can_be_listed
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations.lanes import QueuedReason
-from holdfast.operations.routes import Cursor
 from holdfast.repositories import actions, archive_records, errors, protection, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.lookup import TheRepositoryLookup
@@ -48,7 +47,7 @@ def list_archives(
     sort: Annotated[archive_list.SortWord, Query(description="Order of the archives; `-` reverses it.")] = "-start",
     rules: Annotated[bool, Query(description="Fill `keep_rule`, by the repository's retention.")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-    cursor: Cursor = None,
+    cursor: NameCursor = None,
 ) -> schemas.ArchiveList:
     """A `next_cursor` continues in the order it was made for."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)

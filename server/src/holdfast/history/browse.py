@@ -1,20 +1,24 @@
 """One directory of one archive."""
 
 import threading
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from backup_engine.frozen import frozen
 from holdfast.history import bits, cursor
 from holdfast.history.answers import BrowsePage, BrowseSort, EntryFacts
-from holdfast.history.bits import CHUNK_BITS
+from holdfast.history.bits import CHUNK_BITS, Ids
 from holdfast.history.changes import Comparer
 from holdfast.history.errors import InvalidCursor
 from holdfast.history.folder_sizes import Folder, FolderSizes
 from holdfast.history.names import ROOT, directory_of, folded
+from holdfast.history.page_room import PageRoom, entries_with_room
 from holdfast.history.presence import path_id
 from holdfast.history.schema import ROOT_ID
 from holdfast.history.store import ArchiveRow, Found, Snapshot
@@ -22,7 +26,11 @@ from holdfast.history.store import ArchiveRow, Found, Snapshot
 _KEPT_LISTINGS = 4
 _WORTH_KEEPING = 2_000
 
-Listing = list[tuple[int, bytes, int]]  # rank, name and version, ordered by the first two; by name alone: all of rank 0
+_MOST_NAME_BYTES = 4 * 1024 * 1024
+_BESIDE_A_NAME = 64
+_AT_ONCE = 1000
+_MOST_RANK = 2**63 - 1
+
 Folders = dict[int, Folder] | None
 
 _BY_SIZE = (BrowseSort.SIZE, BrowseSort.SIZE_DOWN)
@@ -54,7 +62,7 @@ class Browser:
         self._sizes = sizes
         self._comparer = comparer
         self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[int, int, BrowseSort], Listing] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, BrowseSort], _Listing] = OrderedDict()
 
     def page(
         self, snapshot: Snapshot, archive: ArchiveRow, directory: bytes, asked: Asked, before: ArchiveRow | None = None
@@ -63,21 +71,21 @@ class Browser:
         wanted = directory_of(directory.removesuffix(b"/") or directory)
         number = snapshot.find_directories([wanted]).get(wanted)
         folders = self._sizes.in_directory(snapshot, archive, number) if number and asked.wants_sizes else None
-        listing = self._listing(snapshot, archive, number, asked.sort, folders) if number is not None else []
-        if not listing and not _is_there(snapshot, archive, wanted):
+        listing = self._listing(snapshot, archive, number, asked.sort, folders) if number is not None else _EMPTY
+        if not len(listing.versions) and not _is_there(snapshot, archive, wanted):
             return BrowsePage(False, [], None)
-        listing = _narrowed(listing, asked)
-        start = _start(listing, asked.sort, position) if position else 0
-        page = listing[start : start + asked.limit]
-        found = {row.version: row for row in snapshot.entries(version for _, _, version in page)}
-        rows = [found[version] for _, _, version in page]
-        more = _cursor(asked.sort, *page[-1][:2]) if start + asked.limit < len(listing) else None
+        listing = _narrowed(snapshot, listing, wanted, asked)
+        start = listing.start(snapshot, position, asked.sort) if position else 0
+        page = listing.versions[start : start + asked.limit].tolist()
+        rows = entries_with_room(snapshot, page, PageRoom())
+        end = start + len(rows)
+        more = _cursor(asked.sort, *listing.place(snapshot, end - 1)) if end < len(listing.versions) else None
         facts = self._facts(snapshot, archive, before, rows, folders)
-        return BrowsePage(True, [row.entry for row in rows], more, len(listing), facts)
+        return BrowsePage(True, [row.entry for row in rows], more, len(listing.versions), facts)
 
     def _listing(
         self, snapshot: Snapshot, archive: ArchiveRow, directory: int, sort: BrowseSort, folders: Folders
-    ) -> Listing:
+    ) -> "_Listing":
         key = (archive.id, directory, sort)
         with self._guard:
             if key in self._kept:
@@ -86,11 +94,12 @@ class Browser:
         if sort is BrowseSort.NAME:
             listing = _members(snapshot, archive, directory)
         elif sort is BrowseSort.NAME_DOWN:
-            listing = self._listing(snapshot, archive, directory, BrowseSort.NAME, None)[::-1]
+            by_name = self._listing(snapshot, archive, directory, BrowseSort.NAME, None)
+            listing = by_name.restricted(slice(None, None, -1))
         else:
             by_name = self._listing(snapshot, archive, directory, BrowseSort.NAME, None)
             listing = _ranked(snapshot, by_name, sort, folders)
-        if len(listing) >= _WORTH_KEEPING:
+        if len(listing.versions) >= _WORTH_KEEPING:
             with self._guard:
                 self._kept[key] = listing
                 while len(self._kept) > _KEPT_LISTINGS:
@@ -118,23 +127,78 @@ class Browser:
         return facts
 
 
-def _narrowed(listing: Listing, asked: Asked) -> Listing:
+@frozen
+class _Listing:
+    """The entries of a directory in an order; their names where these are short in all, else they are read again."""
+
+    versions: Ids
+    ranks: npt.NDArray[np.int64] | None  # None: by name alone
+    names: list[bytes] | None
+
+    def restricted(self, chosen: Any) -> "_Listing":
+        """Those that a slice or an array of places chooses, in its order."""
+        places = np.arange(len(self.versions))[chosen].tolist() if self.names is not None else []
+        ranks = self.ranks[chosen] if self.ranks is not None else None
+        names = [self.names[place] for place in places] if self.names is not None else None
+        return _Listing(self.versions[chosen], ranks, names)
+
+    def place(self, snapshot: Snapshot, number: int) -> tuple[int, bytes]:
+        """Rank and name of an entry."""
+        rank = int(self.ranks[number]) if self.ranks is not None else 0
+        if self.names is not None:
+            return rank, self.names[number]
+        version = int(self.versions[number])
+        return rank, snapshot.names_of_versions([version])[version]
+
+    def start(self, snapshot: Snapshot, position: tuple[int, bytes], sort: BrowseSort) -> int:
+        """Where the page begins: behind a position, whether or not that entry is still there."""
+
+        def is_behind(number: int) -> bool:
+            place = self.place(snapshot, number)
+            return place < position if sort is BrowseSort.NAME_DOWN else place > position
+
+        return bisect_left(range(len(self.versions)), True, key=is_behind)
+
+    def names_in_turn(self, snapshot: Snapshot) -> Iterator[bytes]:
+        if self.names is not None:
+            yield from self.names
+            return
+        for first in range(0, len(self.versions), _AT_ONCE):
+            some = self.versions[first : first + _AT_ONCE].tolist()
+            found = snapshot.names_of_versions(some)
+            yield from (found[version] for version in some)
+
+
+_EMPTY = _Listing(np.zeros(0, np.uint32), None, [])
+
+
+def _narrowed(snapshot: Snapshot, listing: _Listing, directory: bytes, asked: Asked) -> _Listing:
     if asked.without:
-        listing = [row for row in listing if row[1] not in asked.without]
+        paths = (path_id(snapshot, directory + name) for name in asked.without)
+        hidden = [version for _, version in snapshot.versions_of_paths([path for path in paths if path])]
+        listing = listing.restricted(~np.isin(listing.versions, np.array(hidden, np.uint32)))
     if asked.text:
         needle = asked.text.casefold()
-        listing = [row for row in listing if needle in folded(row[1])]
+        found = [needle in folded(name) for name in listing.names_in_turn(snapshot)]
+        listing = listing.restricted(np.array(found, np.bool_))
     return listing
 
 
-def _ranked(snapshot: Snapshot, listing: Listing, sort: BrowseSort, folders: Folders) -> Listing:
+def _ranked(snapshot: Snapshot, by_name: _Listing, sort: BrowseSort, folders: Folders) -> _Listing:
     """Ordered by size or time, and then by name. A folder is as large as the files below it."""
-    rank: dict[int, int] = {}
-    for version, path, size, mtime in snapshot.sizes_and_times(version for _, _, version in listing):
-        below = folders.get(path) if folders is not None else None
-        rank[version] = size + (below.bytes if below else 0) if sort in _BY_SIZE else mtime
+    ranks = np.zeros(len(by_name.versions), np.int64)
     turn = -1 if sort in _DOWN else 1
-    return sorted((turn * rank[version], name, version) for _, name, version in listing)
+    for first in range(0, len(ranks), _AT_ONCE):
+        some = by_name.versions[first : first + _AT_ONCE].tolist()
+        rank = {}
+        for version, path, size, mtime in snapshot.sizes_and_times(some):
+            below = folders.get(path) if folders is not None else None
+            weight = min(size + (below.bytes if below else 0), _MOST_RANK)
+            rank[version] = turn * (weight if sort in _BY_SIZE else max(mtime, -_MOST_RANK))
+        ranks[first : first + len(some)] = [rank[version] for version in some]
+    order = np.argsort(ranks, kind="stable")
+    listing = by_name.restricted(order)
+    return _Listing(listing.versions, ranks[order], listing.names)
 
 
 def _cursor(sort: BrowseSort, rank: int, name: bytes) -> str:
@@ -155,30 +219,27 @@ def _position(asked: Asked) -> tuple[int, bytes]:
         raise InvalidCursor(asked.cursor) from error
 
 
-def _start(listing: Listing, sort: BrowseSort, position: tuple[int, bytes]) -> int:
-    """Where the page begins: behind a position, whether or not that entry is still there."""
-    if sort is BrowseSort.NAME_DOWN:
-        return len(listing) - bisect_left(listing[::-1], position[1], key=lambda row: row[1])
-    return bisect_right(listing, position, key=lambda row: row[:2])
+def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> _Listing:
+    is_root = directory == ROOT_ID and not snapshot.find_directories([b"./"])
+    versions = array("I")
+    names: list[bytes] | None = []
+    name_bytes = 0
+    for name, version in snapshot.versions_in_directory(directory):
+        if is_root and name == b".":  # the entry of the root itself, in archives made of "."
+            continue
+        versions.append(version)
+        name_bytes += len(name) + _BESIDE_A_NAME
+        if name_bytes > _MOST_NAME_BYTES:
+            names = None
+        if names is not None:
+            names.append(name)
+    every = _Listing(np.array(versions, np.uint32), None, names)
+    return every.restricted(in_archive(snapshot, archive, every.versions))
 
 
-def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> Listing:
-    rows = snapshot.versions_in_directory(directory)
-    inside = in_archive(snapshot, archive, [version for _, version in rows])
-    listing = [(0, *row) for row, is_member in zip(rows, inside, strict=True) if is_member]
-    listing.sort()
-    if directory == ROOT_ID and not snapshot.find_directories([b"./"]):
-        return [row for row in listing if row[1] != b"."]  # the entry of the root itself, in archives made of "."
-    return listing
-
-
-def in_archive(snapshot: Snapshot, archive: ArchiveRow, versions: list[int]) -> list[bool]:
-    if not versions:
-        return []
-    ids = np.array(versions, np.uint32)
-    chunks = np.unique(ids >> CHUNK_BITS).tolist()
-    mask: list[bool] = bits.member_mask(bits.decode(snapshot.bits(archive.id, chunks)), ids).tolist()
-    return mask
+def in_archive(snapshot: Snapshot, archive: ArchiveRow, versions: Ids) -> npt.NDArray[np.bool_]:
+    chunks = np.unique(versions >> CHUNK_BITS).tolist()
+    return bits.member_mask(bits.decode(snapshot.bits(archive.id, chunks)), versions)
 
 
 def _is_there(snapshot: Snapshot, archive: ArchiveRow, directory: bytes) -> bool:
@@ -186,6 +247,6 @@ def _is_there(snapshot: Snapshot, archive: ArchiveRow, directory: bytes) -> bool
     if directory == ROOT:
         return True
     own = path_id(snapshot, directory[:-1] or directory)
-    versions = [version for _, version in snapshot.versions_of_paths([own])]
-    members = [one for one, inside in zip(versions, in_archive(snapshot, archive, versions), strict=True) if inside]
+    versions = np.array([version for _, version in snapshot.versions_of_paths([own])], np.uint32)
+    members = versions[in_archive(snapshot, archive, versions)].tolist()
     return any(row.entry.is_directory for row in snapshot.entries(members))

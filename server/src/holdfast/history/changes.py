@@ -3,7 +3,8 @@
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from holdfast.history.folder_sizes import bytes_of
 from holdfast.history.hardlinks import changed_behind_links, unchanged_behind_links
 from holdfast.history.ingest import all_chunks
 from holdfast.history.names import directory_of
+from holdfast.history.page_room import FirstNames, PageRoom, text_of
 from holdfast.history.presence import path_id
 from holdfast.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, VERSION_TWIN
 from holdfast.history.store import ArchiveRow, Snapshot
@@ -24,7 +26,11 @@ from holdfast.history.store import ArchiveRow, Snapshot
 MOST_STORED_PATHS = 200_000
 _KEPT_COMPARISONS = 8
 _PACKING_LEVEL = 1
+_NAMES_AT_ONCE = 1000
+_ENTRIES_AT_ONCE = 50
 _KEPT_PATHS = 200_000  # a larger comparison is computed again for each page
+
+T = TypeVar("T")
 
 
 @frozen
@@ -109,11 +115,11 @@ class Comparer:
         comparison = self._under(snapshot, self.compare(snapshot, before, after), prefix)
         wanted = (comparison.paths > position) & comparison.of_kinds(kinds)
         places = np.flatnonzero(wanted)[: limit + 1]
-        shown = comparison.restricted(places[:limit])  # type: ignore[arg-type]
-        more = cursor.encode("changes", int(shown.paths[-1])) if len(places) > limit else None
-        return ChangePage(
-            _rows(snapshot, shown), comparison.totals(), more, _changed_bytes(self._growth(snapshot, comparison))
-        )
+        rows = _rows(snapshot, comparison.restricted(places[:limit]))  # type: ignore[arg-type]
+        more = None
+        if len(rows) < len(places):
+            more = cursor.encode("changes", int(comparison.paths[places[len(rows) - 1]]))
+        return ChangePage(rows, comparison.totals(), more, _changed_bytes(self._growth(snapshot, comparison)))
 
     def groups(
         self,
@@ -134,21 +140,22 @@ class Comparer:
         child = self._child(snapshot, comparison.paths[place], folder)
         place, child = place[child != 0], child[child != 0]
         children, group = np.unique(child, return_inverse=True)
-        name_of = snapshot.names_of_paths(children.tolist())
-        behind = [one for one in children.tolist() if position is None or name_of[one] > position]
-        page = sorted(behind, key=lambda one: name_of[one])[: limit + 1]
-        shown = page[:limit]
-        sums = _Sums(comparison.restricted(place), growth[place] if growth is not None else None, group)
-        types = _types(snapshot, comparison, shown)
         above = directory_of(folder)
+        first = FirstNames[int](limit, lambda name, _: len(above) + len(name))
+        for name, one in _names(snapshot, children.tolist()):
+            if (position is None or name > position) and first.wants(name):
+                first.put(name, one)
+        shown, has_more = first.page()
+        sums = _Sums(comparison.restricted(place), growth[place] if growth is not None else None, group)
+        types = _types(snapshot, comparison, [one for _, one in shown])
         number = {path: at for at, path in enumerate(children.tolist())}
         return GroupPage(
             [
-                ChangeGroup(above + name_of[one], types[one], sums.counts(number[one]), sums.bytes(number[one]))
-                for one in shown
+                ChangeGroup(above + name, types[one], sums.counts(number[one]), sums.bytes(number[one]))
+                for name, one in shown
             ],
             comparison.totals(),
-            cursor.encode("change groups", name_of[shown[-1]].hex()) if len(page) > limit else None,
+            cursor.encode("change groups", shown[-1][0].hex()) if has_more else None,
             _changed_bytes(growth),
         )
 
@@ -319,22 +326,39 @@ def _changed_bytes(growth: npt.NDArray[np.int64] | None) -> ChangedBytes | None:
     return ChangedBytes(int(grown.sum(dtype=np.float64)), int(-shrunk.sum(dtype=np.float64)))
 
 
+def _names(snapshot: Snapshot, paths: list[int]) -> Iterator[tuple[bytes, int]]:
+    for first in range(0, len(paths), _NAMES_AT_ONCE):
+        for path, name in snapshot.names_of_paths(paths[first : first + _NAMES_AT_ONCE]).items():
+            yield name, path
+
+
 def _types(snapshot: Snapshot, comparison: Comparison, paths: list[int]) -> dict[int, str]:
     """The type of each path, in the later archive if it is there. One that has not changed itself is a folder."""
     places = comparison.places_of(paths)
     version = {path: int(comparison.after[place] or comparison.before[place]) for path, place in places.items()}
-    found = {row.version: row.entry.type for row in snapshot.entries(version.values())}
+    found: dict[int, str] = {}
+    for some in _parts(list(version.values())):
+        found |= {row.version: row.entry.type for row in snapshot.entries(some)}
     return {path: found[version[path]] if path in version else "d" for path in paths}
 
 
 def _rows(snapshot: Snapshot, comparison: Comparison) -> list[Change]:
-    versions = [*comparison.before.tolist(), *comparison.after.tolist()]
-    found = {row.version: row.entry for row in snapshot.entries(version for version in versions if version)}
-    changes = []
-    for before, after in zip(comparison.before.tolist(), comparison.after.tolist(), strict=True):
-        old, new = found.get(before), found.get(after)
-        kind = ChangeKind.ADDED if old is None else ChangeKind.REMOVED if new is None else ChangeKind.MODIFIED
-        some = new or old
-        assert some is not None
-        changes.append(Change(some.path, kind, old, new))
+    """The changes of a page, as far as there is room."""
+    changes: list[Change] = []
+    room = PageRoom()
+    for pairs in _parts(list(zip(comparison.before.tolist(), comparison.after.tolist(), strict=True))):
+        versions = {version for pair in pairs for version in pair if version}
+        found = {row.version: row.entry for row in snapshot.entries(versions)}
+        for before, after in pairs:
+            old, new = found.get(before), found.get(after)
+            kind = ChangeKind.ADDED if old is None else ChangeKind.REMOVED if new is None else ChangeKind.MODIFIED
+            some = new or old
+            assert some is not None
+            if not room.take(sum(text_of(entry) for entry in (old, new) if entry is not None)):
+                return changes
+            changes.append(Change(some.path, kind, old, new))
     return changes
+
+
+def _parts(whole: list[T]) -> Iterator[list[T]]:
+    return (whole[first : first + _ENTRIES_AT_ONCE] for first in range(0, len(whole), _ENTRIES_AT_ONCE))

@@ -9,6 +9,7 @@ from backup_engine.frozen import frozen
 from holdfast.history import bits, columns, cursor
 from holdfast.history.answers import PathHistory
 from holdfast.history.bits import Ids, Packed
+from holdfast.history.page_room import PageRoom
 from holdfast.history.presence import histories
 from holdfast.history.schema import VERSION_PATH, VERSION_TWIN
 from holdfast.history.store import Snapshot
@@ -16,6 +17,7 @@ from holdfast.history.union import union
 
 MOST_WEIGHED = 1_000_000
 """Versions whose sizes are added up. Beyond it the sum is left open."""
+_AT_ONCE = 25
 
 
 @frozen
@@ -38,16 +40,30 @@ def losses(
     (gone, _), (kept, _) = union(snapshot, going), union(snapshot, staying)
     versions = _lost_versions(snapshot, gone, kept)
     paths = _lost_paths(snapshot, versions, kept)
-    shown = paths[paths > after][: limit + 1]
-    page = shown[:limit].tolist()
-    found = histories(snapshot, page)
+    behind = paths[paths > after]
+    shown = _shown(snapshot, behind[:limit].tolist())
+    last = shown[-1][0] if shown else 0
     return LossPage(
         paths=len(paths),
         versions=len(versions),
         bytes=snapshot.file_bytes(versions.tolist()) if len(versions) <= MOST_WEIGHED else None,
-        lost=[found[path] for path in page if path in found],
-        next_cursor=cursor.encode("losses", page[-1]) if len(shown) > limit else None,
+        lost=[history for _, history in shown],
+        next_cursor=cursor.encode("losses", last) if (behind > last).any() else None,
     )
+
+
+def _shown(snapshot: Snapshot, paths: list[int]) -> list[tuple[int, PathHistory]]:
+    """Paths with their histories, as far as there is room on a page."""
+    shown: list[tuple[int, PathHistory]] = []
+    room = PageRoom()
+    for first in range(0, len(paths), _AT_ONCE):
+        some = paths[first : first + _AT_ONCE]
+        found = histories(snapshot, some)
+        for path in (one for one in some if one in found):
+            if not room.take_history(found[path]):
+                return shown
+            shown.append((path, found[path]))
+    return shown
 
 
 def _lost_versions(snapshot: Snapshot, gone: Packed, kept: Packed) -> Ids:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import psycopg
 from psycopg import errors as pg
@@ -34,6 +35,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _READ = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Look-ups of a batch go by index, row by row; statistics of a table that has just grown would say otherwise.
 _WRITE = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off"
+
+_ROWS_AT_ONCE = 500
 
 _TYPES = {"path": {"directory": "bytea"}, "name": {"name": "bytea"}, "link": {"version": "bytea"}}
 _TEXTS = {"folded", "username", "groupname"}
@@ -72,6 +75,11 @@ class PostgresSnapshot(SqlSnapshot):
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         with self._connection.cursor(binary=True) as cursor:
             return cursor.execute(_percent_style(sql).encode(), parameters).fetchall()
+
+    def each_row(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor("each_row") as cursor:
+            cursor.itersize = _ROWS_AT_ONCE
+            yield from cursor.execute(_percent_style(sql).encode(), parameters, binary=True)
 
     def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
         return self.rows(sql, (list(ids), *more))

@@ -11,6 +11,7 @@ from holdfast.history import bits, cursor
 from holdfast.history.answers import PathHistory, SearchPage
 from holdfast.history.ingest import all_chunks
 from holdfast.history.names import SHORTEST_SEARCHED, folded, searchable_parts
+from holdfast.history.page_room import PageRoom
 from holdfast.history.presence import histories
 from holdfast.history.store import Snapshot
 
@@ -44,6 +45,7 @@ def search(
     candidates = _Candidates(snapshot, query.casefold()).after(position)
     wanted = _Filter(snapshot, within, missing_from)
     hits: list[PathHistory] = []
+    room = PageRoom()
     work = 0
     while looked_at := list(islice(candidates, _CANDIDATES_AT_ONCE)):
         alive = wanted.not_missing({path for _, path in looked_at if path})
@@ -55,7 +57,8 @@ def search(
             for place, (position, path) in enumerate(group, first + 1):
                 if path in found:
                     hits.append(found[path])
-                    if len(hits) == limit:
+                    has_room = room.take_history(found[path])
+                    if len(hits) == limit or not has_room:
                         rest = [*looked_at[place:], *islice(candidates, _CANDIDATES_AT_ONCE)]
                         return SearchPage(hits, cursor.encode("search", *position) if rest else None, False)
             if work > _WORK_MOST:

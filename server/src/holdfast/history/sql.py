@@ -3,6 +3,7 @@
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from holdfast.history.bits import CHUNK_BITS
@@ -14,6 +15,7 @@ from holdfast.history.store import ArchiveRow, Found, OwnerKey
 Rows = list[tuple[Any, ...]]
 
 _COLUMN_SPAN = 1 << 32
+_ENTRIES_AT_ONCE = 500
 
 _ARCHIVES = "SELECT id, engine_id, entries, route, lossy, excludes FROM archive"
 
@@ -35,11 +37,20 @@ FROM archive a CROSS JOIN directory d CROSS JOIN name n JOIN path p ON p.name = 
 WHERE a.engine_id = ? AND d.hash = ? AND d.path = ? AND n.hash = ? AND n.name = ? AND v.flags <> 1
 """
 
+_IN_DIRECTORY = """
+SELECT n.name, v.id FROM path p JOIN name n ON n.id = p.name JOIN version v ON v.path = p.id
+WHERE p.directory = ? ORDER BY n.name
+"""
+
 
 class SqlSnapshot(ABC):
     @abstractmethod
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         """Run a query written with `?`."""
+
+    @abstractmethod
+    def each_row(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """As `rows`, with few of them in memory at a time."""
 
     @abstractmethod
     def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
@@ -87,7 +98,14 @@ class SqlSnapshot(ABC):
         return int(self.rows(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608
 
     def entries(self, versions: Iterable[int]) -> list[Found]:
-        return [Found(row[0], row[1], Entry(row[2] + row[3], *row[4:])) for row in self.rows_in(_ENTRIES, versions)]
+        found: list[Found] = []
+        paths: dict[int, bytes] = {}  # the versions of a path share it
+        remaining = iter(versions)
+        while some := list(islice(remaining, _ENTRIES_AT_ONCE)):
+            for row in self.rows_in(_ENTRIES, some):
+                path = paths.get(row[1]) or paths.setdefault(row[1], row[2] + row[3])
+                found.append(Found(row[0], row[1], Entry(path, *row[4:])))
+        return found
 
     def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[Found, bytes]]:
         wanted = (engine_id, key32(directory), directory, key32(name), name)
@@ -124,13 +142,17 @@ class SqlSnapshot(ABC):
         found = self.rows_in("SELECT path, id FROM version WHERE path {in} AND flags <> 1", paths)
         return [(row[0], row[1]) for row in found]
 
-    def versions_in_directory(self, directory: int) -> list[tuple[bytes, int]]:
-        found = self.rows(
-            "SELECT n.name, v.id FROM path p JOIN name n ON n.id = p.name JOIN version v ON v.path = p.id"
-            " WHERE p.directory = ?",
-            (directory,),
+    def versions_in_directory(self, directory: int) -> Iterator[tuple[bytes, int]]:
+        for row in self.each_row(_IN_DIRECTORY, (directory,)):
+            yield row[0], row[1]
+
+    def names_of_versions(self, versions: Iterable[int]) -> dict[int, bytes]:
+        found = self.rows_in(
+            "SELECT v.id, n.name FROM version v JOIN path p ON p.id = v.path JOIN name n ON n.id = p.name"
+            " WHERE v.id {in}",
+            versions,
         )
-        return [(row[0], row[1]) for row in found]
+        return {row[0]: row[1] for row in found}
 
     def implicit_versions(self) -> list[int]:
         return [row[0] for row in self.rows("SELECT id FROM version WHERE flags = 1")]

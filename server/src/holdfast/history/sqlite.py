@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from holdfast.history.errors import (
     HistoryError,
@@ -68,6 +69,9 @@ class SqliteSnapshot(SqlSnapshot):
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         return self._connection.execute(sql, parameters).fetchall()
+
+    def each_row(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        yield from self._connection.execute(sql, parameters)
 
     def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
         found: Rows = []

@@ -80,9 +80,9 @@ def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes], m
         wanted += np.flatnonzero(columns.take(inside, columns.load(snapshot, PATH_DIRECTORY))).tolist()
     if len(wanted) > _PATHS_OF_ALL_ARCHIVES * most:
         return None
-    versions = [version for _, version in snapshot.versions_of_paths(set(wanted))]
-    members = in_archive(snapshot, archive, versions)
-    return [version for version, is_member in zip(versions, members, strict=True) if is_member]
+    versions = np.array([version for _, version in snapshot.versions_of_paths(set(wanted))], np.uint32)
+    found: list[int] = versions[in_archive(snapshot, archive, versions)].tolist()
+    return found
 
 
 def _place(path: bytes) -> bytes:
