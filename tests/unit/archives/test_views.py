@@ -69,9 +69,8 @@ class Shelf:
 
     def search(self, query: str, index: HistoryIndex | None) -> SearchAnswer:
         archives = archive_records.all_of(self.session, self.repository.id)
-        return path_view.search(
-            index, Covered.by(index), archives, query, limit=10, cursor=None, series=None, deleted_only=False
-        )
+        wanted = path_view.NameQuery(query, limit=10, cursor=None, deleted_only=False)
+        return path_view.search(index, Covered.by(index), archives, wanted)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from backup_engine.detect import (
     detect,
     program_in_path,
 )
+from backup_engine.made_once import text_made_once
 from backup_protocol import EngineVersion
 
 if TYPE_CHECKING:
@@ -92,15 +93,5 @@ class Engines:
 
 def install_id(places: Places) -> str:
     """The name under which this installation takes the engine's locks. Made once; it must never change."""
-    file = places.install_id_file
-    if not file.exists():
-        private_files.make_folder(file.parent)
-        part = file.with_name(f"install-id.{os.getpid()}")
-        private_files.write(part, f"backup-agent-{os.urandom(16).hex()}@localhost\n".encode())
-        try:
-            os.link(part, file)
-        except FileExistsError:
-            pass
-        finally:
-            part.unlink()
-    return file.read_text().strip()
+    private_files.make_folder(places.install_id_file.parent)
+    return text_made_once(places.install_id_file, f"backup-agent-{os.urandom(16).hex()}@localhost\n").strip()

@@ -17,6 +17,7 @@ from backup_engine.detect import EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.feed import PROGRAM
 from backup_engine.frozen import frozen
+from backup_engine.named_database import NamedDatabase
 from backup_engine.requests import InvalidRequest
 from backup_engine.small_shutil import which
 
@@ -45,18 +46,9 @@ message is a failure; the first 4 KB of them are kept.
 
 
 @frozen
-class Database:
-    """A database to dump. ``name`` is its name in Holdfast, and that of its file in the archive."""
+class Database(NamedDatabase):
+    """A database to dump."""
 
-    name: str
-    kind: str
-    """One of ``KINDS``."""
-    database: str | None = None
-    """Name on the server, or path of the SQLite file."""
-    host: str | None = None
-    """A host name, or the folder (PostgreSQL) or file (MySQL) of a socket."""
-    port: int | None = None
-    user: str | None = None
     password: str | None = field(default=None, repr=False)
 
     @property

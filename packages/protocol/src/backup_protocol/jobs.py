@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from backup_engine.frozen import frozen
+from backup_engine.named_database import NamedDatabase
 from backup_protocol.enums import JobKind
 from backup_protocol.reading import Malformed, read, write
 
@@ -53,16 +54,9 @@ class BackupBlock(Block):
 
 
 @frozen
-class DatabaseBlock:
-    """A database to dump. `name` is its name in the service, and that of its file in the archive."""
+class DatabaseBlock(NamedDatabase):
+    """A database to dump."""
 
-    name: str
-    kind: str
-    database: str | None = None
-    """Name on the server, or path of the SQLite file."""
-    host: str | None = None
-    port: int | None = None
-    user: str | None = None
     password_ref: str | None = None
     """The name of its password among the secrets of the payload. A secret of the agent's own is never meant."""
 

@@ -88,7 +88,7 @@ class AccountRecord:
 
 
 _USER = Query(select(User.__table__).where(User.id == bindparam("wanted")), "wanted")
-_RIGHTS = Query(
+RIGHTS = Query(
     select(RepositoryRight.__table__)
     .where(RepositoryRight.user_id == bindparam("wanted"))
     .order_by(RepositoryRight.repository_id),
@@ -98,7 +98,7 @@ _RIGHTS = Query(
 
 def _proof_of(known: AccountRecord) -> Proof:
     """Of small accounts alone: it is read on the event loop."""
-    return ((_USER, known.user.id), (_RIGHTS, known.user.id)) if len(known.rights) <= FEW_RIGHTS else ()
+    return ((_USER, known.user.id), (RIGHTS, known.user.id)) if len(known.rights) <= FEW_RIGHTS else ()
 
 
 class Accounts:

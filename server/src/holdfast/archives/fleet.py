@@ -199,18 +199,12 @@ class Fleet:
         """Add the hits of one repository. Return where to go on in it, None at its end."""
         sealed: Sealed | None = None
         while True:
-            room = limit - len(found)
+            asked = path_view.NameQuery(query, limit - len(found), inner, wanted.deleted_only)
             try:
                 answer = self.index.ask(
                     visible,
-                    lambda opened, covered, after=inner, room=room: path_view.find(  # type: ignore[misc]
-                        opened,
-                        covered,
-                        archives,
-                        query,
-                        limit=room,
-                        cursor=after,
-                        deleted_only=wanted.deleted_only,
+                    lambda opened, covered, asked=asked: path_view.find(  # type: ignore[misc]
+                        opened, covered, archives, asked
                     ),
                 )
             except Unavailable:

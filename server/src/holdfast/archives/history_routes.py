@@ -174,11 +174,9 @@ def search(
     if not q.strip():
         raise Unprocessable("archives.empty_query", "The search text is empty.")
     archives = archive_records.all_of(look.session, repository_id)
+    query = path_view.NameQuery(q, limit, cursor, deleted_only)
     answer = look.index.ask(
-        repository,
-        lambda opened, covered: path_view.search(
-            opened, covered, archives, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
-        ),
+        repository, lambda opened, covered: path_view.search(opened, covered, archives, query, series)
     )
     answer.results = [hit for hit in answer.results if not sealed.hides(paths.exact(hit.path, hit.path_b64))]
     return answer

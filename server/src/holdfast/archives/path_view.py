@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from backup_engine.frozen import frozen
 from holdfast.archives import paths
 from holdfast.archives.coverage import AnyArchive, Covered
 from holdfast.archives.schemas import (
@@ -166,22 +167,28 @@ class Hits(NamedTuple):
     next_cursor: str | None = None
 
 
+@frozen
+class NameQuery:
+    """Paths by a part of their name."""
+
+    text: str
+    limit: int
+    cursor: str | None
+    deleted_only: bool
+
+
 def search(
     index: HistoryIndex | None,
     covered: Covered,
     archives: Sequence[AnyArchive],
-    query: str,
-    *,
-    limit: int,
-    cursor: str | None,
-    series: str | None,
-    deleted_only: bool,
+    query: NameQuery,
+    series: str | None = None,
 ) -> SearchAnswer:
-    """Paths by a part of their name, over all indexed archives, or those of one series."""
+    """What is found in all indexed archives, or those of one series."""
     asked = [archive for archive in archives if series is None or archive.series == series]
-    found = find(index, covered, asked, query, limit=limit, cursor=cursor, deleted_only=deleted_only)
+    found = find(index, covered, asked, query)
     return SearchAnswer(
-        query=query,
+        query=query.text,
         results=[_told(hit) for hit in found.hits],
         truncated=found.truncated,
         next_cursor=found.next_cursor,
@@ -189,17 +196,8 @@ def search(
     )
 
 
-def find(
-    index: HistoryIndex | None,
-    covered: Covered,
-    archives: Sequence[AnyArchive],
-    query: str,
-    *,
-    limit: int,
-    cursor: str | None,
-    deleted_only: bool,
-) -> Hits:
-    """Paths by a part of their name, over those of the archives that are indexed."""
+def find(index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArchive], query: NameQuery) -> Hits:
+    """What is found in those of the archives that are indexed."""
     indexed = [archive for archive in archives if covered.has(archive)]
     if index is None or not indexed:
         return Hits([])
@@ -207,11 +205,11 @@ def find(
     newest = {archive.series: archive.engine_id for archive in indexed}.values()
     try:
         page = index.search(
-            query,
-            limit=limit,
-            cursor=cursor,
+            query.text,
+            limit=query.limit,
+            cursor=query.cursor,
             within=[archive.engine_id for archive in indexed],
-            missing_from=newest if deleted_only else (),
+            missing_from=newest if query.deleted_only else (),
         )
     except InvalidCursor as error:
         raise bad_cursor() from error

@@ -10,9 +10,9 @@ from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupp
 from backup_engine.environment import EngineEnvironment
 from backup_engine.frozen import frozen
 from backup_engine.interface import Engine, engine_for
+from backup_engine.made_once import text_made_once
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
-from holdfast.kit.made_once import text_made_once
 from holdfast.settings import Settings
 
 REFUSED_SECONDS = 60.0

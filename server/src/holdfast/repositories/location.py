@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from backup_engine.command import CalledAgent, Machine, Older
@@ -105,17 +106,6 @@ class CloudAccess(Protocol):
 CLOUD_ACCESS = Part[CloudAccess]("cloud_access")
 
 
-@frozen
-class FarSide:
-    """The engine here talks to one there, or to a remote through rclone, or runs there, or none of these."""
-
-    rsh: str | None = None
-    engine_path: str | None = None
-    machine: Machine | None = None
-    address: str | None = None
-    rclone: RcloneAccess | None = None
-
-
 class Opener:
     """Knows how each repository is opened: engine, place and secrets."""
 
@@ -171,41 +161,44 @@ class Opener:
         """The engine's machine refuses to run the engine on a repository that has another id than the stored one."""
         on_agent = repository.execution_target == "agent"
         self.key_files.materialise(repository.uuid, repository.engine_id, repository.keyfile)
-        far = self.far_side(
-            repository.path,
+        location = RepositoryLocation(
+            path=repository.path,
+            passphrase=self.passphrase(repository),
+            encryption=repository.encryption,
+            remote_path=repository.remote_path,
+            relocated_ok=relocated_ok,
+            unencrypted_ok=repository.unencrypted_confirmed,
+            machine=self.agents.machine(repository) if on_agent else None,
+            engine_id=repository.engine_id,
+            older=older,
+        )
+        return self.with_access(
+            location,
             repository.repository_type,
             repository.execution_target,
             repository.ssh_connection_id,
             repository.rclone_remote_id,
         )
-        return RepositoryLocation(
-            path=far.address or repository.path,
-            passphrase=self.passphrase(repository),
-            encryption=repository.encryption,
-            remote_path=repository.remote_path or far.engine_path,
-            relocated_ok=relocated_ok,
-            unencrypted_ok=repository.unencrypted_confirmed,
-            rsh=far.rsh,
-            machine=self.agents.machine(repository) if on_agent else far.machine,
-            rclone=far.rclone,
-            engine_id=repository.engine_id,
-            older=older,
-        )
 
-    def far_side(
-        self, path: str, repository_type: str, execution_target: str, connection_id: int | None, remote_id: int | None
-    ) -> FarSide:
-        """The part of an engine's work on a repository that happens on the machine of its ssh connection, or on its
-        remote.
-        """
+    def with_access(
+        self,
+        location: RepositoryLocation,
+        repository_type: str,
+        execution_target: str,
+        connection_id: int | None,
+        remote_id: int | None,
+    ) -> RepositoryLocation:
+        """The location with what the engine needs to get there: through rclone, on an ssh machine, or by ssh."""
         if remote_id is not None:
-            reach = self._cloud.reach(remote_id, path)
-            return FarSide(address=reach.address, rclone=reach.rclone)
+            reach = self._cloud.reach(remote_id, location.path)
+            return replace(location, path=reach.address, rclone=reach.rclone)
         if connection_id is not None and execution_target == "ssh":
-            return FarSide(machine=self.machines.machine(connection_id))
+            return replace(location, machine=self.machines.machine(connection_id))
         if connection_id is not None and repository_type == "ssh":
-            return FarSide(self.machines.rsh(connection_id), self.machines.engine_path(connection_id))
-        return FarSide()
+            rsh = self.machines.rsh(connection_id)
+            program = location.remote_path or self.machines.engine_path(connection_id)
+            return replace(location, rsh=rsh, remote_path=program)
+        return location
 
     def passphrase(self, repository: Repository) -> str | None:
         if repository.passphrase is None:

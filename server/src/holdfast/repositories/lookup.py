@@ -15,6 +15,7 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.models import RepositoryRight
 from holdfast.access.roles import Role
+from holdfast.access.users import RIGHTS
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.repositories import store
@@ -27,12 +28,6 @@ FEW_RIGHTS = 50
 """Rights of a caller whose lookups are proven by reading them again."""
 
 _REPOSITORY = Query(select(Repository.__table__).where(Repository.id == bindparam("wanted")), "wanted")
-_RIGHTS = Query(
-    select(RepositoryRight.__table__)
-    .where(RepositoryRight.user_id == bindparam("wanted"))
-    .order_by(RepositoryRight.repository_id),
-    "wanted",
-)
 _COUNT = select(func.count()).where(RepositoryRight.user_id == bindparam("user_id"))
 
 
@@ -53,7 +48,7 @@ class Seen:
             return ((_REPOSITORY, self.repository.id),)
         if self.rights > FEW_RIGHTS:
             return ()
-        return (_REPOSITORY, self.repository.id), (_RIGHTS, self.user_id)
+        return (_REPOSITORY, self.repository.id), (RIGHTS, self.user_id)
 
 
 def seen(session: Session, caller: Caller, repository_id: int) -> Seen:

@@ -38,7 +38,7 @@ from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.asking import ask, nothing_of
 from holdfast.repositories.cloud import CloudPlaces
 from holdfast.repositories.corrections import Corrections
-from holdfast.repositories.location import FarSide, Opener
+from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place, place_of
 from holdfast.repositories.record import new_record
@@ -235,18 +235,16 @@ class Register:
 
     def _opened_by(self, place: Place, wanted: NewRepository | ImportedRepository) -> tuple[Engine, RepositoryLocation]:
         """The engine that opens a repository which is not stored yet, and what it needs for that."""
-        far = self._far_side(place, wanted)
         location = RepositoryLocation(
-            far.address or place.path,
+            place.path,
             wanted.passphrase.get_secret_value() if wanted.passphrase else None,
             wanted.encryption,
-            wanted.remote_path or far.engine_path,
-            far.rsh,
+            wanted.remote_path,
             unencrypted_ok=wanted.encryption in NOT_ENCRYPTED,
-            machine=far.machine,
-            rclone=far.rclone,
         )
-        return self.opener.engine_of_major(wanted.engine_version, place.runs_on), location
+        kinds = wanted.repository_type, wanted.execution_target
+        reached = self.opener.with_access(location, *kinds, place.ssh_connection_id, place.rclone_remote_id)
+        return self.opener.engine_of_major(wanted.engine_version, place.runs_on), reached
 
     def _own_sources(self, wanted: RepositoryPlace) -> list[str]:
         with self.database.reading() as session:
@@ -268,10 +266,6 @@ class Register:
             repository.own_sources,
             confirmed=wanted.own_places_confirmed,
         )
-
-    def _far_side(self, place: Place, wanted: RepositoryPlace) -> FarSide:
-        kinds = wanted.repository_type, wanted.execution_target
-        return self.opener.far_side(place.path, *kinds, place.ssh_connection_id, place.rclone_remote_id)
 
     def _still_free(self, place: Place, name: str) -> None:
         with self.database.reading() as session:

@@ -8,7 +8,7 @@ import uuid
 from functools import cache
 from pathlib import Path
 
-from holdfast.kit.made_once import text_made_once
+from backup_engine.made_once import text_made_once
 
 FOLDER_ID = "folder-id"
 

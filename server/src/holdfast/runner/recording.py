@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from backup_engine.frozen import frozen
 from backup_engine.process import remove_spools
 from backup_jobs.host import Stopping
 from holdfast.errors import Unavailable
@@ -31,12 +32,12 @@ class NotOurs(Exception):
     """The operation no longer belongs to this runner; nothing of its end may be stored."""
 
 
+@frozen
 class Recorder:
-    def __init__(self, database: Database, registry: Registry, board: ProgressBoard, stopping: threading.Event) -> None:
-        self._database = database
-        self._registry = registry
-        self._board = board
-        self._stopping = stopping
+    database: Database
+    registry: Registry
+    board: ProgressBoard
+    stopping: threading.Event
 
     def end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
         """Record how it ended, retrying until the store accepts it."""
@@ -66,12 +67,12 @@ class Recorder:
                 return
             except Unavailable:
                 log.warning("the store does not accept the end of an operation yet", kind=operation.kind)
-                if self._stopping.wait(1.0):
+                if self.stopping.wait(1.0):
                     raise Stopping from None
 
     def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain, ended_at: datetime) -> None:
         """Record the end, and then remove the spools: while they exist, everything can be determined again."""
-        with self._database.writing() as session, recording_end(session, ended_at):
+        with self.database.writing() as session, recording_end(session, ended_at):
             if ending.record is not None:
                 ending.record(session)
             if isinstance(ending, TryAgain):
@@ -92,11 +93,11 @@ class Recorder:
         if not again:
             self._finish(session, operation, given_up(ending, Status.CANCELLED))
         elif ending.had_effects:
-            transitions.tell_listeners(session, self._registry, operation.id)
+            transitions.tell_listeners(session, self.registry, operation.id)
         return again
 
     def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
-        ended = transitions.finish(session, self._registry, operation, ending, self._board.latest(operation.id))
+        ended = transitions.finish(session, self.registry, operation, ending, self.board.latest(operation.id))
         if not ended:
             raise NotOurs
 

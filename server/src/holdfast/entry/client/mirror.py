@@ -13,6 +13,8 @@ from holdfast.entry.client.remotes import REMOTES
 from holdfast.entry.client.table import Column, print_table
 from holdfast.entry.client.units import size, when
 
+OverrideSanity = Annotated[bool, flag("--override-sanity", "Mirror it even if it looks damaged or much smaller.")]
+
 mirror = group(
     "The mirror of a repository: status, set, sync, hydrate, off.",
     "holdfast mirror set etc nas backups/etc",
@@ -86,9 +88,7 @@ def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
 @mirror.command()
 def sync(
     repository: Repository,
-    override_sanity: Annotated[
-        bool, flag("--override-sanity", "Mirror it even if it looks damaged or much smaller.")
-    ] = False,
+    override_sanity: OverrideSanity = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:

@@ -11,6 +11,7 @@ from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import ENDED, NoWait, after_start, follow_and_end, print_last_lines
 from holdfast.entry.client.groups import examples, group, shown
 from holdfast.entry.client.lookup import find_repository
+from holdfast.entry.client.option_groups import NOTHING, Given, with_options
 from holdfast.entry.client.output import AsJson, fail, print_json, report, say
 from holdfast.entry.client.table import ID, Column, print_fields, print_table
 from holdfast.entry.client.text import clean
@@ -57,15 +58,10 @@ operations = group(
 
 
 @examples("holdfast activity", "holdfast activity --status failed --limit 5")
-def activity(
-    status: Statuses = None,
-    category: Categories = None,
-    repository: OfRepository = None,
-    limit: Limit = 30,
-    as_json: AsJson = False,
-) -> None:
+@with_options(chosen={"status": Statuses, "category": Categories, "repository": OfRepository})
+def activity(chosen: Given = NOTHING, limit: Limit = 30, as_json: AsJson = False) -> None:
     """Show what happened lately."""
-    answer = _some("/api/activity/recent", repository, limit=limit, status=status, category=category)
+    answer = _some("/api/activity/recent", limit=limit, **chosen)
     _print_operations(answer, answer, as_json=as_json)
 
 
@@ -76,16 +72,10 @@ def logs(operation_id: OperationId, follow_on: Follow = False, as_json: AsJson =
 
 
 @operations.command("list", epilog=shown("holdfast ops list --repository etc --kind backup --limit 5"))
-def list_operations(
-    status: Statuses = None,
-    kind: Kinds = None,
-    category: Categories = None,
-    repository: OfRepository = None,
-    limit: Limit = 30,
-    as_json: AsJson = False,
-) -> None:
+@with_options(chosen={"status": Statuses, "kind": Kinds, "category": Categories, "repository": OfRepository})
+def list_operations(chosen: Given = NOTHING, limit: Limit = 30, as_json: AsJson = False) -> None:
     """List jobs, newest first."""
-    answer = _some("/api/operations/", repository, limit=limit, status=status, kind=kind, category=category)
+    answer = _some("/api/operations/", limit=limit, **chosen)
     _print_operations(answer, answer["items"], as_json=as_json)
 
 
@@ -175,7 +165,7 @@ def _paused(answer: dict[str, Any], *, as_json: bool) -> None:
     report(answer, sentence, as_json=as_json)
 
 
-def _some(url: str, repository: str | None, **filters: Any) -> Any:
+def _some(url: str, repository: str | None = None, **filters: Any) -> Any:
     service = connection.api()
     only = None if repository is None else find_repository(service, repository)["id"]
     return service.get(url, repository_id=only, **filters)

@@ -10,8 +10,9 @@ from holdfast.entry.client import exit_codes, retention_strip
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import REPOSITORIES, Repository
+from holdfast.entry.client.option_groups import NOTHING, Given, with_options
 from holdfast.entry.client.output import AsJson, fail, flag, print_json, remark, say
-from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
+from holdfast.entry.client.retention_rules import NO_RULES, OPTIONS, Rules, with_rules
 from holdfast.entry.client.table import print_fields
 
 retention = group(
@@ -38,6 +39,9 @@ Every = Annotated[
     ),
 ]
 Series = Annotated[str | None, typer.Option(help="Only archives of this series, as shown by `holdfast archives`.")]
+
+
+with_ahead = with_options(rules=OPTIONS, ahead={"days": Days, "every": Every, "series": Series})
 
 
 @retention.command("show")
@@ -77,33 +81,23 @@ def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
 
 
 @retention.command("simulate")
-@with_rules
+@with_ahead
 def simulate_retention(
-    repository: Repository,
-    rules: Rules = NO_RULES,
-    days: Days = None,
-    every: Every = None,
-    series: Series = None,
-    as_json: AsJson = False,
+    repository: Repository, rules: Rules = NO_RULES, ahead: Given = NOTHING, as_json: AsJson = False
 ) -> None:
     """Show what the rules of a repository, or the given ones, would keep today and later. Nothing is removed."""
-    _simulate(repository, {"policy": rules or None, "series": series}, days, every, as_json=as_json)
+    _simulate(repository, {"policy": rules or None}, as_json=as_json, **ahead)
 
 
 @retention.command("compare")
-@with_rules
+@with_ahead
 def compare_retention(
-    repository: Repository,
-    rules: Rules = NO_RULES,
-    days: Days = None,
-    every: Every = None,
-    series: Series = None,
-    as_json: AsJson = False,
+    repository: Repository, rules: Rules = NO_RULES, ahead: Given = NOTHING, as_json: AsJson = False
 ) -> None:
     """Compare the rules of a repository with the given ones: what each would keep today and later."""
     if not rules:
         fail("specify at least one rule to compare with, such as --keep-daily 14", exit_codes.USAGE)
-    _simulate(repository, {"compare_with": rules, "series": series}, days, every, as_json=as_json)
+    _simulate(repository, {"compare_with": rules}, as_json=as_json, **ahead)
 
 
 @retention.command("past")
@@ -119,11 +113,17 @@ def past_retention(
 
 
 def _simulate(
-    repository: str, wanted: dict[str, Any], days: int | None, every_minutes: int | None, *, as_json: bool
+    repository: str,
+    wanted: dict[str, Any],
+    *,
+    days: int | None = None,
+    every: int | None = None,
+    series: str | None = None,
+    as_json: bool,
 ) -> None:
     service, found = REPOSITORIES.chosen(repository)
     until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
-    body = {**wanted, "until": until, "every_minutes": every_minutes}
+    body = {**wanted, "series": series, "until": until, "every_minutes": every}
     answer = service.post(f"{REPOSITORIES.url_of(found)}/retention/simulate", body)
     _draw(retention_strip.draw, found["name"], answer, as_json=as_json)
 

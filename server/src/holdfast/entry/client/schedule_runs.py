@@ -11,17 +11,15 @@ from holdfast.entry.client import connection, exit_codes, schedule_calendar, sch
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import POLL_SECONDS, NoWait, print_ending, until_ended
 from holdfast.entry.client.lookup import find_repository
+from holdfast.entry.client.option_groups import NOTHING, Given, with_options
 from holdfast.entry.client.output import AsJson, fail, flag, print_json, remark, report, say
 from holdfast.entry.client.schedule_options import (
+    CALENDAR,
     MOST_NAMES,
     SCHEDULES,
     URL,
-    At,
-    Cron,
-    Every,
     Repositories,
     ScheduleWord,
-    Tz,
     Windows,
 )
 from holdfast.entry.client.table import Column, print_list, print_table
@@ -117,11 +115,9 @@ def history(
     print_list(answer, "runs", columns, as_json=as_json, empty="Nothing was due yet.")
 
 
+@with_options(calendar={name: option for name, option in CALENDAR.items() if name != "laptop"})
 def preview(
-    cron: Cron = None,
-    at: At = None,
-    every: Every = None,
-    tz: Tz = None,
+    calendar: Given = NOTHING,
     repository: Repositories = None,
     window: Windows = None,
     number: Annotated[int, typer.Option("--count", min=1, max=100, help="Number of due times to show.")] = 10,
@@ -130,7 +126,7 @@ def preview(
     """Show when a schedule would be due; nothing is stored."""
     service = connection.api()
     body = {
-        **schedule_options.calendar(cron, at, every, None, tz or schedule_words.local_zone()),
+        **schedule_options.calendar(**{"tz": schedule_words.local_zone(), **calendar}),
         **schedule_options.targets(service, repository),
         **schedule_options.limits(window),
         "count": number,
