@@ -13,8 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import psutil
 
@@ -97,7 +99,17 @@ def the_plan(service: ServiceProcess, admin: Client, place: Path, agents: list[s
         "folders": f"{bare_base}/{bare_archive['id']}/browse",
         "download": f"{base}/{archive['id']}/download",
         "simulate": f"/api/repositories/{repository['id']}/retention/simulate",
+        "calendar": a_full_calendar(admin),
     }
+
+
+def a_full_calendar(admin: Client) -> str:
+    """Of a schedule that begins when all is over."""
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    often = {"name": "often", "cron_expression": "*/5 * * * *", "starts_at": tomorrow.isoformat()}
+    answer = admin.post("/api/schedules/", json={**often, "targets": {"all": True}})
+    assert answer.status_code == 201, answer.text
+    return f"/api/schedules/calendar?{urlencode({'until': (tomorrow + timedelta(days=60)).isoformat()})}"
 
 
 def its_archive(admin: Client, repository: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -48,6 +48,7 @@ class Plan:
     folders: str
     download: str
     simulate: str
+    calendar: str
 
 
 class Connection:
@@ -109,6 +110,11 @@ async def simulations(one: Connection, plan: Plan, _number: int) -> None:
     await again_and_again(one, plan.simulate, plan.credential, COSTLY_POLICIES)
 
 
+async def calendars(one: Connection, plan: Plan, _number: int) -> None:
+    """Of a schedule that is due every five minutes: 10,000 entries."""
+    await again_and_again(one, plan.calendar, plan.credential)
+
+
 async def again_and_again(one: Connection, path: str, credential: str, body: str | None = None) -> None:
     while await one.ask(path, credential, body=body) == 200:
         head = await one.reader.readuntil(b"\r\n\r\n")
@@ -135,6 +141,7 @@ SORTS: dict[str, Sort] = {
     "folders": folders,
     "previews": previews,
     "simulations": simulations,
+    "calendars": calendars,
     "event streams": event_streams,
     "long polls": long_polls,
 }

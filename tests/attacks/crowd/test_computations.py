@@ -33,6 +33,7 @@ from tests.support.service import PATIENCE, wait_until
 MANY = MOST_OF_A_USER + 10
 ENDLESS = call(time.sleep, PATIENCE)
 SMALL = call(math.factorial, 5)
+HEAVY = ["sqlalchemy", "pydantic", "fastapi", "numpy"]
 
 
 def computed(*packed: bytes, computer: Computer | None = None) -> list[Any]:
@@ -64,6 +65,12 @@ def test_a_computation_gives_way_to_the_service_and_knows_none_of_its_secrets(mo
     answers = computed(call(os.nice, 0), call(os.getenv, "HOLDFAST_SECRET_KEY"), call(os.getpid))
     assert answers[:2] == [os.nice(0) + NICENESS, None]
     assert not psutil.pid_exists(answers[2])
+
+
+def test_the_process_loads_neither_the_store_nor_the_api() -> None:
+    functions = "holdfast.schedules.calendar.entries", "holdfast.archives.retention.simulated"
+    loaded = call(eval, f"[name for name in {HEAVY!r} if name in __import__('sys').modules]")
+    assert computed(*(call(exec, f"import {name}") for name in functions), loaded)[-1] == []
 
 
 @pytest.mark.parametrize("is_computing", [True, False])
@@ -109,10 +116,13 @@ def test_values_that_are_too_many_are_not_sent(monkeypatch: pytest.MonkeyPatch) 
     assert kind_of(refused) == (422, "api.computation_too_large")
 
 
-def test_a_computation_that_takes_too_long_is_ended() -> None:
-    computer = Computer(seconds=1)
+@pytest.mark.parametrize(
+    ("limit", "packed"), [({"seconds": 1}, call(sum, range(10**12))), ({"clock_seconds": 1}, ENDLESS)]
+)
+def test_a_computation_that_takes_too_long_is_ended(limit: dict[str, int], packed: bytes) -> None:
+    computer = Computer(**limit)
     with pytest.raises(Unprocessable) as refused:
-        computed(ENDLESS, computer=computer)
+        computed(packed, computer=computer)
     assert kind_of(refused) == (422, "api.computation_too_large")
     assert computer.pid is None
 

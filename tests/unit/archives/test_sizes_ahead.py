@@ -9,16 +9,16 @@ import pytest
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import aged
 from holdfast.archives.retention import simulate
-from holdfast.archives.retention.schemas import Forecast
 from holdfast.archives.retention.sizes_ahead import (
     MOST_SERIES,
+    Forecast,
     Made,
     Past,
     days_ahead,
-    made_lately,
     samples,
     series_to_come,
 )
+from holdfast.archives.retention.sizes_stored import made_lately, point_of
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.storage.session import Database
@@ -51,7 +51,7 @@ def past(known: list[Archive], coming: Sequence[datetime] = DAYS_TO_COME, **valu
 
     made = made_lately(Nobody(), 1, known, NOW)  # type: ignore[arg-type]
     size = values.get("unique_size", 1_000_000_000 + 10_000_000 * len(known))
-    return Past(known, samples(made), size, series_to_come(made, coming))
+    return Past([point_of(one) for one in known], samples(made), size, series_to_come(made, coming))
 
 
 def forecast(of: Past, policy: RetentionPolicy, ahead: int, stored: Any = None) -> Forecast:

@@ -17,9 +17,10 @@ from typing import Any
 
 from backup_engine.frozen import frozen
 from holdfast.errors import Unavailable, Unprocessable
-from holdfast.kit.computing_child import ANSWER, CALL, FAILED, HEAD
+from holdfast.kit.computing_child import ANSWER, CALL, FAILED, HEAD, OUT_OF_TIME
 
-MOST_SECONDS = 20
+MOST_SECONDS, LONGEST_SECONDS = 20, 120
+"""For a computation: of the processor, and by the clock, since a busy machine has little left for it."""
 IDLE_SECONDS = 30.0
 MOST_BYTES_GIVEN = 16 * 1024 * 1024
 MOST_BYTES_ANSWERED = 64 * 1024 * 1024
@@ -50,8 +51,11 @@ class _Process:
 class Computer:
     """The process. Belongs to the event loop, and computes one thing at a time."""
 
-    def __init__(self, seconds: int = MOST_SECONDS, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self, seconds: int = MOST_SECONDS, clock_seconds: int = LONGEST_SECONDS, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
         self._seconds = seconds
+        self._clock_seconds = clock_seconds
         self._idle_seconds = idle_seconds
         self._running: _Process | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -65,13 +69,14 @@ class Computer:
         if self._idle is not None:
             self._idle.cancel()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._clock_seconds):
                 kind, content = await self._asked(packed)
         except TimeoutError as error:
             self.end()
             raise _too_large() from error
         except (EOFError, OSError) as error:
-            self.end()
+            if self.end() == -OUT_OF_TIME:
+                raise _too_large() from error
             raise Unavailable(
                 "api.computation_failed", "The process that computes the answer was ended; try again.", retry_after=1
             ) from error
@@ -102,7 +107,14 @@ class Computer:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: ASYNC220 - it takes a few milliseconds, and once in a while
-                [sys.executable, "-I", "-m", "holdfast.kit.computing_child", str(self._seconds)],
+                [
+                    sys.executable,
+                    "-I",
+                    "-m",
+                    "holdfast.kit.computing_child",
+                    str(self._seconds),
+                    str(self._clock_seconds),
+                ],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -113,20 +125,21 @@ class Computer:
         try:
             return _Process(process, *await asyncio.open_connection(sock=ours, limit=BUFFER_BYTES))
         except BaseException:
-            _kill(process)
+            _killed(process)
             raise
 
-    def end(self) -> None:
-        """End the process: it holds nothing."""
+    def end(self) -> int | None:
+        """End the process, which holds nothing; return how it ended, if it did so itself."""
         running, self._running = self._running, None
-        if running is not None:
-            running.writer.transport.abort()
-            _kill(running.process)
+        if running is None:
+            return None
+        running.writer.transport.abort()
+        return _killed(running.process)
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def _killed(process: "subprocess.Popen[bytes]") -> int:
     process.kill()
-    process.wait()
+    return process.wait()
 
 
 class _Plain(pickle.Unpickler):

@@ -11,8 +11,6 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from types import FrameType
-from typing import Any
 
 HEAD = struct.Struct("!cQ")
 """Of each message: its kind and its length."""
@@ -20,20 +18,24 @@ CALL, ANSWER, TOO_LARGE, FAILED = b"C", b"A", b"L", b"F"
 NICENESS = 10
 MEMORY_BYTES = 1 << 30
 ORPHAN_SECONDS = 5
-"""After its time, which the service itself watches, the process ends even if the service does not live any more."""
+"""After its time by the clock, which the service watches, the process ends even if that does not live any more."""
+OUT_OF_TIME = signal.SIGPROF
+"""What ends the process when a computation has had its time of the processor."""
 
 
-def main(seconds: int) -> None:
+def main(processor_seconds: int, clock_seconds: int) -> None:
     os.nice(NICENESS)
     with suppress(ValueError, OSError):  # a lower limit is in force
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with socket.socket(fileno=0) as connection, connection.makefile("rb") as calls:
         while head := calls.read(HEAD.size):
-            signal.alarm(seconds + ORPHAN_SECONDS)
+            signal.alarm(clock_seconds + ORPHAN_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, processor_seconds)
             _, length = HEAD.unpack(head)
             kind, content = answer(calls.read(length))
             connection.sendall(HEAD.pack(kind, len(content)))
             connection.sendall(content)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.alarm(0)
 
 
@@ -47,10 +49,5 @@ def answer(call: bytes) -> tuple[bytes, bytes]:
         return FAILED, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
 
 
-def leave(_number: int, _frame: FrameType | None) -> Any:
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, leave)
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

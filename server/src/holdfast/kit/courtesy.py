@@ -9,15 +9,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 LONGEST_PAUSE_SECONDS = 0.01
 BUSY_SECONDS = 0.25
 """How long after a request more of them are to be expected."""
-PIECE_SECONDS = 0.005
-"""How long a computation in pieces keeps its turn."""
-
-Item = TypeVar("Item")
 
 
 class _Requests:
@@ -36,7 +31,6 @@ class _Own(threading.local):
 
 
 _requests, _own = _Requests(), _Own()
-_computing = threading.Lock()
 
 
 @contextmanager
@@ -81,27 +75,3 @@ def give_way_for(seconds: float) -> None:
     with shown(seconds):
         while _requests.number and _own.seconds > 0:
             give_way()
-
-
-@contextmanager
-def in_turn() -> Iterator[None]:
-    """A piece of a long computation for a request. Only one thread computes at a time: the answers come no earlier if
-    several do, and everything else waits for each of them.
-    """
-    give_way()
-    with _computing:
-        yield
-
-
-def in_pieces(items: Iterator[Item]) -> list[Item]:
-    """All items of a long computation for a request, in pieces between which others have their turn."""
-    found: list[Item] = []
-    while True:
-        with in_turn():
-            ends = time.monotonic() + PIECE_SECONDS
-            for item in items:
-                found.append(item)
-                if time.monotonic() >= ends:
-                    break
-            else:
-                return found

@@ -1,6 +1,6 @@
 """How often work on a repository should happen, and when it was missed: the seam to the feature that plans it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import date, datetime, tzinfo
 from typing import Protocol
@@ -31,6 +31,10 @@ class MissedRuns:
     """With the archive name templates of the due backups; None: the repository's."""
 
 
+DueBetween = Callable[[datetime, datetime, int], list[datetime]]
+"""The moments after one and up to another, oldest first, no more than a number; can be sent to where it is computed."""
+
+
 class Cadence(Protocol):
     def thresholds(self, session: Session, repository: Repository) -> Mapping[str, Threshold]:
         """By the name of the cell; cells without a schedule are left out."""
@@ -40,10 +44,8 @@ class Cadence(Protocol):
     ) -> MissedRuns:
         """Missed backups on the days of a time zone, from the first to the last."""
 
-    def backups_between(
-        self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
-    ) -> list[datetime] | None:
-        """When backups are due, oldest first, no more than `most`; None without a schedule that makes any."""
+    def backups_to_come(self, session: Session, repository: Repository) -> DueBetween | None:
+        """When backups are due; None without a schedule that makes any."""
 
 
 CADENCE = Part[Cadence]("cadence")
@@ -62,10 +64,8 @@ class NoCadence:
         del session, repository, zone, first, last
         return MissedRuns()
 
-    def backups_between(
-        self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
-    ) -> list[datetime] | None:
-        del session, repository, after, until, most
+    def backups_to_come(self, session: Session, repository: Repository) -> DueBetween | None:
+        del session, repository
         return None
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import ENGINE_2, KEEP_LAST, RULES, Aged
 from holdfast.archives.retention.simulate import KeptOn, cut_off
-from holdfast.kit import courtesy
 
 Numbers = NDArray[np.intp]
 
@@ -38,7 +37,7 @@ class Pruned:
         self._numbers = np.empty(len(every), np.intp)
         self._numbers[places] = np.arange(len(every))
         self._policy = policy
-        self._rules = courtesy.in_pieces(self._active(major))
+        self._rules = list(self._active(major))
         self._oldest_by_last_rule_alone = major == ENGINE_2
         self._is_spared = np.zeros(len(every), np.bool_)
         self._is_spared[self._numbers[[place + len(coming) for place in spared]]] = True

@@ -8,6 +8,7 @@ from pydantic import Field
 from holdfast.archives.losses_schemas import Losses
 from holdfast.archives.retention.coming import Origin
 from holdfast.archives.retention.simulate import Band
+from holdfast.archives.retention.sizes_ahead import NoForecast
 from holdfast.kit.fields import PlainText, Timestamp
 from holdfast.kit.schema import Closed, Schema
 from holdfast.repositories.schemas import Retention
@@ -61,9 +62,6 @@ class PointsOfDay(Schema):
 class Gap(Schema):
     age: Band
     worst_seconds: int = Field(description="Longest time between two restore points of that age.")
-
-
-NoForecast = Literal["too_few_backups", "several_series", "no_sizes"]
 
 
 class ForecastPoint(Schema):

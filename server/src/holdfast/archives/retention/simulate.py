@@ -10,7 +10,6 @@ from typing import Literal
 from backup_engine.frozen import frozen
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import PROTECTED, Aged, aged, kept, span_of
-from holdfast.kit import courtesy
 
 DAY = timedelta(days=1)
 MOST_LOOKS = 4_000_000
@@ -99,7 +98,7 @@ def ahead(
     """
     from holdfast.archives.retention.pruned import Pruned  # and numpy, which an idle service does without
 
-    all_of_them = Pruned(archives, courtesy.in_pieces(map(aged, coming)), policy, major, spared)
+    all_of_them = Pruned(archives, [aged(start) for start in coming], policy, major, spared)
     starts = groupby(range(len(coming)), key=lambda number: coming[number].astimezone(UTC).date())
     made = {day: list(numbers) for day, numbers in starts}
     rules = sum(bool(getattr(policy, each.name)) for each in fields(policy))
@@ -110,9 +109,8 @@ def ahead(
             looks += (len(numbers) + len(all_of_them.there)) * rules
             if looks > MOST_LOOKS:
                 raise TooMuch(day - DAY)
-            with courtesy.in_turn():
-                all_of_them.add(numbers)
-                all_of_them.prune(datetime.combine(day + DAY, time(), UTC))
+            all_of_them.add(numbers)
+            all_of_them.prune(datetime.combine(day + DAY, time(), UTC))
         counts.append((day, len(all_of_them.there)))
         if day in watched:
             kept_on[day] = all_of_them.kept_on()

@@ -2,44 +2,30 @@
 
 Each series has a law of its own, since a new archive is mostly like the one before it in its series. What stays is
 counted for all of them together where the chunks of files are known: series of the same machine share much.
+Pure: no store, no clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
-
-from sqlalchemy.orm import Session
+from typing import Literal, TypeVar
 
 from backup_engine.frozen import frozen
 from holdfast.archives.retention import forecast
 from holdfast.archives.retention.forecast import DAY, Guess, Law, Sample, Today
-from holdfast.archives.retention.schemas import Forecast, ForecastPoint, NoForecast
 from holdfast.archives.retention.simulate import KeptOn
-from holdfast.repositories import gone_archives
-from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.gone_archives import new_bytes_of
-
-if TYPE_CHECKING:
-    from holdfast.history.index import HistoryIndex
 
 AHEAD = (7, 30, 90)
 """Days. Beyond them there is no forecast."""
 LAST_WITH_A_NUMBER = 30
 """Days. Later forecasts have only the range."""
-MOST_GONE = 500
 MOST_FAR = 8
-MOST_ADDED = 60
-"""Backups whose new bytes are added up from chunks, where the engine does not report them."""
 MOST_SERIES = 20
 """With more there is no forecast: every archive of some repositories has a name of its own."""
 LAST_TURNS = 30
 """Backups that show in which turn the series are backed up."""
 GROWTH_DAYS = 30
-LONGEST_PAST = timedelta(days=366)
 
 Sets = Mapping[frozenset[str], int]
 Samples = Mapping[str, Sequence[Sample]]
@@ -48,6 +34,37 @@ Samples = Mapping[str, Sequence[Sample]]
 
 def days_ahead(now: datetime, until: date) -> list[date]:
     return [day for number in AHEAD if (day := now.date() + number * DAY) <= until]
+
+
+NoForecast = Literal["too_few_backups", "several_series", "no_sizes"]
+
+
+@frozen
+class ForecastPoint:
+    day: date
+    bytes: int | None
+    low: int
+    high: int
+
+
+@frozen
+class Forecast:
+    now: int | None
+    basis: Literal["chunks", "sizes"] | None
+    points: list[ForecastPoint]
+    reason: NoForecast | None
+
+
+@frozen
+class Point:
+    """An archive, as far as simulations look at it."""
+
+    id: int
+    engine_id: str
+    name: str
+    start: datetime
+    series: str
+    original_size: int | None
 
 
 @frozen
@@ -59,18 +76,7 @@ class Made:
     new_bytes: int | None
 
 
-Named = TypeVar("Named", Archive, Made)
-
-
-def made_lately(
-    session: Session, repository_id: int, archives: Sequence[Archive], now: datetime, series: str | None = None
-) -> list[Made]:
-    """The backups of the last year, or those of one series, oldest first."""
-    gone = gone_archives.since(session, repository_id, now - LONGEST_PAST, MOST_GONE)
-    made = {one.engine_id: Made(one.start, one.series, one.new_bytes) for one in gone}
-    made |= {one.engine_id: Made(one.start, one.series, new_bytes_of(one)) for one in archives}
-    wanted = (one for one in made.values() if series is None or one.series == series)
-    return sorted((one for one in wanted if now - LONGEST_PAST <= one.start <= now), key=lambda one: one.start)
+Named = TypeVar("Named", Point, Made)
 
 
 def samples(made: Sequence[Made]) -> Samples:
@@ -106,7 +112,7 @@ class _Part:
     """One series of what is kept on a day. Oldest first."""
 
     series: str
-    staying: list[Archive]
+    staying: list[Point]
     coming: list[datetime]
 
 
@@ -114,14 +120,14 @@ class _Part:
 class Past:
     """What a forecast is learned from. Archives oldest first."""
 
-    archives: Sequence[Archive]
+    archives: Sequence[Point]
     made: Samples
     unique_size: int | None
     coming: Mapping[datetime, str]
     """The series of each backup to come."""
 
     @property
-    def series(self) -> dict[str, list[Archive]]:
+    def series(self) -> dict[str, list[Point]]:
         return _by_series(self.archives)
 
     def sets(self, kept: Iterable[KeptOn]) -> list[frozenset[str]]:
@@ -134,18 +140,18 @@ class Past:
         wanted = [self.archives, *newest, *pairs, *days]
         return list({frozenset(one.engine_id for one in archives): None for archives in wanted if archives})
 
-    def _far(self) -> dict[str, list[Sequence[Archive]]]:
+    def _far(self) -> dict[str, list[Sequence[Point]]]:
         """Neighbours in a series that are further apart than its backups usually are."""
         series = self.series
         return {name: self._far_in(name, archives, len(series)) for name, archives in series.items()}
 
-    def _far_in(self, series: str, archives: Sequence[Archive], count: int) -> list[Sequence[Archive]]:
+    def _far_in(self, series: str, archives: Sequence[Point], count: int) -> list[Sequence[Point]]:
         made = self.made.get(series, ())
         usual = median(sample.days for sample in made) if made else 0.0
         pairs = [both for both in pairwise(archives) if usual and (both[1].start - both[0].start) / DAY > 1.5 * usual]
         return list(pairs[-max(1, MOST_FAR // count) :])
 
-    def staying(self, kept: KeptOn) -> list[Archive]:
+    def staying(self, kept: KeptOn) -> list[Point]:
         """Positions count from the newest archive."""
         return sorted((self.archives[-1 - place] for place in kept.positions), key=lambda one: (one.start, one.id))
 
@@ -156,7 +162,7 @@ class Past:
             coming.setdefault(self.coming.get(start, ""), []).append(start)
         return [_Part(series, staying.get(series, []), coming.get(series, [])) for series in {**staying, **coming}]
 
-    def _steps(self, kept: KeptOn) -> list[list[Archive]]:
+    def _steps(self, kept: KeptOn) -> list[list[Point]]:
         """What stays, then the same with the newest archive of each series of which only backups to come are left."""
         steps = [self.staying(kept)]
         series = self.series
@@ -260,7 +266,7 @@ class Past:
         return forecast.guess(law, self.made[part.series], here, starts, part.coming, 0.0)
 
 
-def _measured(far: Iterable[Sequence[Archive]], stored: Sets | None) -> list[Sample]:
+def _measured(far: Iterable[Sequence[Point]], stored: Sets | None) -> list[Sample]:
     if stored is None:
         return []
     return [
@@ -268,7 +274,7 @@ def _measured(far: Iterable[Sequence[Archive]], stored: Sets | None) -> list[Sam
     ]
 
 
-def _growth(archives: Sequence[Archive], alone: float) -> float:
+def _growth(archives: Sequence[Point], alone: float) -> float:
     """By how many stored bytes a single archive of a series has grown in a day, of late."""
     newest = archives[-1]
     since = newest.start - GROWTH_DAYS * DAY
@@ -280,20 +286,5 @@ def _growth(archives: Sequence[Archive], alone: float) -> float:
     return grown / days * min(alone / newest.original_size, 1.0) if days >= 1 else 0.0
 
 
-def _of(stored: Sets, archives: Collection[Archive]) -> int:
+def _of(stored: Sets, archives: Collection[Point]) -> int:
     return stored[frozenset(archive.engine_id for archive in archives)]
-
-
-def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Archive]) -> Samples:
-    """As `samples`, from the chunks of files, for an engine that reports no sizes. Archives oldest first."""
-    last = archives[-MOST_ADDED - 1 :]
-    found = opened.added([one.engine_id for one in last]) if opened is not None else None
-    if found is None:
-        return {}
-    return samples([Made(one.start, one.series, new) for one, new in zip(last, found, strict=True)])
-
-
-def measured(opened: HistoryIndex | None, sets: Sequence[frozenset[str]]) -> Sets | None:
-    """The bytes of sets of archives by the chunks of their files; None where these are not known."""
-    found = opened.stored(sets) if opened is not None and sets else None
-    return dict(zip(sets, found, strict=True)) if found is not None else None

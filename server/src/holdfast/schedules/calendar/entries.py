@@ -4,9 +4,8 @@ Pure, and computed in a process of its own (`kit/computing.py`): values come in,
 written as they are; models would take most of the time.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from backup_engine.frozen import frozen
 from holdfast.kit import zones
 from holdfast.kit.clock import with_offset
+from holdfast.kit.written import as_json
 from holdfast.schedules.calendar import preview
 from holdfast.schedules.calendar.plan import INSTANT, walk_between
 from holdfast.schedules.calendar.preview import Conditions, Fire, Forecast, Place
@@ -112,7 +112,7 @@ def calendar(stored: Stored) -> bytes:
         "paused": stored.is_paused,
         "truncated": next(entries, None) is not None,
     }
-    return _as_json(answer)
+    return as_json(answer)
 
 
 def _affordable(entries: Iterator[Entry]) -> Iterator[Entry]:
@@ -123,18 +123,6 @@ def _affordable(entries: Iterator[Entry]) -> Iterator[Entry]:
         starts += entry["target_count"]
         if starts >= MOST_STARTS:
             return
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, datetime):
-        return with_offset(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(value)
-
-
-def _as_json(answer: Mapping[str, Any]) -> bytes:
-    return json.dumps(answer, default=_as_text, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _ended(stored: Stored) -> Iterator[Entry]:
@@ -247,13 +235,13 @@ def _due_times(one: Planned, span: Span, most: int) -> Iterator[tuple[datetime, 
 
 def fires(planned: Planned, now: datetime, count: int) -> bytes:
     """The next due times: `Fires` as JSON."""
-    return _as_json({"fires": _next(planned, planned.forecast(), now, count)})
+    return as_json({"fires": _next(planned, planned.forecast(), now, count)})
 
 
 def looked_ahead(planned: Planned, since: datetime, now: datetime, count: int) -> bytes:
     """What an unsaved schedule would do: a `Preview` as JSON."""
     found = planned.forecast()
-    return _as_json(
+    return as_json(
         {
             "uuid": planned.conditions.uuid,
             "explained": preview.explain(planned.conditions.calendar),

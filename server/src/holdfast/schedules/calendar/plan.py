@@ -1,6 +1,6 @@
 """A calendar: when a schedule is due."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Literal
@@ -55,6 +55,18 @@ def next_due(calendar: Calendar, after: datetime) -> datetime | None:
 def due_between(calendar: Calendar, after: datetime, until: datetime, most: int) -> list[datetime]:
     """The due times with after < due <= until, oldest first, at most `most` of them."""
     return list(islice(walk_between(calendar, after, until), most))
+
+
+def due_of_all(calendars: Sequence[Calendar], after: datetime, until: datetime, most: int) -> list[datetime]:
+    """The due times of several calendars; of one that waits for its machine, as often as it may be."""
+    due = {moment for calendar in calendars for moment in due_between(_at_most(calendar, after), after, until, most)}
+    return sorted(due)[:most]
+
+
+def _at_most(calendar: Calendar, after: datetime) -> Calendar:
+    if calendar.mode != "availability":
+        return calendar
+    return Calendar("interval", interval_minutes=calendar.min_success_interval_minutes, starts_at=after)
 
 
 def walk_between(calendar: Calendar, after: datetime, until: datetime) -> Iterator[datetime]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import partial
 from typing import Any
 
 from sqlalchemy import func, select
@@ -11,10 +12,10 @@ from sqlalchemy.orm import Session
 from holdfast.kit.courtesy import give_way
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED
-from holdfast.repositories.cadence import MissedRuns, Threshold
+from holdfast.repositories.cadence import DueBetween, MissedRuns, Threshold
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
-from holdfast.schedules.calendar.plan import Calendar, due_between
+from holdfast.schedules.calendar.plan import due_of_all
 from holdfast.schedules.models import Outcome, Reason, Schedule, ScheduleRun
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.plans import calendar_of, gap_of
@@ -70,27 +71,14 @@ class ScheduleCadence:
                     missed[day].append(schedules[row.schedule_id].archive_name_template)
         return MissedRuns(is_known=bool(backups), days=missed)
 
-    def backups_between(
-        self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
-    ) -> list[datetime] | None:
+    def backups_to_come(self, session: Session, repository: Repository) -> DueBetween | None:
         known = store.every_target(session, [repository.id])
         making = [
-            schedule
+            calendar_of(schedule)
             for schedule in store.enabled(session)
             if needs_backup(schedule.steps) and store.matching(schedule, known)
         ]
-        if not making:
-            return None
-        due = {moment for schedule in making for moment in _due_between(schedule, after, until, most)}
-        return sorted(due)[:most]
-
-
-def _due_between(schedule: Schedule, after: datetime, until: datetime, most: int) -> list[datetime]:
-    """When a schedule is due; one that waits for its machine, as often as it may be."""
-    calendar = calendar_of(schedule)
-    if calendar.mode == "availability":
-        calendar = Calendar("interval", interval_minutes=calendar.min_success_interval_minutes, starts_at=after)
-    return due_between(calendar, after, until, most)
+        return partial(due_of_all, making) if making else None
 
 
 def missed_since(session: Session, since: datetime) -> dict[int, int]:

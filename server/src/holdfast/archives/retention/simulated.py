@@ -1,0 +1,201 @@
+"""The answer of a simulation: computed in a process of its own (`kit/computing.py`) from values, and written as JSON.
+
+In two parts, because the service reads from the file history in between what only the first part can name.
+"""
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from backup_engine.frozen import frozen
+from backup_engine.requests import RetentionPolicy
+from backup_engine.retention import aged
+from holdfast.archives.retention import coming, simulate
+from holdfast.archives.retention.coming import Coming
+from holdfast.archives.retention.simulate import Ahead
+from holdfast.archives.retention.sizes_ahead import (
+    Forecast,
+    Made,
+    Past,
+    Point,
+    Samples,
+    days_ahead,
+    samples,
+    series_to_come,
+)
+from holdfast.kit.written import as_json
+
+MOST_BACKUPS = 60_000
+"""More than two schedules make in 90 days, each as often as one may."""
+
+
+@frozen
+class Policy:
+    rules: RetentionPolicy
+    answered: Mapping[str, Any]
+    """As it is answered."""
+
+
+@frozen
+class Wanted:
+    """What a simulation is computed from, after the transaction."""
+
+    policies: Sequence[Policy]
+    major: int
+    archives: Sequence[Point]
+    """Newest first."""
+    protected: Sequence[int]
+    """Positions."""
+    due: Callable[[datetime, datetime, int], Sequence[datetime]] | None
+    """The schedules, if there are any and nothing else was asked for."""
+    every: timedelta | None
+    """As asked for."""
+    made: Sequence[Made]
+    by_chunks: Samples | None
+    """Samples from the chunks of files, where the records have none."""
+    unique_size: int | None
+    now: datetime
+    until: date
+    can_shorten: bool
+
+
+class DoesNotFit(Exception):
+    """The days that were asked for are too many."""
+
+
+Begun = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], bytes]
+"""The ids of the archives that each policy would remove today; the sets of archives, by position, whose bytes a
+forecast needs; and what the second part needs of the first.
+"""
+
+
+def begun(wanted: Wanted) -> Begun | None:
+    """None: it would take too long."""
+    try:
+        until, backups, found = _all_ahead(wanted)
+    except DoesNotFit:
+        return None
+    answers = [_answer(wanted, policy, left, until) for policy, left in zip(wanted.policies, found, strict=True)]
+    expected = series_to_come(wanted.made, backups.starts)
+    kept = [one for left in found for one in left.kept_on.values()]
+    past = Past(
+        wanted.archives[::-1],
+        samples(wanted.made) if wanted.by_chunks is None else wanted.by_chunks,
+        wanted.unique_size,
+        {start: expected[start] for one in kept for start in one.coming if start in expected},
+    )
+    answer = {
+        "until": until,
+        "is_shortened": until < wanted.until,
+        "archives": len(wanted.archives),
+        "backups": {
+            "origin": backups.origin,
+            "every_minutes": None if backups.every is None else round(backups.every / timedelta(minutes=1)),
+            "count": len(backups.starts),
+        },
+    }
+    sets = past.sets(kept)
+    position = {archive.engine_id: number for number, archive in enumerate(wanted.archives)}
+    rest = (answer, answers, past, sets, [left.kept_on for left in found], wanted.now)
+    return (
+        [[one["archive_id"] for one in each["archives"] if one["rule"] is None] for each in answers],
+        [[position[engine_id] for engine_id in one] for one in sets],
+        pickle.dumps(rest, pickle.HIGHEST_PROTOCOL),
+    )
+
+
+def ended(rest: bytes, stored: Sequence[int] | None, losses: Sequence[Mapping[str, Any] | None]) -> bytes:
+    """A `Simulation` as JSON. `stored` are the bytes of the sets, `losses` those of each policy."""
+    answer, answers, past, sets, kept_on, now = pickle.loads(rest)  # noqa: S301 - written above
+    known = None if stored is None else dict(zip(sets, stored, strict=True))
+    for each, kept, lost in zip(answers, kept_on, losses, strict=True):
+        each["losses"] = lost
+        each["forecast"] = _plain(past.forecast(kept, now, known))
+    answer["simulated"] = answers[0]
+    answer["compared"] = answers[1] if len(answers) > 1 else None
+    return as_json(answer)
+
+
+def _plain(found: Forecast) -> dict[str, Any]:
+    points = [{each.name: getattr(point, each.name) for each in fields(point)} for point in found.points]
+    return {"now": found.now, "basis": found.basis, "points": points, "reason": found.reason}
+
+
+def _all_ahead(wanted: Wanted) -> tuple[date, Coming, list[Ahead]]:
+    """All policies over the same days: those that were asked for, or as many as are not too much, if that will do."""
+    backups, until = _coming(wanted), wanted.until
+    if len(backups.starts) > MOST_BACKUPS:
+        until = _shorter(backups.starts[MOST_BACKUPS].date() - simulate.DAY, wanted)
+    dated = [aged(archive.start) for archive in wanted.archives]
+    while True:
+        end = _end_of(until)
+        there = replace(backups, starts=tuple(start for start in backups.starts if start < end))
+        try:
+            found = [
+                simulate.ahead(
+                    dated,
+                    there.starts,
+                    policy.rules,
+                    major=wanted.major,
+                    now=wanted.now,
+                    until=until,
+                    watched=days_ahead(wanted.now, until),
+                    spared=wanted.protected,
+                )
+                for policy in wanted.policies
+            ]
+        except simulate.TooMuch as error:
+            until = _shorter(error.fits_until, wanted)
+        else:
+            return until, there, found
+
+
+def _coming(wanted: Wanted) -> Coming:
+    end, starts = _end_of(wanted.until), [archive.start for archive in wanted.archives]
+    last = starts[0] if starts else None
+    if wanted.every is not None:
+        return coming.regular("request", wanted.every, last, wanted.now, end)
+    if wanted.due is not None:
+        return Coming("schedule", tuple(wanted.due(wanted.now, end, MOST_BACKUPS + 1)))
+    usual = coming.habit(starts)
+    if usual is not None:
+        return coming.regular("past", usual, last, wanted.now, end)
+    return coming.regular("assumed", coming.DAILY, last, wanted.now, end)
+
+
+def _end_of(day: date) -> datetime:
+    return datetime.combine(day + simulate.DAY, time(), UTC)
+
+
+def _shorter(until: date, wanted: Wanted) -> date:
+    if not wanted.can_shorten or until < wanted.now.date():
+        raise DoesNotFit
+    return until
+
+
+def _answer(wanted: Wanted, policy: Policy, left: Ahead, until: date) -> dict[str, Any]:
+    """What a policy does: a `Simulated` without its losses and its forecast."""
+    dated = [aged(archive.start) for archive in wanted.archives]
+    staying = simulate.kept_now(dated, policy.rules, wanted.major, wanted.now, wanted.protected)
+    return {
+        "policy": policy.answered,
+        "archives": [
+            {"archive_id": one.id, "name": one.name, "start": one.start, "rule": staying.get(position)}
+            for position, one in enumerate(wanted.archives)
+        ],
+        "kept_now": len(staying),
+        "removed_now": len(wanted.archives) - len(staying),
+        "counts": _by_day(left.counts),
+        "days": _by_day(left.days),
+        "oldest": left.restore_points[-1] if left.restore_points else None,
+        "gaps": [
+            {"age": age, "worst_seconds": round(gap.total_seconds())}
+            for age, gap in simulate.gaps(left.restore_points, until)
+        ],
+    }
+
+
+def _by_day(counted: Sequence[tuple[date, int]]) -> list[dict[str, Any]]:
+    return [{"day": day, "restore_points": count} for day, count in counted]

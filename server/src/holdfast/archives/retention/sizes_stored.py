@@ -1,0 +1,51 @@
+"""What a forecast of bytes is learned from: the records of archives, and the chunks of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy.orm import Session
+
+from holdfast.archives.retention.sizes_ahead import Made, Point, Samples, samples
+from holdfast.repositories import gone_archives
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.gone_archives import new_bytes_of
+
+if TYPE_CHECKING:
+    from holdfast.history.index import HistoryIndex
+
+MOST_GONE = 500
+MOST_ADDED = 60
+"""Backups whose new bytes are added up from chunks, where the engine does not report them."""
+LONGEST_PAST = timedelta(days=366)
+
+
+def point_of(archive: Archive) -> Point:
+    return Point(archive.id, archive.engine_id, archive.name, archive.start, archive.series, archive.original_size)
+
+
+def made_lately(
+    session: Session, repository_id: int, archives: Sequence[Archive], now: datetime, series: str | None = None
+) -> list[Made]:
+    """The backups of the last year, or those of one series, oldest first."""
+    gone = gone_archives.since(session, repository_id, now - LONGEST_PAST, MOST_GONE)
+    made = {one.engine_id: Made(one.start, one.series, one.new_bytes) for one in gone}
+    made |= {one.engine_id: Made(one.start, one.series, new_bytes_of(one)) for one in archives}
+    wanted = (one for one in made.values() if series is None or one.series == series)
+    return sorted((one for one in wanted if now - LONGEST_PAST <= one.start <= now), key=lambda one: one.start)
+
+
+def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Point]) -> Samples:
+    """As `samples`, from the chunks of files, for an engine that reports no sizes. Archives oldest first."""
+    last = archives[-MOST_ADDED - 1 :]
+    found = opened.added([one.engine_id for one in last]) if opened is not None else None
+    if found is None:
+        return {}
+    return samples([Made(one.start, one.series, new) for one, new in zip(last, found, strict=True)])
+
+
+def measured(opened: HistoryIndex | None, sets: Sequence[frozenset[str]]) -> Sequence[int] | None:
+    """The bytes of sets of archives by the chunks of their files; None where these are not known."""
+    return opened.stored(sets) if opened is not None and sets else None
