@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backup_engine import own_places
-from backup_engine.chunks import helper, trial
+from backup_engine.chunks import helper, narrowed, trial
 from backup_engine.far import remote_talk, run, unpack
 from backup_jobs import folders
 from backup_jobs.restore import occupied
@@ -23,7 +23,7 @@ NEW_NAMES = {
 }
 MODULES = {
     module.__name__: Path(str(module.__file__)).read_text()
-    for module in (own_places, folders, occupied, unpack, remote_talk, helper, trial, *on_machine.TRAVELLING)
+    for module in (own_places, folders, occupied, unpack, remote_talk, helper, narrowed, trial, *on_machine.TRAVELLING)
 }
 SCRIPTS = {
     "on_machine": on_machine.LOAD + on_machine.MAIN,

@@ -25,6 +25,7 @@ MAY_START_PROCESSES = {
     "backup_engine/far/talk.py": "holds the link to the reader of chunks on another machine",
     "backup_engine/far/remote_talk.py": "starts that reader on its machine, under the engine's own Python",
     "backup_engine/feed.py": "runs an engine and the dumps that it reads, under the shim",
+    "backup_engine/chunks/narrowed.py": "becomes the engine's program wherever it cannot narrow what that reads",
     "backup_engine/detect.py": "asks a program for its version",
     "backup_engine/bounded.py": "asks ssh and rclone short questions, and takes no more than an answer from them",
     "holdfast/history/chunks/helper_process.py": "starts the reader of metadata chunks under the engine's own Python",

@@ -7,7 +7,8 @@ What runs is part of this package, so a caller chooses an archive or chunks, nev
 import json
 import re
 import secrets
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ HELPER = Path(__file__).with_name("helper.py")
 HELPER_2 = Path(__file__).with_name("helper_2.py")
 """The same for engine 2; it needs the other one beside it."""
 TRIAL = Path(__file__).with_name("trial.py")
+NARROWED = Path(__file__).with_name("narrowed.py")
+"""What runs an engine's command for a few paths."""
 MOST_IDS = 500
 """Chunks of one run: their ids are a single argument, which must stay below 128 KiB."""
 LOCK_WAIT_SECONDS = 60
@@ -56,6 +59,16 @@ def read_command(engine: "Engine", location: RepositoryLocation, request: ReadCh
     command = engine.list_archives(location, ListArchivesRequest(last=1))
     words = (*_python(engine.program), str(helper), "--once", json.dumps(opening), json.dumps(ask))
     return replace(command, argv=words, most_output=LARGEST_STREAM)
+
+
+def narrowed(command: Command, paths: Collection[str]) -> Command:
+    """Given an engine's command for these paths of an archive, return one that does the same and costs less: see
+    `narrowed.py`. Without paths, on other machines and without a Python of the engine's own it is the same command.
+    """
+    python = interpreter_of(command.argv[0]) if paths and command.machine is None and command.call is None else None
+    if python is None:
+        return command
+    return replace(command, argv=(*python, str(NARROWED), *command.argv), shown=shlex.join(command.argv))
 
 
 def trial_command(program: EngineProgram) -> Command:

@@ -37,7 +37,7 @@ def joined(command: Command, engine: Command) -> Command:
 
 def _into(command: Command, words: tuple[str, ...], receiver: str) -> Command:
     where = f"[{command.machine.name}] " if command.machine else ""
-    return replace(command, into=words, shown=f"{where}{shlex.join(command.argv)} | {receiver}")
+    return replace(command, into=words, shown=f"{where}{command.shown or shlex.join(command.argv)} | {receiver}")
 
 
 def _exact(folder: bytes) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.events import Event
 from backup_engine.extracted import Complaints
@@ -205,13 +206,14 @@ class Restore:
 
     def _list_command(self) -> Command:
         request = ListFilesRequest(self.address(), paths=self.wanted(), exact=True, excluded_trees=self.without())
-        return self.work.engine.list_files(self.work.location, request)
+        return narrowed(self.work.engine.list_files(self.work.location, request), self.wanted())
 
     def _extract_command(self, private: PrivateTree, surveyed: Survey) -> Command:
         if self.work.location.machine is not None:  # the engine runs elsewhere: its export is unpacked here
             exported = self.export_request(surveyed)
             return unpacked_here(self.work.engine.export_tar(self.work.location, exported), private.path)
-        return self.work.engine.extract(self.work.location, self.extract_request(private.path, surveyed))
+        command = self.work.engine.extract(self.work.location, self.extract_request(private.path, surveyed))
+        return narrowed(command, self.wanted())
 
     def export_request(self, surveyed: Survey) -> ExportTarRequest:
         return ExportTarRequest(

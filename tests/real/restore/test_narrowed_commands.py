@@ -1,0 +1,304 @@
+"""An engine's command for a few paths does the same when it unpacks the metadata of these alone, and looks at little
+else.
+"""
+
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from backup_engine.chunks.commands import NARROWED, narrowed
+from backup_engine.command import Command, Machine
+from tests.real.restore.archives import Workshop, below
+from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.hostile import HostileArchive, hostile_repository, item, item_2
+from tests.support.hostile_cases import case, wanted_seeds
+from tests.support.running import Services
+from tests.support.trees import LONG_AGO, NOT_UTF8, Seen, look_at, make_difficult_tree
+
+ALL = {**ENGINES, **({"2.0": ENGINE_2} if ENGINE_2 else {})}
+TIMES = re.compile(rb'"time": [0-9.]+|"operation": [0-9]+')
+SECONDS = 120
+RECENT = LONG_AGO * 3 // 2
+COUNTING = """
+import sys
+from borg.archive import Archive
+from borg.archiver import main
+asked, seen = Archive.item_filter, []
+def counted(self, item, *more):
+    seen.append(item.path)
+    return asked(self, item, *more)
+Archive.item_filter = counted
+try:
+    main()
+finally:
+    print("looked at", len(seen), file=sys.stderr)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    output: bytes
+    errors: bytes
+    tree: dict[bytes, Seen]
+
+
+def dated(seen: Seen) -> Seen:
+    """A folder that is not wanted itself is as old as the restore."""
+    return seen if seen.modified < RECENT else replace(seen, modified=0)
+
+
+@dataclass(frozen=True)
+class Site:
+    """An archive of one engine, and commands for it, run as they are and narrowed."""
+
+    program: Path
+    repository: Path
+    folder: Path
+    major: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "HOME": str(self.folder),
+            "BORG_BASE_DIR": str(self.folder / "base"),
+            "BORG_EXIT_CODES": "modern",
+            "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
+            "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
+            "BORG_SELFTEST": "disabled",
+        }
+
+    def accept(self) -> None:
+        """Have the engine ask now whether it may open a repository that is not encrypted."""
+        before = ["list", str(self.repository)] if self.major == 1 else ["-r", str(self.repository), "repo-list"]
+        subprocess.run([self.program, *before], env=self.environment, capture_output=True, check=True, timeout=SECONDS)
+
+    def words(self, verb: str, *options: str, archive: str = "made", paths: list[str] | None = None) -> tuple[str, ...]:
+        place = ("--", f"{self.repository}::{archive}") if self.major == 1 else ("--", archive)
+        before = () if self.major == 1 else ("-r", str(self.repository))
+        tail = ("-",) if verb == "export-tar" else ()
+        return (str(self.program), "--log-json", *before, verb, *options, *place, *tail, *(paths or []))
+
+    def run(self, words: tuple[str, ...], *, is_narrowed: bool) -> Ended:
+        destination = self.folder / "destination"
+        destination.mkdir()
+        command = Command(words)
+        if is_narrowed:
+            command = narrowed(command, ("any",))
+            assert str(NARROWED) in command.argv
+        done = subprocess.run(
+            [os.fsencode(word) for word in command.argv],
+            env=self.environment,
+            cwd=destination,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        found = {path: dated(seen) for path, seen in look_at(destination).items() if path}
+        shutil.rmtree(destination)
+        return Ended(done.returncode, done.stdout, TIMES.sub(b"", done.stderr), found)
+
+    def both(self, words: tuple[str, ...]) -> tuple[Ended, Ended]:
+        """Plain and narrowed."""
+        return self.run(words, is_narrowed=False), self.run(words, is_narrowed=True)
+
+
+@pytest.fixture(params=sorted(ALL))
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
+    major = 1 if request.param in ENGINES else 2
+    made = hostile_repository(ALL[request.param], tmp_path / "place", major)
+    return Site(made.program, made.location, tmp_path, major)
+
+
+@pytest.fixture
+def archive(site: Site, tmp_path: Path) -> tuple[Site, Path]:
+    """Of everything that a backup may hold, and of hard links among folders in no order."""
+    source = tmp_path / "tree"
+    make_difficult_tree(source)
+    rng = random.Random(site.program.name)
+    for number in range(60):
+        folder = source / rng.choice("abc") / rng.choice("abc")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"file-{number}").write_bytes(rng.randbytes(rng.randrange(50)))
+        if rng.random() < 0.5:
+            os.link(rng.choice([*folder.glob("file-*")]), source / f"{rng.choice('xyz')}-{number}")
+            os.link(source / "links" / "first", folder / f"linked-{number}")
+    for path in (source, *source.rglob("*")):
+        os.utime(path, ns=(LONG_AGO, path.lstat().st_mtime_ns % LONG_AGO), follow_symlinks=False)
+    place = f"{site.repository}::made" if site.major == 1 else "made"
+    before = () if site.major == 1 else ("-r", str(site.repository))
+    subprocess.run(
+        [site.program, *before, "create", place, "tree"],
+        env=site.environment,
+        cwd=tmp_path,
+        check=True,
+        timeout=SECONDS,
+    )
+    return site, source
+
+
+def selections(source: Path, rng: random.Random) -> Iterator[tuple[list[str], list[str]]]:
+    """Wanted paths, and options that leave some out."""
+    every = sorted("tree" + os.fsdecode(b"/" + path if path else b"") for path in look_at(source))
+    folders = [
+        f"tree/{name}" for name in ("a", "b/c", "links", "modes", "empty folder", f"folder {os.fsdecode(NOT_UTF8)}")
+    ]
+    yield [f"pp:{rng.choice(every)}"], []
+    yield ["pp:tree/links/second", "pp:tree/third"], []
+    yield ["pp:tree/c", "pp:tree/not there", "pp:tre"], [f"--exclude=pp:{folders[0]}", "--exclude=pf:tree/c/a"]
+    yield [f"pp:{path}" for path in folders], [f"--exclude=pp:{rng.choice(every)}"]
+    yield [f"pp:{path}" for path in rng.sample(every, 40)], []
+    yield [f"pf:{path}" for path in rng.sample(every, 3)], ["--strip-components=1"]
+    yield ["sh:tree/*/a", "re:link"], []
+    yield ["pp:tree"], [f"--exclude=pf:{path}" for path in rng.sample(every, 5)]
+
+
+def few(source: Path, rng: random.Random) -> list[tuple[list[str], list[str]]]:
+    return rng.sample(list(selections(source, rng)), 4)
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [pytest.param(0, id="few"), pytest.param(100, id="many", marks=pytest.mark.campaign)],
+)
+def test_a_narrowed_command_does_what_the_engine_does(archive: tuple[Site, Path], rounds: int) -> None:
+    site, source = archive
+    listed = ("--list",) if site.major == 1 else ()
+    rng = random.Random(site.major)
+    every = [wanted for _ in range(rounds) for wanted in selections(source, rng)] if rounds else few(source, rng)
+    for number, (paths, options) in enumerate(every):
+        others = (
+            site.words("list", "--json-lines", *(each for each in options if "strip" not in each), paths=paths),
+            site.words("export-tar", "--progress", *options, paths=paths),
+        )
+        extract = site.words("extract", "--progress", *listed, "--sparse", "--noflags", *options, paths=paths)
+        for words in (extract, others[number // 2 % 2]) if number % 2 else (extract,):
+            plain, narrow = site.both(words)
+
+            assert narrow == plain, shlex.join(words)
+
+
+def test_a_narrowed_command_looks_at_what_is_wanted_and_at_the_files_its_links_name(
+    archive: tuple[Site, Path], tmp_path: Path
+) -> None:
+    site, _ = archive
+    counting = tmp_path / "borg"
+    python = site.program.read_text().partition("\n")[0]
+    counting.write_text(f"{python}\n{COUNTING}")
+    counting.chmod(0o755)
+    counted = Site(counting, site.repository, site.folder, site.major)
+
+    one, first_elsewhere, too_many = (
+        [counted.run(counted.words("list", paths=paths), is_narrowed=True).errors for paths in ways]
+        for ways in (
+            [["pp:tree/plain.txt"]],
+            [["pp:tree/links/second"], ["pp:tree/third"]],
+            [["sh:tree/*"]],
+        )
+    )
+
+    assert one == [b"looked at 1\n"]
+    assert sorted(first_elsewhere) in (
+        [b"looked at 1\n"] * 2,
+        [b"looked at 2\n"] * 2,
+        [b"looked at 1\n", b"looked at 2\n"],
+    )
+    assert int(too_many[0].split()[-1]) > 100
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [pytest.param(3, id="few"), pytest.param(500, id="many", marks=pytest.mark.campaign)],
+)
+def test_of_a_hostile_archive_a_narrowed_command_restores_what_the_engine_restores(
+    site: Site, tmp_path: Path, cases: int
+) -> None:
+    made = hostile_repository(site.program, tmp_path / "hostile", site.major)
+    hostile = Site(site.program, made.location, tmp_path, site.major)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    hostile.accept()
+    for seed in wanted_seeds(cases):
+        wanted = case(seed, outside, site.major)
+        made.write(wanted)
+        for paths in (["pp:tree"], ["pp:link", "pp:evil"]):
+            plain, narrow = hostile.both(hostile.words("extract", "--progress", archive=wanted.name, paths=paths))
+
+            # An item that the engine stumbles over may be one that nobody wants.
+            assert narrow == plain or plain.code not in (0, 1), wanted.name
+
+
+def test_what_an_archive_holds_beyond_the_bounds_is_left_to_the_engine(site: Site, tmp_path: Path) -> None:
+    made = hostile_repository(site.program, tmp_path / "hostile", site.major)
+    hostile = Site(site.program, made.location, tmp_path, site.major)
+    packed = item if site.major == 1 else item_2
+    large = {"xattrs": {(b"user.x" if site.major == 1 else "user.x"): b"x" * 300_000}}
+    many = [
+        packed(b"tree/%d" % number if site.major == 1 else f"tree/{number}", chunks=[], **large)
+        for number in range(120)
+    ]
+    made.write(HostileArchive("large", many))
+    hostile.accept()
+
+    plain, narrow = hostile.both(hostile.words("list", archive="large", paths=["pp:tree"]))
+
+    assert narrow == plain
+    assert len(plain.output.splitlines()) == 120
+
+
+@pytest.mark.parametrize("version", [None, "1.2.40", "1.5.0", "1.4.5", "2.0.0b24"])
+def test_an_engine_that_is_not_known_runs_as_it_is(version: str | None, tmp_path: Path) -> None:
+    modules, program = tmp_path / "modules", tmp_path / "borg"
+    (modules / "borg").mkdir(parents=True)
+    if version is not None:
+        (modules / "borg" / "__init__.py").write_text(f"__version__ = {version!r}\n")
+    program.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:], 'narrowed' in sys.argv[0])\n")
+    program.chmod(0o755)
+
+    command = narrowed(Command((str(program), "extract", "x y")), ("x y",))
+    done = subprocess.run(command.argv, env={"PYTHONPATH": str(modules)}, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, b"['extract', 'x y'] False\n"), done.stderr
+    assert command.shown == shlex.join((str(program), "extract", "x y"))
+
+
+def test_nothing_is_narrowed_without_paths_elsewhere_or_without_a_python(tmp_path: Path) -> None:
+    program = tmp_path / "borg"
+    program.write_bytes(b"\x7fELF")
+    script = Command((str(ENGINES["1.4"]), "extract"))
+    there = Command(script.argv, machine=Machine("there", ("ssh", "there"), "python3"))
+
+    assert narrowed(script, ()) is script
+    assert narrowed(there, ("x",)) is there
+    assert (binary := narrowed(Command((str(program),)), ("x",))).argv == (str(program),)
+    assert binary.shown is None
+
+
+def test_a_restore_of_some_paths_runs_narrowed_and_says_what_the_engine_does(
+    services: Services, tmp_path: Path
+) -> None:
+    with services.own(HOLDFAST_BORG1=str(ENGINES["1.4"])) as running:
+        workshop = Workshop(running)
+        source, destination = tmp_path / "source", tmp_path / "destination"
+        make_difficult_tree(source)
+        archive = workshop.back_up(source)
+
+        ended = workshop.restore(archive, destination, paths=[str(source / "links"), str(source / "third")])
+
+        assert ended["status"] == "completed", ended
+        assert ended["result"]["files_restored"] == 9
+        wanted, found = look_at(source), look_at(below(destination, source))
+        for name in (b"third", *(path for path in wanted if path.startswith(b"links/"))):
+            assert found[name] == wanted[name]
