@@ -3,9 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from backup_agent.commands import command
-from backup_agent.places import find_places
-from backup_agent.problems import Problem
+from backup_agent.later import RARELY_USED, load_later
+
+load_later(*RARELY_USED)
+
+from backup_agent.commands import command  # noqa: E402
+from backup_agent.places import find_places  # noqa: E402
+from backup_agent.problems import Problem  # noqa: E402
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,43 @@
+"""Modules of the standard library that an agent loads when it needs them."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def printed(script: str) -> str:
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_an_agent_that_runs_has_not_loaded_the_parser_of_addresses() -> None:
+    script = "import sys, backup_agent.cli, backup_agent.commands.run, ssl; print('IPv6Address' in vars({}))"
+
+    assert printed(script.format("sys.modules['ipaddress']")) == "False"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions of dataclasses need it for every class")
+def test_an_agent_that_runs_has_not_loaded_the_inspection_of_code() -> None:
+    script = "import sys, backup_agent.cli, backup_agent.commands.run, ssl; print('dis' in sys.modules)"
+
+    assert printed(script) == "False"
+
+
+def test_a_module_that_is_loaded_later_is_itself_when_it_is_used() -> None:
+    script = """
+import sys, backup_agent.cli, urllib.parse
+before = sys.modules["ipaddress"]
+print(urllib.parse.urlsplit("http://[::1]:80/").hostname)
+import ipaddress
+print(ipaddress is not before, ipaddress.ip_address("::1") == before.ip_address("::1"))
+"""
+
+    assert printed(script) == "::1\nTrue True"
+
+
+def test_a_module_that_is_loaded_later_has_no_names_that_it_lacks() -> None:
+    script = (
+        "import backup_agent.cli, ipaddress; print(hasattr(ipaddress, 'nothing'), hasattr(ipaddress, 'IPv4Address'))"
+    )
+
+    assert printed(script) == "False True"
