@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import select
 
 from holdfast.access import administration
-from holdfast.access.vault import Vault, key_id_of
+from holdfast.access.vault import SecretUnreadable, Vault, key_id_of
 from holdfast.composition import register_secrets
 from holdfast.repositories import feature
-from holdfast.repositories.key_files import KeyFiles, keep_known_keys, key_context
+from holdfast.repositories.key_files import LARGEST, KeyFiles, keep_known_keys, key_context
 from holdfast.repositories.models import Repository
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -112,3 +112,76 @@ def test_stored_keys_move_to_the_new_key_of_a_rotation(
 
     assert key_id_of(stored(database) or "") == result.active_key
     assert opened(database, settings) == KEY
+
+
+def test_a_key_given_with_an_import_never_stands_beside_that_of_a_managed_repository(
+    database: Database, settings: Settings, key_files: KeyFiles
+) -> None:
+    """The engine would find either of them, and the store would keep the wrong one."""
+    key_files.put(UUID, KEY)
+    keep_known_keys(database, key_files)
+
+    assert key_files.put_given(database, "0" * 32, CHANGED) is None
+    keep_known_keys(database, key_files)
+
+    assert opened(database, settings) == KEY
+    assert [file.read_text() for file in (settings.engine_dir / ".config/borg/keys").iterdir()] == [KEY]
+
+
+def test_a_key_given_with_an_import_is_written_where_no_other_is(
+    database: Database, settings: Settings, key_files: KeyFiles
+) -> None:
+    of_another = KEY.replace(ENGINE_ID, "cd" * 32)
+    for number, content in enumerate((KEY, of_another)):
+        file = key_files.put_given(database, f"{number:032}", content)
+        assert file is not None
+        assert file.read_text() == content
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_is_no_key_of_the_repository_is_never_stored_for_it(
+    database: Database, settings: Settings, key_files: KeyFiles
+) -> None:
+    folder = settings.engine_dir / ".config/borg/keys"
+    folder.mkdir(parents=True)
+    (folder / "bytes").write_bytes(KEY.encode() + b"\xff")
+    (folder / "of-another").write_text(KEY.replace(ENGINE_ID, "cd" * 32))
+    (folder / "large").write_text(KEY + "x" * LARGEST)
+    (folder / ".part").write_text(CHANGED)
+    (folder / "folder").mkdir()
+
+    keep_known_keys(database, key_files)
+    assert stored(database) is None
+
+    key_files.put(UUID, KEY)
+    keep_known_keys(database, key_files)
+    assert opened(database, settings) == KEY
+
+
+def test_the_engines_own_key_is_not_replaced_by_the_stores(
+    database: Database, settings: Settings, key_files: KeyFiles
+) -> None:
+    sealed = Vault(settings).encrypt(KEY, key_context(UUID))
+    key_files.materialise(UUID, ENGINE_ID, sealed)
+    (file,) = (settings.engine_dir / ".config/borg/keys").iterdir()
+    assert file.read_text() == KEY
+
+    file.write_text(CHANGED)
+    key_files.materialise(UUID, ENGINE_ID, sealed)
+
+    assert file.read_text() == CHANGED
+
+
+def test_keys_of_other_machines_and_of_other_repositories_do_not_open_each_other(
+    database: Database, settings: Settings, key_files: KeyFiles
+) -> None:
+    key_files.put(UUID, KEY)
+    with database.writing() as session:
+        session.scalars(select(Repository)).one().execution_target = "ssh"
+    keep_known_keys(database, key_files)
+    assert stored(database) is None, "its key is on its machine"
+
+    sealed = Vault(settings).encrypt(KEY, key_context(UUID))
+    with pytest.raises(SecretUnreadable):
+        key_files.renewed("d" * 32, ENGINE_ID, sealed)

@@ -12,6 +12,7 @@ from backup_agent import private_files, sealing
 from backup_agent.places import Places
 from backup_agent.problems import NotRegistered, Problem
 from backup_agent.toml_text import toml_text
+from backup_engine import own_files
 from backup_engine.frozen import frozen
 
 CREDENTIAL = "agent credential"
@@ -53,7 +54,7 @@ class Config:
 def load(places: Places) -> Config:
     """The configuration. Raise NotRegistered if there is none, ConfigUnreadable if it is incomplete."""
     try:
-        raw = places.config_file.read_bytes()
+        raw = own_files.read(places.config_file)
     except FileNotFoundError as error:
         raise NotRegistered(
             f"This machine is not registered ({places.config_file} does not exist);"
@@ -61,6 +62,8 @@ def load(places: Places) -> Config:
         ) from error
     except OSError as error:
         raise ConfigUnreadable(f"{places.config_file} cannot be read: {error.strerror}.") from error
+    except own_files.NotOurs as error:
+        raise ConfigUnreadable(str(error)) from error
     try:
         content = tomllib.loads(raw.decode())
         return _config(content, sealing.key_of(places.key_file))

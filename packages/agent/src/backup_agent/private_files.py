@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from backup_engine import own_files
+
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 
@@ -20,13 +22,11 @@ def make_folder(folder: Path) -> None:
 def write(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Replace a file atomically; with `durable`, it survives a power cut."""
     part = path.with_name(f"{path.name}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), FILE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(own_files.created(part), "wb") as file:
         file.write(content)
         file.flush()
         if durable:
             os.fsync(file.fileno())
-    part.chmod(FILE_MODE)  # a left-over one may have another mode
     part.replace(path)
     if durable:
         sync_folder(path.parent)

@@ -38,6 +38,18 @@ class KeyFiles:
         part.replace(file)
         return file
 
+    def put_given(self, database: Database, repository_uuid: str, content: str) -> Path | None:
+        """As `put`, for a key that somebody gives with an import.
+
+        None if it says that it is the key of a managed repository that has one here: the engine would find either, and
+        the store would keep the wrong one.
+        """
+        found = FIRST_LINE.match(content)
+        with database.reading() as session:
+            taken = select(Repository.id).where(Repository.has_keyfile, Repository.engine_id == (found and found[1]))
+            is_taken = found is not None and session.scalars(taken).first() is not None
+        return None if found and is_taken and self._find(found[1]) else self.put(repository_uuid, content)
+
     def sealed(self, repository_uuid: str, engine_id: str | None) -> str | None:
         """The key that the engine here has for a repository, encrypted for the store; None if it has none."""
         content = self._find(engine_id)

@@ -118,7 +118,8 @@ class Register:
         location = replace(location, relocated_ok=True, older="accept" if wanted.older_ok else "refuse")
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
-        key_file = self.opener.key_files.put(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
+        given = wanted.keyfile.get_secret_value() if wanted.keyfile else None
+        key_file = self.opener.key_files.put_given(self.database, number, given) if given else None
         try:
             with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
                 self._still_free(place, wanted.name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from backup_engine import own_files
 from backup_engine.frozen import frozen
 from holdfast.entry.client import exit_codes
 from holdfast.entry.client.output import fail
@@ -38,7 +39,7 @@ def save_login(login: Login) -> None:
     file = login_file()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = file.with_suffix(".part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+    with os.fdopen(own_files.created(part), "w") as stream:
         json.dump(asdict(login), stream)
     part.replace(file)
 
@@ -48,14 +49,19 @@ def forget_login() -> None:
 
 
 def saved_login() -> Login | None:
-    """The login in force: from the environment, else the saved one."""
+    """The login in force: from the environment, else the saved one.
+
+    Others may not choose the service that secrets are sent to.
+    """
     server, token = os.environ.get("HOLDFAST_SERVER"), os.environ.get("HOLDFAST_TOKEN")
     if token:
         return Login((server or DEFAULT_SERVER).rstrip("/"), token, os.environ.get("HOLDFAST_CA_FILE"))
     try:
-        saved = json.loads(login_file().read_text())
+        saved = json.loads(own_files.read(login_file()))
         ca_file = os.environ.get("HOLDFAST_CA_FILE") or saved.get("ca_file")
         return Login((server or saved["server"]).rstrip("/"), saved["token"], ca_file)
+    except own_files.NotOurs as error:
+        fail(f"{error} Remove it, and log in again.", exit_codes.USAGE)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -1,0 +1,30 @@
+"""Files of one user: written so that nobody else can read them, and used only if nobody else can change them."""
+
+import os
+import stat
+from pathlib import Path
+
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class NotOurs(Exception):
+    """The file is not this user's alone. The message explains why."""
+
+
+def read(path: Path) -> bytes:
+    """The content of a file. Raise NotOurs if another user than root owns it or can write to it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotOurs(f"{path} is not a plain file.")
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE:
+            raise NotOurs(f"{path} must be owned by root or the user of this program and not be writable by others.")
+        return file.read()
+
+
+def created(path: Path) -> int:
+    """A new file for writing, which only this user can read. What is there already is removed, and never followed."""
+    path.unlink(missing_ok=True)
+    return os.open(path, _NEW, 0o600)
