@@ -15,7 +15,7 @@ from holdfast.schedules.calendar.entries import Span, calendar
 from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.models import Schedule
 from holdfast.schedules.overview import read_stored
-from holdfast.schedules.sight import Sight
+from holdfast.schedules.visible_schedules import VisibleSchedules
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
 from tests.unit.schedules.running.world import World
@@ -65,8 +65,8 @@ def _read(database: Database) -> tuple[float, int]:
     """Seconds of the processor for the answer as it is sent, and how many entries it has."""
     began = time.process_time()
     with database.reading() as session:
-        sight = Sight(session, None, is_for_one=False)
-        stored = read_stored(session, sight, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
+        seen = VisibleSchedules(session, None, is_for_one=False)
+        stored = read_stored(session, seen, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
     answer = calendar(stored)
     took = time.process_time() - began
     return took, len(json.loads(answer)["entries"])

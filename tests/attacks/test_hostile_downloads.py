@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from backup_engine.far.unpack import LONGEST_NAME, Unpacker, link_fault, name_fault
+from holdfast.downloads.entry_filter import LARGEST_ID, LATEST, LINK_TO_LEFT_OUT, MANIFEST, Gate
 from holdfast.downloads.from_tar import TarEntries, tar_blocks, zip_blocks
-from holdfast.downloads.gate import LARGEST_ID, LATEST, LINK_TO_LEFT_OUT, MANIFEST, Gate
 from holdfast.downloads.source import BrokenOff, Source
 from tests.real.restore.archives import Archive, Workshop
 from tests.support.archive_sets import OwnEngine

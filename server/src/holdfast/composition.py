@@ -26,7 +26,7 @@ from holdfast.maintenance import feature as maintenance
 from holdfast.metrics import feature as metrics
 from holdfast.mirror import feature as mirror
 from holdfast.notifications import feature as notifications
-from holdfast.notifications.reports.gather import SOURCES, Sources
+from holdfast.notifications.reports.findings import SOURCES, Sources
 from holdfast.operations import feature as operations
 from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.operations.manifest import Feature, Task, When, Where

@@ -14,7 +14,7 @@ from holdfast.schedules import overview
 from holdfast.schedules.calendar import entries
 from holdfast.schedules.calendar.entries import Span
 from holdfast.schedules.calendar.preview import Fire, Forecast
-from holdfast.schedules.sight import Sight
+from holdfast.schedules.visible_schedules import VisibleSchedules
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
 from tests.unit.schedules.running.world import World
@@ -34,8 +34,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def calendar(database: Database, days: int = 62) -> dict[str, Any]:
     with database.reading() as session:
-        sight = Sight(session, None, is_for_one=False)
-        stored = overview.read_stored(session, sight, Span(NOW, NOW + timedelta(days=days)), NOW, None)
+        seen = VisibleSchedules(session, None, is_for_one=False)
+        stored = overview.read_stored(session, seen, Span(NOW, NOW + timedelta(days=days)), NOW, None)
     answer: dict[str, Any] = json.loads(entries.calendar(stored))
     return answer
 

@@ -26,7 +26,7 @@ def polled_while(running: InProcess, agent: EnrolledAgent, shut_out: Callable[[]
     """The answer to a long poll during which the agent is shut out."""
     with ThreadPoolExecutor(1) as other:
         poll = other.submit(running.client.get, "/api/agents/jobs/poll?wait=30", headers=agent.headers)
-        wait_until(lambda: agent.id in running.service.parts[GATEWAY].board.waiting(), what="the agent waits")
+        wait_until(lambda: agent.id in running.service.parts[GATEWAY].work_cache.waiting(), what="the agent waits")
         shut_out()
         return error_of(poll.result(PATIENCE))
 

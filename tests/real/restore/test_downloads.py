@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.downloads.gate import MANIFEST
+from holdfast.downloads.entry_filter import MANIFEST
 from tests.real.restore.archives import Archive, Workshop, without
 from tests.support.running import processes_with, wait_until_no_process_with
 from tests.support.service import wait_until

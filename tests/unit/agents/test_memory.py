@@ -312,40 +312,40 @@ def test_an_unknown_credential_is_refused_each_time(sqlite: Database) -> None:
             credentials.find("bk_agent_of_nobody")
 
 
-# --- the board ------------------------------------------------------------------------------------------------------
+# --- the cache of work -----------------------------------------------------------------------------------------------
 
 
 def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: Database) -> None:
-    board = WorkCache(sqlite)
-    board.refreshed()
+    cache = WorkCache(sqlite)
+    cache.refreshed()
     with statements(sqlite) as seen:
-        assert board.fresh() is not None
-        assert board.refreshed().waiting == frozenset()
+        assert cache.fresh() is not None
+        assert cache.refreshed().waiting == frozenset()
     assert seen == []
 
     job = enqueue(sqlite, BACKUP, 1, executor="agent")
 
-    assert board.fresh() is None
-    assert board.refreshed().waiting == {1}
+    assert cache.fresh() is None
+    assert cache.refreshed().waiting == {1}
     cancel(sqlite, job)
-    assert board.refreshed().waiting == frozenset()
+    assert cache.refreshed().waiting == frozenset()
 
 
 def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
-    board = WorkCache(sqlite)
-    board.refreshed()
+    cache = WorkCache(sqlite)
+    cache.refreshed()
     heard = sqlite.wake.number
 
     hear(fleet, agent)
 
-    assert board.fresh() is not None
+    assert cache.fresh() is not None
     assert sqlite.wake.number > heard, "administrators hear of it"
 
 
 def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> None:
-    board = WorkCache(sqlite)
-    board.refreshed()
+    cache = WorkCache(sqlite)
+    cache.refreshed()
 
     call = enqueue(sqlite, BACKUP, 1, executor="inline")
     with sqlite.writing() as session:
@@ -353,40 +353,40 @@ def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> Non
     with sqlite.writing() as session:
         remove_finished_inline(session, call)
 
-    assert board.fresh() is not None
+    assert cache.fresh() is not None
 
 
 def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite: Database) -> None:
-    board = WorkCache(sqlite)
-    seen = board.refreshed()
+    cache = WorkCache(sqlite)
+    seen = cache.refreshed()
 
     async def wait() -> tuple[bool, bool]:
-        mine = asyncio.create_task(board.wait_for_work(1, 20, seen, lambda: False))
-        other = asyncio.create_task(board.wait_for_work(2, 20, seen, lambda: False))
+        mine = asyncio.create_task(cache.wait_for_work(1, 20, seen, lambda: False))
+        other = asyncio.create_task(cache.wait_for_work(2, 20, seen, lambda: False))
         await asyncio.sleep(0)
         await asyncio.to_thread(enqueue, sqlite, BACKUP, 1, executor="agent")
-        await asyncio.to_thread(board.look)
+        await asyncio.to_thread(cache.look)
         await asyncio.wait_for(mine, PATIENCE)
         other_is_done = other.done()
         other.cancel()
         return mine.done(), other_is_done
 
     assert asyncio.run(wait()) == (True, False)
-    assert board._waiters == {}
+    assert cache._waiters == {}
 
 
 def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
-    board = WorkCache(sqlite)
-    seen = board.refreshed()
+    cache = WorkCache(sqlite)
+    seen = cache.refreshed()
 
-    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 0.01, seen, lambda: False), 10))
+    asyncio.run(asyncio.wait_for(cache.wait_for_work(1, 0.01, seen, lambda: False), 10))
 
-    assert board._waiters == {}
+    assert cache._waiters == {}
 
 
 def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(sqlite: Database) -> None:
-    board = WorkCache(sqlite)
-    seen = board.refreshed()
+    cache = WorkCache(sqlite)
+    seen = cache.refreshed()
     enqueue(sqlite, BACKUP, 1)
     asked: list[int] = []
 
@@ -395,7 +395,7 @@ def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(s
         return False
 
     async def wait() -> list[bool]:
-        fleet = [asyncio.create_task(board.wait_for_work(agent, 20, seen, is_there)) for agent in range(1, 51)]
+        fleet = [asyncio.create_task(cache.wait_for_work(agent, 20, seen, is_there)) for agent in range(1, 51)]
         while len(asked) < len(fleet):  # noqa: ASYNC110 - each asks once it waits
             await asyncio.sleep(0.01)
         await asyncio.sleep(0)
@@ -408,18 +408,18 @@ def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(s
     with statements(sqlite) as said:
         assert asyncio.run(asyncio.wait_for(wait(), 20)) == [False] * 50
     assert len([statement for statement in said if statement.startswith("SELECT")]) == 2, "one look for all of them"
-    assert board._waiters == {}
+    assert cache._waiters == {}
 
 
 def test_work_that_came_after_the_agent_looked_is_not_missed(sqlite: Database) -> None:
-    board = WorkCache(sqlite)
-    seen = board.refreshed()
+    cache = WorkCache(sqlite)
+    seen = cache.refreshed()
     enqueue(sqlite, BACKUP, 1, executor="agent")
 
-    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 20, seen, lambda: False), 10))
+    asyncio.run(asyncio.wait_for(cache.wait_for_work(1, 20, seen, lambda: False), 10))
 
-    board.refreshed()  # somebody else has looked meanwhile, and has called those who waited then
-    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 20, seen, lambda: False), 10))
+    cache.refreshed()  # somebody else has looked meanwhile, and has called those who waited then
+    asyncio.run(asyncio.wait_for(cache.wait_for_work(1, 20, seen, lambda: False), 10))
 
 
 def test_runners_leave_running_work_of_agents_alone(sqlite: Database) -> None:

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from holdfast.api.front import Front
+from holdfast.api.dispatcher import Dispatcher
 from holdfast.api.prepared import NotPrepared, PreparedRoute
 
 trail: list[str] = []
@@ -139,7 +139,7 @@ def application() -> FastAPI:
 
 class Fronted:
     def __init__(self, app: FastAPI) -> None:
-        self._app, self._front = app, Front(app, app)
+        self._app, self._front = app, Dispatcher(app, app)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         scope["app"] = self._app

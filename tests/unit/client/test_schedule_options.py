@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from holdfast.entry.client.schedule_options import StepOptions, steps
-from holdfast.entry.client.schedule_words import steps as in_words
+from holdfast.entry.client.schedule_text import steps as in_words
 
 SCRIPTS = [{"id": 7, "name": "freeze"}, {"id": 8, "name": "thaw:fast"}]
 PRESENT = [

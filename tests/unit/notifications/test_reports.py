@@ -8,7 +8,7 @@ import time_machine
 
 from holdfast.kit import clock
 from holdfast.notifications import edit
-from holdfast.notifications.reports.gather import Sources
+from holdfast.notifications.reports.findings import Sources
 from holdfast.notifications.reports.times import next_time
 from holdfast.notifications.schemas import ReportBody
 from tests.support import evidence

@@ -17,7 +17,7 @@ from holdfast.kit.supervisor import Supervisor
 from holdfast.notifications import edit
 from holdfast.notifications.events import reader
 from holdfast.notifications.models import Delivery, Destination, Incident, Rule
-from holdfast.notifications.reports.gather import Sources
+from holdfast.notifications.reports.findings import Sources
 from holdfast.notifications.schemas import DestinationOptions, NewDestination, RuleBody
 from holdfast.notifications.state import Notifications
 from holdfast.operations import outbox

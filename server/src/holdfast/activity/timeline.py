@@ -12,7 +12,7 @@ from holdfast.operations.status import Status
 from holdfast.operations.transitions import INLINE_EXECUTOR
 from holdfast.schedules import overview as schedules
 from holdfast.schedules.calendar.entries import Span
-from holdfast.schedules.sight import Sight
+from holdfast.schedules.visible_schedules import VisibleSchedules
 
 MOST_ROWS = 10_000
 MOST_DAYS = 62
@@ -25,7 +25,13 @@ Row = list[int | str | None]
 
 
 def read(
-    session: Session, sight: Sight, span: Span, now: datetime, categories: Iterable[str], *, of_repositories_only: bool
+    session: Session,
+    seen: VisibleSchedules,
+    span: Span,
+    now: datetime,
+    categories: Iterable[str],
+    *,
+    of_repositories_only: bool,
 ) -> tuple[list[Row], bool]:
     """The rows of the span, oldest start first, and whether the oldest ones were left out."""
     operations = select(
@@ -35,7 +41,7 @@ def read(
         Operation.status,
         Operation.started_at,
         Operation.completed_at,
-    ).where(*_within(span, sight, list(categories), of_repositories_only=of_repositories_only))
+    ).where(*_within(span, seen, list(categories), of_repositories_only=of_repositories_only))
     newest = operations.order_by(Operation.created_at.desc(), Operation.id.desc()).limit(MOST_ROWS + 1)
     ran: list[Row] = [
         [number, kind, repository, status, *(with_offset(each) if each else None for each in (start, end))]
@@ -45,14 +51,14 @@ def read(
     to_come = Span(max(span.since, now), span.until)
     planned: list[Row] = [
         [None, kind, repository, PLANNED, with_offset(start), None]
-        for start, kind, repository in schedules.planned(session, sight, to_come, MOST_ROWS + 1)
+        for start, kind, repository in schedules.planned(session, seen, to_come, MOST_ROWS + 1)
     ]
     rows = [*ran[-MOST_ROWS:], *planned]
     return rows[:MOST_ROWS], len(ran) > MOST_ROWS or len(rows) > MOST_ROWS
 
 
 def _within(
-    span: Span, sight: Sight, categories: list[str], *, of_repositories_only: bool
+    span: Span, seen: VisibleSchedules, categories: list[str], *, of_repositories_only: bool
 ) -> Iterable[ColumnElement[bool]]:
     yield Operation.created_at >= span.since - LONGEST
     yield Operation.created_at <= span.until
@@ -60,7 +66,7 @@ def _within(
     yield or_(Operation.completed_at >= span.since, Operation.status == Status.RUNNING)
     yield Operation.executor != INLINE_EXECUTOR
     yield Operation.category.in_(categories) if categories else Operation.category != "index"
-    if sight.visible is not None:
-        yield Operation.repository_id.in_(sight.visible)
+    if seen.visible is not None:
+        yield Operation.repository_id.in_(seen.visible)
     elif of_repositories_only:
         yield Operation.repository_id.is_not(None)

@@ -18,7 +18,7 @@ from holdfast.kit.fields import Moment
 from holdfast.operations.filters import require_known
 from holdfast.operations.present import ThePresenter
 from holdfast.schedules.calendar.entries import Span
-from holdfast.schedules.sight import Sight
+from holdfast.schedules.visible_schedules import VisibleSchedules
 
 routes = router("/api/operations", "operations")
 DAY = timedelta(days=1)
@@ -45,7 +45,7 @@ def read_timeline(
         )
     rows, truncated = timeline.read(
         session,
-        Sight.of(session, caller),
+        VisibleSchedules.of(session, caller),
         span,
         now,
         category,

@@ -181,7 +181,7 @@ class _Forgetting:
 
     def __call__(self) -> None:
         self._gateway.fleet.forget(self._agent_id)
-        self._gateway.board.call(frozenset({self._agent_id}))  # its long poll ends now
+        self._gateway.work_cache.call(frozenset({self._agent_id}))  # its long poll ends now
 
 
 def _believe_nothing(session: Session, gateway: Gateway) -> None:

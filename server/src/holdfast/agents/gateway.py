@@ -23,7 +23,7 @@ from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.repositories.location import Opener
-from holdfast.runner.progress import ProgressBoard
+from holdfast.runner.progress import ProgressCache
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -65,10 +65,10 @@ class Gateway:
         self.credentials = Credentials(database)
         self.fleet = Fleet(settings, database)
         self.intake = HeartbeatBatches(self.fleet)
-        self.board = WorkCache(database)
-        self.progress = ProgressBoard()
+        self.work_cache = WorkCache(database)
+        self.progress = ProgressCache()
         self.payloads = Payloads(registry, opener)
-        self.calls = Calls(settings.calls_dir, self.payloads, self.board.call)
+        self.calls = Calls(settings.calls_dir, self.payloads, self.work_cache.call)
         self.jobs = Jobs(
             database,
             registry,
@@ -93,7 +93,7 @@ class Gateway:
     def stop(self) -> None:
         self._stopping.set()
         self.database.notify()
-        self.board.wake_everybody()
+        self.work_cache.wake_everybody()
         self._supervisor.attempt("agents-last-flush", self._store_all)
 
     @property
@@ -126,7 +126,7 @@ class Gateway:
         while not self.is_stopping:
             seen = self.database.work.wait(seen, BOARD_SECONDS)
             if self.calls.are_fetched:
-                self._supervisor.attempt("agent-work-cache", self.board.look_again)
+                self._supervisor.attempt("agent-work-cache", self.work_cache.look_again)
             self._stopping.wait(BETWEEN_LOOKS_SECONDS)
 
     def _follow_calls(self) -> None:
@@ -158,7 +158,7 @@ class Gateway:
         if reported := self.sightings.take_reported():
             with self.database.writing() as session:
                 lost_jobs.note_reports(session, reported)
-        self.sightings.keep_only(self.board.refreshed().running.keys())
+        self.sightings.keep_only(self.work_cache.refreshed().running.keys())
         for job in self.sightings.lost():
             with self.database.writing() as session:
                 lost_jobs.end_lost(session, self.registry, job, self.settings.agent_offline_seconds)
@@ -174,10 +174,10 @@ class Gateway:
 
     def _check_credentials(self) -> None:
         """Another process may have shut an agent out: then a long poll that waits here must end."""
-        if self.credentials.check() and (waiting := self.board.waiting()):
+        if self.credentials.check() and (waiting := self.work_cache.waiting()):
             with self.database.reading() as session:
                 shut_out = waiting - store.admitted(session)
-            self.board.call(shut_out)
+            self.work_cache.call(shut_out)
 
     def _look_after_fleet(self) -> None:
         self.fleet.store_seen()
@@ -189,7 +189,7 @@ class Gateway:
         remembered = self.progress.known() | frozenset(self._redactors)
         if not remembered:
             return
-        for ended in remembered - self.board.refreshed().running.keys():
+        for ended in remembered - self.work_cache.refreshed().running.keys():
             self.progress.forget(ended)
             self._redactors.pop(ended, None)
 

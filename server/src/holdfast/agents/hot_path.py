@@ -63,7 +63,7 @@ class HotPath:
         agent = await self._known(scope, dict(scope["headers"]))
         if agent is None or not PLAIN_QUERY.fullmatch(scope["query_string"]):
             return None
-        view = await self._gateway.board.now()
+        view = await self._gateway.work_cache.now()
         is_wanted = agent.id in view.waiting or self._gateway.calls.wait_for(agent.id)
         return None if is_wanted else NOTHING_TO_DO
 
@@ -81,7 +81,7 @@ class HotPath:
         now = clock.now()
         if not self._gateway.fleet.note(agent, heartbeat, now):
             await self._gateway.intake.take(Heartbeat(agent, heartbeat, now))
-        view = await self._gateway.board.now()
+        view = await self._gateway.work_cache.now()
         self._gateway.sightings.heartbeat(view.held_by(agent.id), heartbeat.running_job_ids)
         if any(job not in view.running for job in heartbeat.running_job_ids):
             return None

@@ -32,7 +32,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.operations.logs import tail_path
 from holdfast.operations.models import Operation
 from holdfast.operations.status import TERMINAL, Status
-from holdfast.runner.progress import ProgressBoard
+from holdfast.runner.progress import ProgressCache
 from holdfast.storage.inserts import conflict_aware_insert
 from holdfast.storage.session import Database
 
@@ -48,7 +48,7 @@ class Jobs:
     registry: Registry
     payloads: Payloads
     fleet: Fleet
-    progress: ProgressBoard
+    progress: ProgressCache
     logs: Path
     most_log_bytes: int
     most_parts: int

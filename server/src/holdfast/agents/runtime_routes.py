@@ -82,7 +82,7 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
     now = clock.now()
     if not gateway.fleet.note(agent, body, now):
         await gateway.intake.take(Heartbeat(agent, body, now))
-    view = await gateway.board.now()
+    view = await gateway.work_cache.now()
     gateway.sightings.heartbeat(view.held_by(agent.id), body.running_job_ids)
     to_stop = view.to_stop(agent.id)
     strange = [job for job in body.running_job_ids if job not in view.running]
@@ -109,12 +109,12 @@ async def poll(
     limit = max(1, min(limit, MOST_POLL_LIMIT))
     deadline = time.monotonic() + max(0.0, min(wait, LONGEST_POLL_WAIT))
     while True:
-        view = await gateway.board.now()
+        view = await gateway.work_cache.now()
         jobs, calls = await _jobs(gateway, agent, limit, view), await _calls(gateway, agent)
         remaining = deadline - time.monotonic()
         if jobs or calls or remaining <= 0 or gateway.is_stopping:
             return Polled(jobs=jobs, calls=calls)
-        await gateway.board.wait_for_work(
+        await gateway.work_cache.wait_for_work(
             agent.id, remaining, view, lambda: gateway.is_stopping or gateway.calls.wait_for(agent.id)
         )
         await admitted(gateway, request)
@@ -165,7 +165,7 @@ def start(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: StartBody 
 async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway: TheGateway) -> Acknowledgement:
     """Kept in memory and stored at most once a second."""
     values = body.given()
-    running = (await gateway.board.now()).running.get(job_id)
+    running = (await gateway.work_cache.now()).running.get(job_id)
     if running is None or running.agent_machine_id != agent.id:
         return await run_in_threadpool(gateway.jobs.report_progress, agent, job_id, values)
     redactor = gateway.redactor(job_id) or await run_in_threadpool(gateway.remember_redactor, job_id)

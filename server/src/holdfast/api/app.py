@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 from holdfast.api import errors, reference
 from holdfast.api.answers import add_shapes
 from holdfast.api.dependencies import DATABASE
+from holdfast.api.dispatcher import Dispatcher
 from holdfast.api.errors import RefusalListener
-from holdfast.api.front import Front
 from holdfast.api.headers import AnswerHeaders
 from holdfast.api.limits import BodyLimit
 from holdfast.api.parts import Parts
@@ -31,7 +31,7 @@ class Application(FastAPI):
         self.streamed_paths: tuple[str, ...] = ()
         """Beginnings of paths whose bodies are passed on as they come."""
         version = parts[DATABASE].version
-        self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Front(self, super().__call__, version)))
+        self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Dispatcher(self, super().__call__, version)))
 
     def put_before(self, front: Callable[[ASGIApp], ASGIApp]) -> None:
         """Register a handler that sees each request before the framework: for requests that come a thousand times a

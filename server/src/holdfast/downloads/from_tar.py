@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from backup_engine.far.unpack import ROOT, BoundedTar, exact
 from backup_engine.outcome import Outcome
-from holdfast.downloads.gate import Gate
+from holdfast.downloads.entry_filter import EntryFilter
 from holdfast.downloads.source import BrokenOff, Source
 from holdfast.downloads.zip_stream import Member, ZipStream
 from holdfast.runner.engine_stream import BLOCK
@@ -94,21 +94,21 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _zip_pieces(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    gate = Gate()
+    entry_filter = EntryFilter()
     with ZipStream() as writer:
-        for entry in _passing(entries, first, gate):
+        for entry in _passing(entries, first, entry_filter):
             yield from _member(writer, entries, entry)
         entries.require_good_end()
-        if gate.count:
-            member = Member(gate.manifest_name.encode(), stat.S_IFREG | MANIFEST_MODE, time.time())
-            yield from writer.short(member, gate.manifest())
+        if entry_filter.count:
+            member = Member(entry_filter.manifest_name.encode(), stat.S_IFREG | MANIFEST_MODE, time.time())
+            yield from writer.short(member, entry_filter.manifest())
         yield from writer.end()
 
 
 def _tar_pieces(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    gate = Gate()
+    entry_filter = EntryFilter()
     size = 0
-    for entry in _passing(entries, first, gate):
+    for entry in _passing(entries, first, entry_filter):
         header = _header(entry)
         size += len(header)
         yield header
@@ -118,17 +118,17 @@ def _tar_pieces(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[byt
             yield from entries.content(entry)
             yield bytes(padding)
     entries.require_good_end()
-    if gate.count:
-        manifest = _manifest_in_tar(gate)
+    if entry_filter.count:
+        manifest = _manifest_in_tar(entry_filter)
         size += len(manifest)
         yield manifest
     yield bytes(2 * TAR_BLOCK + -(size + 2 * TAR_BLOCK) % tarfile.RECORDSIZE)
 
 
-def _passing(entries: Entries, first: tarfile.TarInfo | None, gate: Gate) -> Iterator[tarfile.TarInfo]:
+def _passing(entries: Entries, first: tarfile.TarInfo | None, entry_filter: EntryFilter) -> Iterator[tarfile.TarInfo]:
     entry = first
     while entry is not None:
-        if gate.passes(entry):
+        if entry_filter.passes(entry):
             yield entry
         entry = entries.next()
 
@@ -145,9 +145,9 @@ def _is_kept(name: str) -> bool:
     return name in ("mtime", "atime", "ctime") or name.startswith("SCHILY.")
 
 
-def _manifest_in_tar(gate: Gate) -> bytes:
-    content = gate.manifest()
-    entry = tarfile.TarInfo(gate.manifest_name)
+def _manifest_in_tar(entry_filter: EntryFilter) -> bytes:
+    content = entry_filter.manifest()
+    entry = tarfile.TarInfo(entry_filter.manifest_name)
     entry.size, entry.mode, entry.mtime = len(content), MANIFEST_MODE, int(time.time())
     return entry.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % TAR_BLOCK)
 

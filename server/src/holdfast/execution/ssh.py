@@ -204,7 +204,7 @@ class Telling:
         bounded.end(self._process)
 
 
-def reach(host: str, port: int) -> str | None:
+def why_unreachable(host: str, port: int) -> str | None:
     """Given a host, return why no ssh server can be reached there, None if one answers."""
     try:
         with socket.create_connection((host, port), CONNECT_SECONDS) as connection:

@@ -63,7 +63,7 @@ class ConnectionTest:
         return self._store(connection, steps, probed, path)
 
     def _steps(self, connection: SshConnection, path: str) -> Iterator[StepAnswer | Probe]:
-        if (why := ssh.reach(connection.host, connection.port)) is not None:
+        if (why := ssh.why_unreachable(connection.host, connection.port)) is not None:
             yield bad("reach", why, host=connection.host, port=connection.port)
             return
         yield good("reach")

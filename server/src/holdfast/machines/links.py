@@ -80,7 +80,7 @@ class Links:
 
     def shown_by(self, connection: SshConnection) -> HostKey:
         """The key that the host shows now. Raise Unprocessable if it shows none."""
-        if (why := ssh.reach(connection.host, connection.port)) is not None:
+        if (why := ssh.why_unreachable(connection.host, connection.port)) is not None:
             raise errors.refused(why, host=connection.host, port=connection.port)
         kind = HostKey.of(connection.host_key).kind if connection.host_key else None
         shown = ssh.scan_host_key(connection.host, connection.port, kind)

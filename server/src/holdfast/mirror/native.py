@@ -13,7 +13,7 @@ from holdfast.mirror import address, errors, store
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.remotes import Remotes
 from holdfast.repositories import store as repositories
-from holdfast.repositories.location import Reach
+from holdfast.repositories.location import RemoteAddress
 from holdfast.storage.session import Database
 
 PATIENCE = {"RCLONE_CONTIMEOUT": "30s", "RCLONE_TIMEOUT": "5m", "RCLONE_LOW_LEVEL_RETRIES": "5"}
@@ -41,7 +41,7 @@ class NativeRemotes:
     database: Database
     remotes: Remotes
 
-    def reach(self, remote_id: int, text: str) -> Reach:
+    def remote_address(self, remote_id: int, text: str) -> RemoteAddress:
         """Raise Unprocessable if rclone is not installed, NotFound if the remote is gone, SecretUnreadable if its
         key is.
         """
@@ -55,4 +55,6 @@ class NativeRemotes:
             "RCLONE_BINARY": rclone.companion(),
             **access.variables(name),
         }
-        return Reach(address.of(name, address.path_of(text)), RcloneAccess(variables, access.secret_variables(name)))
+        return RemoteAddress(
+            address.of(name, address.path_of(text)), RcloneAccess(variables, access.secret_variables(name))
+        )

@@ -7,7 +7,7 @@ from holdfast.api.parts import Parts
 from holdfast.notifications.destinations import secret_context
 from holdfast.notifications.events import reader
 from holdfast.notifications.models import Destination
-from holdfast.notifications.reports.gather import SOURCES
+from holdfast.notifications.reports.findings import SOURCES
 from holdfast.notifications.routes import routes
 from holdfast.notifications.state import NOTIFICATIONS, Notifications
 from holdfast.operations.manifest import Feature, Task, When

@@ -19,7 +19,7 @@ from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.destinations import Destinations
 from holdfast.notifications.events import reader
 from holdfast.notifications.models import Delivery, DeliveryState, DestinationKind, Incident, Severity
-from holdfast.notifications.reports.gather import Sources
+from holdfast.notifications.reports.findings import Sources
 from holdfast.notifications.reports.send import is_report_due, send_due
 from holdfast.operations.models import KernelSetting
 from holdfast.storage.inserts import insert_unless_there

@@ -91,7 +91,7 @@ AGENT_ENGINES = Part[AgentEngines]("agent_engines")
 
 
 @frozen
-class Reach:
+class RemoteAddress:
     """The engine's address of a repository on a remote."""
 
     address: str
@@ -99,7 +99,7 @@ class Reach:
 
 
 class CloudAccess(Protocol):
-    def reach(self, remote_id: int, text: str) -> Reach:
+    def remote_address(self, remote_id: int, text: str) -> RemoteAddress:
         """Given a remote and an address on it. Raise HoldfastError if it cannot be opened."""
 
 
@@ -190,8 +190,8 @@ class Opener:
     ) -> RepositoryLocation:
         """The location with what the engine needs to get there: through rclone, on an ssh machine, or by ssh."""
         if remote_id is not None:
-            reach = self._cloud.reach(remote_id, location.path)
-            return replace(location, path=reach.address, rclone=reach.rclone)
+            remote = self._cloud.remote_address(remote_id, location.path)
+            return replace(location, path=remote.address, rclone=remote.rclone)
         if connection_id is not None and execution_target == "ssh":
             return replace(location, machine=self.machines.machine(connection_id))
         if connection_id is not None and repository_type == "ssh":

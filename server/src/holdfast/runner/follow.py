@@ -19,7 +19,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.two_stream_log import Stream
 from holdfast.runner.line_reader import LineReader
 from holdfast.runner.plain import PlainReader
-from holdfast.runner.progress import ProgressBoard
+from holdfast.runner.progress import ProgressCache
 from holdfast.storage.session import Database
 
 
@@ -32,7 +32,7 @@ class Attempt(EngineHost, Context):
         params: BaseModel,
         database: Database,
         logs: Path,
-        board: ProgressBoard,
+        progress_cache: ProgressCache,
         stopping: threading.Event,
         grace_seconds: float,
         most_log_bytes: int = LOG_BYTES_MOST,
@@ -45,7 +45,7 @@ class Attempt(EngineHost, Context):
         self.database = database
         self.log_path = logs / operation.log_file
         self._writer = LogWriter(self.log_path, operation.log_base_line, most_log_bytes)
-        self._board = board
+        self._progress_cache = progress_cache
         if operation.cancel_requested_at is not None:
             self.cancel()
 
@@ -76,7 +76,7 @@ class Attempt(EngineHost, Context):
         self._writer.write(lines)
 
     def report(self, **progress: Any) -> None:
-        self._board.put(self.operation.id, self.operation.attempt, progress)
+        self._progress_cache.put(self.operation.id, self.operation.attempt, progress)
 
     def plain_step(self, name: str, command: Command) -> PlainResult:
         spool = Spool(self.folder / name)

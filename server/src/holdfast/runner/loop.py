@@ -28,7 +28,7 @@ from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.runner.follow import Attempt
 from holdfast.runner.identity import Identity
-from holdfast.runner.progress import ProgressBoard
+from holdfast.runner.progress import ProgressCache
 from holdfast.runner.recording import Recorder
 from holdfast.runner.recovery import Recovery
 from holdfast.settings import Settings
@@ -57,7 +57,7 @@ class Runner:
         self, settings: Settings, database: Database, registry: Registry, supervisor: Supervisor, role: str
     ) -> None:
         self.identity = Identity(settings.data_dir / "runners")
-        self.board = ProgressBoard()
+        self.progress_cache = ProgressCache()
         self._settings = settings
         self._database = database
         self._registry = registry
@@ -71,7 +71,7 @@ class Runner:
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._spool_root = str(settings.spool_dir.absolute())
-        self._recorder = Recorder(database, registry, self.board, self._stopping)
+        self._recorder = Recorder(database, registry, self.progress_cache, self._stopping)
         self._recovery: Recovery | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Runner:
             with self._guard:
                 if self._attempts[operation.id] is attempt:
                     del self._attempts[operation.id]
-                    self.board.forget(operation.id)
+                    self.progress_cache.forget(operation.id)
             attempt.close()
 
     def _attempt_of(self, operation: Operation, params: BaseModel) -> Attempt:
@@ -253,7 +253,7 @@ class Runner:
             database=self._database,
             logs=self._settings.logs_dir,
             most_log_bytes=self._settings.operation_log_mib * 1024 * 1024,
-            board=self.board,
+            progress_cache=self.progress_cache,
             stopping=self._stopping,
             grace_seconds=self._settings.cancel_grace_seconds,
         )
@@ -300,7 +300,7 @@ class Runner:
                 self._supervisor.attempt("runner-cancellations", self._pass_on_cancellations)
             seen = number
             self._stopping.wait(0.05)
-            self._supervisor.attempt("runner-progress", partial(self.board.flush, self._database))
+            self._supervisor.attempt("runner-progress", partial(self.progress_cache.flush, self._database))
             if time.monotonic() - last_heartbeat > HEARTBEAT_SECONDS:
                 last_heartbeat = time.monotonic()
                 self._supervisor.attempt("runner-heartbeat", self._heartbeat)

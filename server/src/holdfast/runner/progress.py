@@ -7,7 +7,7 @@ from holdfast.operations import runners
 from holdfast.storage.session import Database
 
 
-class ProgressBoard:
+class ProgressCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest: dict[int, tuple[int, dict[str, Any]]] = {}

@@ -20,7 +20,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.runner.follow import Attempt
-from holdfast.runner.progress import ProgressBoard
+from holdfast.runner.progress import ProgressCache
 from holdfast.storage.session import Database
 
 log = structlog.get_logger("holdfast.runner")
@@ -36,7 +36,7 @@ class NotOurs(Exception):
 class Recorder:
     database: Database
     registry: Registry
-    board: ProgressBoard
+    progress_cache: ProgressCache
     stopping: threading.Event
 
     def end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
@@ -97,7 +97,7 @@ class Recorder:
         return again
 
     def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
-        ended = transitions.finish(session, self.registry, operation, ending, self.board.latest(operation.id))
+        ended = transitions.finish(session, self.registry, operation, ending, self.progress_cache.latest(operation.id))
         if not ended:
             raise NotOurs
 

@@ -17,7 +17,7 @@ from holdfast.operations import outbox
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
-from holdfast.schedules import errors, shorthands, sight, store
+from holdfast.schedules import errors, shorthands, store, visible_schedules
 from holdfast.schedules.body_schemas import CalendarFields, NewSchedule, ScheduleChange
 from holdfast.schedules.calendar import cron, plan, preview
 from holdfast.schedules.models import Mode, Outcome, Reason, Schedule
@@ -96,7 +96,7 @@ class Editor:
 
     def create(self, session: Session, caller: Caller, wanted: NewSchedule) -> Schedule:
         schedule = self.draft(session, caller, wanted, to_keep=True)
-        sight.require_on_new_targets(session, caller, schedule)
+        visible_schedules.require_on_new_targets(session, caller, schedule)
         self.check(session, schedule)
         if wanted.uuid is not None and store.has_uuid(session, wanted.uuid):
             raise Conflict(
@@ -145,7 +145,7 @@ class Editor:
             setattr(schedule, name, value)
         _add_defaults(schedule, spread_given=True)
         if {"targets", "exclude_repository_ids"} & changes.keys():
-            sight.require_on_new_targets(session, caller, schedule)
+            visible_schedules.require_on_new_targets(session, caller, schedule)
             self._stored_steps(session, caller, schedule.steps, schedule.steps)  # steps are trusted with these targets
         self.check(session, schedule)
         now = clock.now()

@@ -11,14 +11,16 @@ from holdfast.schedules.calendar import entries
 from holdfast.schedules.calendar.entries import MOST_ENTRIES, Named, Past, Planned, Span, Stored
 from holdfast.schedules.calendar.preview import Place
 from holdfast.schedules.models import Mode
-from holdfast.schedules.sight import Sight
 from holdfast.schedules.store import RunFilter, Target
+from holdfast.schedules.visible_schedules import VisibleSchedules
 
 MOST_DAYS = 62
 
 
-def read_stored(session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None) -> Stored:
-    past = _past(session, sight, span, now, repository_id)
+def read_stored(
+    session: Session, seen: VisibleSchedules, span: Span, now: datetime, repository_id: int | None
+) -> Stored:
+    past = _past(session, seen, span, now, repository_id)
     run_by = store.by_ids(session, {row.schedule_id for row in past})
     return Stored(
         span,
@@ -26,26 +28,28 @@ def read_stored(session: Session, sight: Sight, span: Span, now: datetime, repos
         past,
         repositories.names(session, {row.repository_id for row in past if row.repository_id}),
         {each.id: Named(each.name, each.timezone, present.step_names(each.steps)) for each in run_by.values()},
-        _planned(session, sight, repository_id),
+        _planned(session, seen, repository_id),
         [present.blackout_answer(each).model_dump(mode="json") for each in store.blackouts(session)],
         store.is_paused(session),
     )
 
 
-def planned(session: Session, sight: Sight, span: Span, most: int) -> list[tuple[datetime, str, int]]:
+def planned(session: Session, seen: VisibleSchedules, span: Span, most: int) -> list[tuple[datetime, str, int]]:
     """The starts to come of the due times in the span, at most `most`: time, kind and repository of each."""
-    return entries.starts(_planned(session, sight, None), span, most)
+    return entries.starts(_planned(session, seen, None), span, most)
 
 
-def _past(session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None) -> Sequence[Past]:
+def _past(
+    session: Session, seen: VisibleSchedules, span: Span, now: datetime, repository_id: int | None
+) -> Sequence[Past]:
     if span.since > now:
         return ()
-    visible = sight.visible if repository_id is None else frozenset({repository_id})
+    visible = seen.visible if repository_id is None else frozenset({repository_id})
     wanted = RunFilter(repository_ids=visible, since=span.since, until=span.until)
     return [Past(*row) for row in store.in_span(session, wanted, Past._fields, MOST_ENTRIES)]
 
 
-def _planned(session: Session, sight: Sight, repository_id: int | None) -> list[Planned]:
+def _planned(session: Session, seen: VisibleSchedules, repository_id: int | None) -> list[Planned]:
     """The schedules that fall due by their calendars, each with the targets that the caller may see."""
     found = []
     days = present.days_of(store.blackouts(session))
@@ -57,8 +61,8 @@ def _planned(session: Session, sight: Sight, repository_id: int | None) -> list[
         return [places.get(each.id) or places.setdefault(each.id, present.place(each)) for each in targets]
 
     for schedule in store.listed(session):
-        if schedule.enabled and schedule.schedule_mode != Mode.AVAILABILITY and sight.sees(schedule):
-            every = sight.targets(schedule)
+        if schedule.enabled and schedule.schedule_mode != Mode.AVAILABILITY and seen.sees(schedule):
+            every = seen.targets(schedule)
             if repository_id is None:
                 its = known.get(id(every)) or known.setdefault(id(every), placed(every))
             else:

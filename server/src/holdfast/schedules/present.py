@@ -18,9 +18,9 @@ from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
 from holdfast.schedules.running.plans import calendar_of, windows_of
 from holdfast.schedules.running.settle import worst
-from holdfast.schedules.sight import Sight
 from holdfast.schedules.step_schemas import Targets
 from holdfast.schedules.store import Target
+from holdfast.schedules.visible_schedules import VisibleSchedules
 
 COPIED = [
     name
@@ -49,17 +49,15 @@ class Presented:
     """Turns schedules into answers for one caller."""
 
     session: Session
-    sight: Sight
+    seen: VisibleSchedules
     now: datetime
 
     def all(self, schedules: Sequence[Schedule]) -> list[ScheduleAnswer]:
         ids = [schedule.id for schedule in schedules]
-        newest = store.newest_of(self.session, ids, self.sight.visible)
+        newest = store.newest_of(self.session, ids, self.seen.visible)
         blackouts = days_of(store.blackouts(self.session))
-        ended = store.results_of(
-            self.session, (row.run_id for row in newest.values() if row.run_id), self.sight.visible
-        )
-        waiting, counts = self._waiting(ids), store.count_waiting(self.session, ids, self.sight.visible)
+        ended = store.results_of(self.session, (row.run_id for row in newest.values() if row.run_id), self.seen.visible)
+        waiting, counts = self._waiting(ids), store.count_waiting(self.session, ids, self.seen.visible)
         return [
             self._one(
                 schedule,
@@ -84,13 +82,13 @@ class Presented:
         waiting_count: int,
         blackouts: Sequence[BlackoutDays],
     ) -> ScheduleAnswer:
-        targets = self.sight.targets(schedule)
+        targets = self.seen.targets(schedule)
         return ScheduleAnswer(
             **{name: getattr(schedule, name) for name in COPIED},
             steps=[_shown(step) for step in schedule.steps],
             explained=preview.explain(calendar_of(schedule)),
             targets=self._visible_targets(schedule),
-            exclude_repository_ids=list(filter(self.sight.includes, schedule.exclude_repository_ids or ())),
+            exclude_repository_ids=list(filter(self.seen.includes, schedule.exclude_repository_ids or ())),
             repositories=[ScheduleTarget(id=target.id, name=target.name) for target in targets],
             next_run=next_start(schedule, targets, blackouts, self.now),
             last_run=newest.released_at if newest else None,
@@ -102,11 +100,11 @@ class Presented:
     def _visible_targets(self, schedule: Schedule) -> Targets:
         stored = dict(schedule.targets)
         if "repository_ids" in stored:
-            stored["repository_ids"] = list(filter(self.sight.includes, stored["repository_ids"]))
+            stored["repository_ids"] = list(filter(self.seen.includes, stored["repository_ids"]))
         return Targets(**stored)
 
     def _waiting(self, ids: Sequence[int]) -> dict[int, list[RunSummary]]:
-        rows = store.oldest_waiting(self.session, ids, self.sight.visible, WAITING_SHOWN)
+        rows = store.oldest_waiting(self.session, ids, self.seen.visible, WAITING_SHOWN)
         found: dict[int, list[RunSummary]] = {}
         for summary in summaries(self.session, rows):
             found.setdefault(summary.schedule_id, []).append(summary)

@@ -24,7 +24,7 @@ from holdfast.repositories import labels
 from holdfast.repositories import store as repositories
 from holdfast.repositories.labels import LabelFilter
 from holdfast.runner.computations import Steps, computes
-from holdfast.schedules import edit, overview, present, presets, sight, store
+from holdfast.schedules import edit, overview, present, presets, store, visible_schedules
 from holdfast.schedules.answer_schemas import (
     CalendarAnswer,
     Fires,
@@ -58,9 +58,9 @@ from holdfast.schedules.present import Presented
 from holdfast.schedules.run_routes import routes as run_routes
 from holdfast.schedules.running import by_hand
 from holdfast.schedules.running.chains import operations_of
-from holdfast.schedules.sight import Sight
 from holdfast.schedules.step_schemas import MOST_FIRES
 from holdfast.schedules.store import Target
+from holdfast.schedules.visible_schedules import VisibleSchedules
 
 paths = router("", "schedules")
 """Served under two prefixes; see the end of this file."""
@@ -91,7 +91,7 @@ def list_schedules(
     label: LabelFilter = (),
 ) -> Schedules:
     """A viewer of some of a schedule's targets sees the schedule with those targets alone."""
-    seen = Sight.of(session, caller)
+    seen = VisibleSchedules.of(session, caller)
     wanted = labels.parse(label)
     kept = [
         schedule
@@ -126,13 +126,13 @@ def preview_schedule(
         for repository_id in schedule.targets.get("repository_ids") or ():
             repositories.require(session, caller, repository_id, Role.VIEWER)
         editor.check(session, schedule, needs_targets=False)
-        planned = _planned(session, Sight.of_one(session, caller), schedule)
+        planned = _planned(session, VisibleSchedules.of_one(session, caller), schedule)
     now = clock.now()
     answer = yield call(entries.looked_ahead, planned, wanted.since or now, now, wanted.count)
     return Response(answer, media_type=JSON)
 
 
-def _planned(session: Session, seen: Sight, schedule: Schedule) -> Planned:
+def _planned(session: Session, seen: VisibleSchedules, schedule: Schedule) -> Planned:
     places = [present.place(each) for each in seen.targets(schedule)]
     return present.planned(schedule, places, present.days_of(store.blackouts(session)))
 
@@ -165,7 +165,7 @@ def read_calendar(
             days=overview.MOST_DAYS,
         )
     with database.reading() as session:
-        seen = Sight.of(session, caller)
+        seen = VisibleSchedules.of(session, caller)
         if repository_id is not None and not seen.includes(repository_id):
             raise rights.repository_not_found(repository_id)
         stored = overview.read_stored(session, seen, span, now, repository_id)
@@ -210,7 +210,7 @@ def validate_cron(_caller: SignedInToRead, wanted: CronToValidate) -> ValidatedC
 def upcoming_jobs(
     caller: SignedIn, session: Reading, hours: Annotated[int, Query(ge=1, le=MOST_HOURS)] = 24
 ) -> UpcomingJobs:
-    seen, now = Sight.of(session, caller), clock.now()
+    seen, now = VisibleSchedules.of(session, caller), clock.now()
     blackouts = present.days_of(store.blackouts(session))
     jobs = []
     for schedule in store.listed(session):
@@ -237,7 +237,9 @@ def upcoming_jobs(
 
 @paths.get("/{schedule_id}", summary="One schedule", responses=documented(404))
 def read_schedule(caller: SignedIn, schedule_id: RowId, session: Reading) -> ScheduleAnswer:
-    return _answer(session, caller, sight.require_seen(session, Sight.of_one(session, caller), schedule_id))
+    return _answer(
+        session, caller, visible_schedules.require_seen(session, VisibleSchedules.of_one(session, caller), schedule_id)
+    )
 
 
 @paths.put("/{schedule_id}", summary="Change a schedule", responses=documented(404, 409))
@@ -245,39 +247,39 @@ def change_schedule(
     caller: SignedIn, schedule_id: RowId, wanted: ScheduleChange, session: Writing, editor: TheEditor
 ) -> ScheduleAnswer:
     """A changed calendar counts from now. Runs that wait stay due, with the new steps and targets."""
-    schedule = sight.require_operator(session, caller, schedule_id)
+    schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, editor.change(session, caller, schedule, wanted))
 
 
 @paths.delete("/{schedule_id}", summary="Delete a schedule", status_code=204, responses=documented(404))
 def delete_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> Response:
     """Runs that wait are skipped; what runs goes on, and the history stays."""
-    edit.delete(session, caller, sight.require_operator(session, caller, schedule_id))
+    edit.delete(session, caller, visible_schedules.require_operator(session, caller, schedule_id))
     return Response(status_code=204)
 
 
 @paths.post("/{schedule_id}/enable", summary="Enable a schedule", responses=documented(404))
 def enable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
-    schedule = sight.require_operator(session, caller, schedule_id)
+    schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=True))
 
 
 @paths.post("/{schedule_id}/disable", summary="Disable a schedule", responses=documented(404))
 def disable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
     """A disabled schedule has no due times. Runs that wait are skipped; what runs goes on."""
-    schedule = sight.require_operator(session, caller, schedule_id)
+    schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=False))
 
 
 @paths.post("/{schedule_id}/toggle", summary="Enable a schedule, or disable it", responses=documented(404))
 def toggle_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
-    schedule = sight.require_operator(session, caller, schedule_id)
+    schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=not schedule.enabled))
 
 
 @paths.post("/{schedule_id}/snooze", summary="Skip due times until an instant", responses=documented(404))
 def snooze_schedule(caller: SignedIn, schedule_id: RowId, wanted: Snooze, session: Writing) -> ScheduleAnswer:
-    schedule = sight.require_operator(session, caller, schedule_id)
+    schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.snooze(session, caller, schedule, wanted.until))
 
 
@@ -290,7 +292,7 @@ def duplicate_schedule(
     wanted: Annotated[Duplicate | None, Body()] = None,
 ) -> ScheduleAnswer:
     """The copy is disabled."""
-    schedule = sight.require_operator(session, caller, schedule_id)
+    schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, editor.duplicate(session, caller, schedule, (wanted or Duplicate()).name))
 
 
@@ -306,8 +308,8 @@ def read_next(
 ) -> Steps:
     """None while it is disabled, and none for the mode availability, where evidence decides."""
     with database.reading() as session:
-        seen = Sight.of_one(session, caller)
-        schedule = sight.require_seen(session, seen, schedule_id)
+        seen = VisibleSchedules.of_one(session, caller)
+        schedule = visible_schedules.require_seen(session, seen, schedule_id)
         planned = _planned(session, seen, schedule)
         is_enabled = schedule.enabled
     answer = yield call(entries.fires, planned, clock.now(), count if is_enabled else 0)
@@ -326,7 +328,7 @@ def run_schedule(
 
     def start() -> StartedRun:
         asked = wanted or RunBody()
-        schedule = sight.require_operator(session, caller, schedule_id)
+        schedule = visible_schedules.require_operator(session, caller, schedule_id)
         _check_asked(session, schedule, asked)
         rows = by_hand.run_now(
             session,
@@ -371,7 +373,7 @@ def _check_asked(session: Writing, schedule: Schedule, asked: RunBody) -> None:
 
 
 def _answer(session: Reading, caller: SignedIn, schedule: Schedule) -> ScheduleAnswer:
-    return Presented(session, Sight.of_one(session, caller), clock.now()).one(schedule)
+    return Presented(session, VisibleSchedules.of_one(session, caller), clock.now()).one(schedule)
 
 
 def _under(prefix: str, *, documented_there: bool) -> APIRouter:

@@ -18,13 +18,13 @@ from holdfast.kit.fields import Moment, PageLimit, PlainText, RowId
 from holdfast.operations import pages
 from holdfast.operations.present import ThePresenter
 from holdfast.repositories import store as repositories
-from holdfast.schedules import errors, present, sight, store
+from holdfast.schedules import errors, present, store, visible_schedules
 from holdfast.schedules.answer_schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
 from holdfast.schedules.running import by_hand
 from holdfast.schedules.running.chains import operations_of
-from holdfast.schedules.sight import Sight, is_operator_everywhere
 from holdfast.schedules.store import RunFilter
+from holdfast.schedules.visible_schedules import VisibleSchedules, is_operator_everywhere
 
 routes = router("", "schedules")
 
@@ -69,8 +69,8 @@ def list_runs(
     cursor: Cursor = None,
 ) -> Runs:
     """Newest first. The history of a deleted schedule stays readable."""
-    seen = Sight.of_one(session, caller)
-    schedule = sight.require_seen(session, seen, schedule_id, even_deleted=True)
+    seen = VisibleSchedules.of_one(session, caller)
+    schedule = visible_schedules.require_seen(session, seen, schedule_id, even_deleted=True)
     if unknown := set(outcome) - {str(each) for each in Outcome}:
         raise Unprocessable("schedules.unknown_outcome", "Unknown outcome.", outcomes=sorted(unknown))
     visible = seen.visible

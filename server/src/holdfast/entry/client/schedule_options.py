@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from backup_engine.frozen import frozen
-from holdfast.entry.client import connection, exit_codes, schedule_words
+from holdfast.entry.client import connection, exit_codes, schedule_text
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.lookup import SCRIPTS, Collection, find_repository, given
 from holdfast.entry.client.output import fail
@@ -102,12 +102,12 @@ def calendar(
         fail("specify only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
     zone = {"timezone": tz} if tz else {}
     if cron is not None or at is not None:
-        expression = cron if cron is not None else schedule_words.daily_cron(at or "")
+        expression = cron if cron is not None else schedule_text.daily_cron(at or "")
         return {"schedule_mode": "cron", "cron_expression": expression, **zone}
     if every is not None:
-        return {"schedule_mode": "interval", "interval_minutes": schedule_words.minutes(every), **zone}
+        return {"schedule_mode": "interval", "interval_minutes": schedule_text.minutes(every), **zone}
     if laptop is not None:
-        gap = schedule_words.minutes(laptop)
+        gap = schedule_text.minutes(laptop)
         return {"schedule_mode": "availability", "min_success_interval_minutes": gap, **zone}
     return zone
 
@@ -125,7 +125,7 @@ def targets(
         ids = [find_repository(service, word)["id"] for word in repository]
         return {"targets": {"repository_ids": ids}}
     if label:
-        return {"targets": {"labels": dict(map(schedule_words.label, label))}}
+        return {"targets": {"labels": dict(map(schedule_text.label, label))}}
     return {"targets": {"all": True}} if everything else {}
 
 
@@ -184,5 +184,5 @@ def limits(
     windows: list[str] | None, spread: int | None = None, retries: int | None = None, description: str | None = None
 ) -> dict[str, Any]:
     """The other fields that were given."""
-    parsed = [schedule_words.window(text) for text in windows] if windows else None
+    parsed = [schedule_text.window(text) for text in windows] if windows else None
     return given(windows=parsed, spread_minutes=spread, retries=retries, description=description)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection, exit_codes, schedule_calendar, schedule_options, schedule_words
+from holdfast.entry.client import connection, exit_codes, schedule_calendar, schedule_options, schedule_text
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import POLL_SECONDS, NoWait, print_ending, until_ended
 from holdfast.entry.client.lookup import find_repository
@@ -110,7 +110,7 @@ def history(
 ) -> None:
     """Show what became of a schedule's due times, newest first."""
     answer = SCHEDULES.get(schedule, "runs", limit=limit, outcome=outcome)
-    ended = Column("OUTCOME", schedule_words.outcome, elastic=True)
+    ended = Column("OUTCOME", schedule_text.outcome, elastic=True)
     columns = (DUE, Column("REPOSITORY", elastic=True), ended, Column("TOOK", _took), Column("JOBS", _operations))
     print_list(answer, "runs", columns, as_json=as_json, empty="Nothing was due yet.")
 
@@ -126,7 +126,7 @@ def preview(
     """Show when a schedule would be due; nothing is stored."""
     service = connection.api()
     body = {
-        **schedule_options.calendar(**{"tz": schedule_words.local_zone(), **calendar}),
+        **schedule_options.calendar(**{"tz": schedule_text.local_zone(), **calendar}),
         **schedule_options.targets(service, repository),
         **schedule_options.limits(window),
         "count": number,
@@ -147,8 +147,8 @@ def preview(
 
 
 def _print_fires(fires: list[dict[str, Any]], empty: str) -> None:
-    starts = Column("STARTS", lambda fire: schedule_words.soon(fire["start_at"]))
-    there = Column("DUE THERE", lambda fire: schedule_words.there(fire["local"]))
+    starts = Column("STARTS", lambda fire: schedule_text.soon(fire["start_at"]))
+    there = Column("DUE THERE", lambda fire: schedule_text.there(fire["local"]))
     print_table((starts, there, Column("TARGETS", _names, elastic=True), Column("NOTE", _why)), fires, empty=empty)
 
 
@@ -221,7 +221,7 @@ def _follow_row(service: Api, started: dict[str, Any], *, quiet: bool) -> dict[s
     told = False
     while row["settled_at"] is None or any(one["id"] not in shown for one in row["operations"]):
         if row["outcome"] == "waiting" and not told and not quiet:
-            remark(f"{row['repository']}: {schedule_words.outcome(row)}")
+            remark(f"{row['repository']}: {schedule_text.outcome(row)}")
             told = True
         for operation in [one for one in row["operations"] if one["id"] not in shown]:
             ended = until_ended(service, operation["id"], quiet=quiet)
@@ -231,5 +231,5 @@ def _follow_row(service: Api, started: dict[str, Any], *, quiet: bool) -> dict[s
         time.sleep(POLL_SECONDS if row["settled_at"] is None else 0)
         row = service.get(place)
     if row["outcome"] != "ran" and not quiet:
-        remark(f"{row['repository'] or UNKNOWN}: {schedule_words.outcome(row)}")
+        remark(f"{row['repository'] or UNKNOWN}: {schedule_text.outcome(row)}")
     return row

@@ -10,7 +10,7 @@ from holdfast.entry.client import (
     retention_rules,
     schedule_options,
     schedule_runs,
-    schedule_words,
+    schedule_text,
 )
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.option_groups import NOTHING, Given, with_options
@@ -34,11 +34,11 @@ def list_schedules(as_json: AsJson = False) -> None:
     answer = connection.api().get(SCHEDULES.url)
     columns = (
         NAME,
-        Column("STATE", lambda one: schedule_words.state(one, paused=answer["paused"])),
-        Column("WHEN", schedule_words.explained, elastic=True),
-        Column("NEXT", lambda one: schedule_words.soon(one["next_run"])),
-        Column("LAST", schedule_words.last),
-        Column("TARGETS", schedule_words.targets, elastic=True),
+        Column("STATE", lambda one: schedule_text.state(one, paused=answer["paused"])),
+        Column("WHEN", schedule_text.explained, elastic=True),
+        Column("NEXT", lambda one: schedule_text.soon(one["next_run"])),
+        Column("LAST", schedule_text.last),
+        Column("TARGETS", schedule_text.targets, elastic=True),
     )
     hint = "No schedules. Create one: holdfast schedules create nightly --repository NAME --at 02:00"
     print_list(answer, "schedules", columns, as_json=as_json, empty=hint)
@@ -78,7 +78,7 @@ def create(
     service = connection.api()
     body = {
         "name": name,
-        **schedule_options.calendar(**{"tz": schedule_words.local_zone(), **calendar}),
+        **schedule_options.calendar(**{"tz": schedule_text.local_zone(), **calendar}),
         **schedule_options.targets(service, **targets),
         "steps": schedule_options.steps(service, [], StepOptions(dict(rules), **steps)),
         **schedule_options.limits(window, **limits),
@@ -145,10 +145,10 @@ def snooze(
     """Skip the due times of a schedule for a while."""
     if (until is None) == (not off):
         fail("specify how long, such as 3d, or --off.", exit_codes.USAGE)
-    body = {"until": None if until is None else schedule_words.until(until)}
+    body = {"until": None if until is None else schedule_text.until(until)}
     answer = SCHEDULES.post(schedule, "snooze", body)
     state = "is awake. " if off else f"is snoozed until {when(answer['snoozed_until'])}.\n"
-    report(answer, f"{answer['name']} {state}Next run: {schedule_words.soon(answer['next_run'])}", as_json=as_json)
+    report(answer, f"{answer['name']} {state}Next run: {schedule_text.soon(answer['next_run'])}", as_json=as_json)
 
 
 for command_name, function in (
@@ -176,7 +176,7 @@ def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) ->
 def _switch(schedule: str, verb: str, *, as_json: bool) -> None:
     service, found = SCHEDULES.chosen(schedule)
     answer = service.post(f"{SCHEDULES.url_of(found)}/{verb}")
-    enabled = f"is enabled. Next run: {schedule_words.soon(answer['next_run'])}"
+    enabled = f"is enabled. Next run: {schedule_text.soon(answer['next_run'])}"
     report(answer, f"{answer['name']} {enabled if answer['enabled'] else 'is disabled.'}", as_json=as_json)
 
 
@@ -189,19 +189,19 @@ def _print(found: dict[str, Any], *, as_json: bool) -> None:
         [
             "name",
             "description",
-            ("state", schedule_words.state(found, paused=False)),
+            ("state", schedule_text.state(found, paused=False)),
             ("when", found["explained"]),
-            ("next run", schedule_words.soon(found["next_run"])),
-            ("last run", schedule_words.last(found)),
-            ("targets", schedule_words.targets(found)),
-            ("steps", schedule_words.steps(found)),
-            ("windows", schedule_words.windows(found)),
+            ("next run", schedule_text.soon(found["next_run"])),
+            ("last run", schedule_text.last(found)),
+            ("targets", schedule_text.targets(found)),
+            ("steps", schedule_text.steps(found)),
+            ("windows", schedule_text.windows(found)),
             ("spread", f"{found['spread_minutes']} minutes" if found["spread_minutes"] else None),
             "retries",
             ("snoozed until", when(found["snoozed_until"]) if found["snoozed_until"] else None),
             (
                 "waiting",
-                [f"{row['repository']}: {schedule_words.outcome(row)}" for row in found["waiting"][:MOST_NAMES]],
+                [f"{row['repository']}: {schedule_text.outcome(row)}" for row in found["waiting"][:MOST_NAMES]],
             ),
         ],
     )

@@ -6,7 +6,7 @@ from html import escape
 
 from holdfast.notifications.deliver.render import COLOURS, page
 from holdfast.notifications.events.text import clean
-from holdfast.notifications.reports.gather import Findings, Line
+from holdfast.notifications.reports.findings import Findings, Line
 
 MOST_LINES = 200
 HEADINGS = (

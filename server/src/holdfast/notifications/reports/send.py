@@ -9,7 +9,7 @@ from holdfast.kit import clock
 from holdfast.notifications.deliver.render import report_body
 from holdfast.notifications.events import grouping, rules
 from holdfast.notifications.models import Delivery, Report, Severity
-from holdfast.notifications.reports.gather import Sources, gather
+from holdfast.notifications.reports.findings import Sources, gather
 from holdfast.notifications.reports.render import html_of, text_of
 from holdfast.notifications.reports.times import next_time
 

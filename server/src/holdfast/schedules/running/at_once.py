@@ -15,9 +15,9 @@ from holdfast.operations.kinds import Registry
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running.chains import enqueue
 from holdfast.schedules.running.due import UNREADABLE, Due
-from holdfast.schedules.running.gathering import Around, Known, gather
 from holdfast.schedules.running.judge import Release
 from holdfast.schedules.running.release import verdict_of
+from holdfast.schedules.running.row_facts import Known, RowFacts, gather
 from holdfast.schedules.running.steps import SCRIPT
 from holdfast.storage.bulk import next_ids
 
@@ -32,9 +32,9 @@ def release_at_once(session: Session, registry: Registry, due: Due) -> list[dict
     if not ready:
         return rows
     known = Known(due.paused, due.covered, due.schedules, due.places)
-    around = gather(session, list(ready.values()), due.now, known=known)
-    released = {number: row for number, row in ready.items() if _may_run(row, around)}
-    enqueue(session, registry, released.values(), around)
+    row_facts = gather(session, list(ready.values()), due.now, known=known)
+    released = {number: row for number, row in ready.items() if _may_run(row, row_facts)}
+    enqueue(session, registry, released.values(), row_facts)
     return [vars(released[row["id"]]) if row["id"] in released else row for row in rows]
 
 
@@ -58,9 +58,9 @@ def _as_object(row: dict[str, Any]) -> ScheduleRun:
     return cast("ScheduleRun", SimpleNamespace(**row))
 
 
-def _may_run(row: ScheduleRun, around: Around) -> bool:
+def _may_run(row: ScheduleRun, row_facts: RowFacts) -> bool:
     give_way()
     try:
-        return isinstance(verdict_of(row, around.schedules[row.schedule_id], around), Release)
+        return isinstance(verdict_of(row, row_facts.schedules[row.schedule_id], row_facts), Release)
     except UNREADABLE:
         return False

@@ -14,9 +14,9 @@ from holdfast.schedules import store
 from holdfast.schedules.models import Origin, Outcome, Reason, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.chains import enqueue, operations_of, stop
-from holdfast.schedules.running.gathering import gather
 from holdfast.schedules.running.judge import End, Release, Wait
 from holdfast.schedules.running.release import verdict_of
+from holdfast.schedules.running.row_facts import gather
 
 
 def run_now(
@@ -65,17 +65,17 @@ def run_now(
     ]
     session.add_all(rows)
     session.flush()
-    around = gather(session, rows, now, reachable={target.id for target in targets})
+    row_facts = gather(session, rows, now, reachable={target.id for target in targets})
     released = []
     for row in rows:
-        match verdict_of(row, schedule, around):
+        match verdict_of(row, schedule, row_facts):
             case Release():
                 released.append(row)
             case Wait(until, waiting_for):
                 row.look_at, row.waiting_for = until, waiting_for
             case End() as verdict:
                 ended.end(session, schedule, row, verdict, now)
-    enqueue(session, registry, released, around, caller)
+    enqueue(session, registry, released, row_facts, caller)
     session.flush()
     return rows
 

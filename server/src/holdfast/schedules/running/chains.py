@@ -21,9 +21,9 @@ from holdfast.repositories.models import Repository
 from holdfast.schedules.models import OnWindowClose, Origin, Outcome, Reason, Schedule, ScheduleRun
 from holdfast.schedules.running import ended, once, retry
 from holdfast.schedules.running.due import UNREADABLE
-from holdfast.schedules.running.gathering import EVIDENCE, Around
 from holdfast.schedules.running.judge import End
 from holdfast.schedules.running.plans import closes_at, gap_of, timetable, upload_limit
+from holdfast.schedules.running.row_facts import EVIDENCE, RowFacts
 from holdfast.schedules.running.steps import SCRIPT, PlannedStep, Surroundings, plan
 
 log = structlog.get_logger("holdfast.schedules")
@@ -35,26 +35,26 @@ def enqueue(
     session: Session,
     registry: Registry,
     rows: Iterable[ScheduleRun],
-    around: Around,
+    row_facts: RowFacts,
     caller: Caller | None = None,
 ) -> None:
     """Queue the operations of rows that may run, all at once, and note them in the rows."""
     left = list(rows)
-    if not any(once.steps_of(around.schedules[row.schedule_id], SCRIPT) for row in left):
-        _enqueue(session, registry, left, around, {}, caller)
+    if not any(once.steps_of(row_facts.schedules[row.schedule_id], SCRIPT) for row in left):
+        _enqueue(session, registry, left, row_facts, {}, caller)
         return
-    left = once.lockable(session, left, around)
+    left = once.lockable(session, left, row_facts)
     while left:
-        begun = once.begun(session, left, around)
-        now, left = once.in_turn(left, around, begun)
-        _enqueue(session, registry, now, around, begun, caller)
+        begun = once.begun(session, left, row_facts)
+        now, left = once.in_turn(left, row_facts, begun)
+        _enqueue(session, registry, now, row_facts, begun, caller)
 
 
 def _enqueue(
     session: Session,
     registry: Registry,
     rows: Iterable[ScheduleRun],
-    around: Around,
+    row_facts: RowFacts,
     begun: Mapping[str, Sequence[int]],
     caller: Caller | None,
 ) -> None:
@@ -63,35 +63,35 @@ def _enqueue(
     chained: list[tuple[ScheduleRun, Sequence[PlannedStep], list[int]]] = []
     for row in rows:
         give_way()
-        schedule, repository = around.schedules[row.schedule_id], around.repositories[row.repository_id]
+        schedule, repository = row_facts.schedules[row.schedule_id], row_facts.repositories[row.repository_id]
         if row.outcome == Outcome.RAN:
-            _repeat(session, registry, row, schedule, repository, around.now)
+            _repeat(session, registry, row, schedule, repository, row_facts.now)
             continue
         try:
-            prepared = _Preparing(session, registry, row, schedule, repository, around).prepared()
+            prepared = _Preparing(session, registry, row, schedule, repository, row_facts).prepared()
             planned = [step for step, _, _ in prepared]
             shared = _shared(planned, begun.get(row.run_id or "", ()))
             chain = _chain(row, schedule, repository, prepared, caller, shared)
         except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted meanwhile
             log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
             row.error_key = refusal.key
-            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), around.now)
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
             continue
         except UNREADABLE:
             log.exception("the steps of a schedule could not be prepared", schedule_id=schedule.id)
             row.error_key = "schedules.bad_steps"
-            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), around.now)
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
             continue
         if not chain and not shared:
             row.steps = [_noted(step, None) for step in planned]
-            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.NOTHING_DUE), around.now)
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.NOTHING_DUE), row_facts.now)
             continue
         chains.append(chain)
         chained.append((row, planned, shared))
     for (row, steps, shared), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
         numbers = iter([*shared, *ids])
         row.steps = [_noted(step, next(numbers) if step.operation else None) for step in steps]
-        _mark_released(row, around.schedules[row.schedule_id], around.now)
+        _mark_released(row, row_facts.schedules[row.schedule_id], row_facts.now)
     once.settle_ended(session, {shared[-1] for _, _, shared in chained if shared})
 
 
@@ -117,12 +117,12 @@ class _Preparing:
     row: ScheduleRun
     schedule: Schedule
     repository: Repository
-    around: Around
+    row_facts: RowFacts
 
     def prepared(self) -> Prepared:
         """Most runs have the same steps, which are then prepared once."""
         key = self._key()
-        found = self.around.prepared.get(key) if key is not None else None
+        found = self.row_facts.prepared.get(key) if key is not None else None
         if found is not None:
             return cast("Prepared", found)
         prepared: Prepared = []
@@ -134,7 +134,7 @@ class _Preparing:
             params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
             prepared.append((step, kind, params))
         if key is not None:
-            self.around.prepared[key] = prepared
+            self.row_facts.prepared[key] = prepared
         return prepared
 
     def _key(self) -> Any:
@@ -147,14 +147,14 @@ class _Preparing:
 
     @property
     def _has_mirror(self) -> bool:
-        return self.repository.id in self.around.mirrored
+        return self.repository.id in self.row_facts.mirrored
 
     @property
     def _has_databases(self) -> bool:
-        return self.repository.id in self.around.dumped
+        return self.repository.id in self.row_facts.dumped
 
     def _planned(self) -> list[PlannedStep]:
-        row, schedule, repository, now = self.row, self.schedule, self.repository, self.around.now
+        row, schedule, repository, now = self.row, self.schedule, self.repository, self.row_facts.now
         asked = (row.options or {}).get("steps")
         wanted = [step for step in schedule.steps if asked is None or step["kind"] in asked]
         surroundings = Surroundings(

@@ -28,9 +28,9 @@ from holdfast.schedules.models import (
     WaitingFor,
 )
 from holdfast.schedules.running import ended
-from holdfast.schedules.running.gathering import Places, places
 from holdfast.schedules.running.judge import End, too_late
 from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
+from holdfast.schedules.running.row_facts import Places, places
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
 from holdfast.storage.bulk import beside_objects, insert_many, objects, plain, update_many

@@ -21,7 +21,7 @@ from holdfast.operations.queue import Origin as Asked
 from holdfast.operations.status import TERMINAL, Needs, Status, Trigger
 from holdfast.schedules import store
 from holdfast.schedules.models import Origin, Outcome, Schedule, ScheduleRun
-from holdfast.schedules.running.gathering import Around
+from holdfast.schedules.running.row_facts import RowFacts
 from holdfast.schedules.running.steps import AFTER, SCRIPT, SCRIPT_KIND, is_once, place_of
 
 log = structlog.get_logger("holdfast.schedules")
@@ -39,37 +39,37 @@ def steps_of(schedule: Schedule, place: str) -> list[Mapping[str, Any]]:
 # --- before the first backup ----------------------------------------------------------------------------------------
 
 
-def lockable(session: Session, rows: Sequence[ScheduleRun], around: Around) -> list[ScheduleRun]:
+def lockable(session: Session, rows: Sequence[ScheduleRun], row_facts: RowFacts) -> list[ScheduleRun]:
     """Lock the schedules that have such scripts, so that one process alone begins them; return the rows to go on with.
 
     Rows of a schedule that another process holds are put off. Waiting for it could be a deadlock: it may wait for them.
     """
-    concerned = {row.schedule_id for row in rows if steps_of(around.schedules[row.schedule_id], SCRIPT)}
+    concerned = {row.schedule_id for row in rows if steps_of(row_facts.schedules[row.schedule_id], SCRIPT)}
     if not concerned:
         return list(rows)
     free = select(Schedule.id).where(Schedule.id.in_(concerned)).with_for_update(skip_locked=True)
     busy = concerned - set(session.scalars(free))
     for row in rows:
         if row.schedule_id in busy:
-            row.look_at = around.now + BUSY_LOOK
+            row.look_at = row_facts.now + BUSY_LOOK
     return [row for row in rows if row.schedule_id not in busy]
 
 
-def begun(session: Session, rows: Iterable[ScheduleRun], around: Around) -> dict[str, list[int]]:
+def begun(session: Session, rows: Iterable[ScheduleRun], row_facts: RowFacts) -> dict[str, list[int]]:
     """The operations of scripts before the backups that the runs of these rows have already, by run."""
-    runs = {row.run_id for row in rows if row.run_id and steps_of(around.schedules[row.schedule_id], SCRIPT)}
+    runs = {row.run_id for row in rows if row.run_id and steps_of(row_facts.schedules[row.schedule_id], SCRIPT)}
     return _operations(session, runs, "before") if runs else {}
 
 
 def in_turn(
-    rows: Iterable[ScheduleRun], around: Around, known: Mapping[str, Sequence[int]]
+    rows: Iterable[ScheduleRun], row_facts: RowFacts, known: Mapping[str, Sequence[int]]
 ) -> tuple[list[ScheduleRun], list[ScheduleRun]]:
     """Those rows that can be queued now, and those that need an operation of one of the former."""
     now, later = [], []
     beginning: set[str] = set()
     for row in rows:
         run_id = row.run_id or ""
-        depends = row.outcome != Outcome.RAN and bool(steps_of(around.schedules[row.schedule_id], SCRIPT))
+        depends = row.outcome != Outcome.RAN and bool(steps_of(row_facts.schedules[row.schedule_id], SCRIPT))
         if depends and run_id not in known and run_id in beginning:
             later.append(row)
             continue

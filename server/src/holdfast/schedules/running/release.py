@@ -19,9 +19,9 @@ from holdfast.schedules.models import Mode, Origin, Outcome, Reason, Schedule, S
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.chains import enqueue, operations_of, stop
 from holdfast.schedules.running.due import UNREADABLE, Done
-from holdfast.schedules.running.gathering import Around, gather
 from holdfast.schedules.running.judge import End, Place, Release, Row, Verdict, Wait, judge
 from holdfast.schedules.running.plans import check_interval, opens_at, rules_of
+from holdfast.schedules.running.row_facts import RowFacts, gather
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.storage.bulk import beside_objects, plain, update_many
 
@@ -77,29 +77,29 @@ def release_rows(
     return Done(rows=len(rows), more=len(rows) == most)
 
 
-def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], around: Around) -> None:
+def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], row_facts: RowFacts) -> None:
     released: list[ScheduleRun] = []
     for row in rows:
-        schedule = around.schedules[row.schedule_id]
+        schedule = row_facts.schedules[row.schedule_id]
         if row.outcome == Outcome.RAN and row.waiting_for != WaitingFor.RETRY:
             stop(session, row)
             continue
-        match _verdict_or_refusal(row, schedule, around):
+        match _verdict_or_refusal(row, schedule, row_facts):
             case Release():
                 released.append(row)
             case Wait(until) if row.outcome == Outcome.RAN:
                 row.look_at = until  # a retry stays one, whatever else it has to wait for
             case Wait(until, waiting_for):
-                row.look_at, row.waiting_for = until, _way_of_waiting(row, waiting_for, around)
-                row.reason_operation_id = _earlier_operation(session, row, around)
+                row.look_at, row.waiting_for = until, _way_of_waiting(row, waiting_for, row_facts)
+                row.reason_operation_id = _earlier_operation(session, row, row_facts)
             case End() as verdict if row.outcome == Outcome.RAN:
                 del verdict
-                ended.settle(session, schedule, row, around.now)
+                ended.settle(session, schedule, row, row_facts.now)
             case End() as verdict:
                 if verdict.reason is Reason.OVERLAP:
-                    verdict = End(verdict.outcome, verdict.reason, _earlier_operation(session, row, around))
-                ended.end(session, schedule, row, verdict, around.now)
-    enqueue(session, registry, released, around)
+                    verdict = End(verdict.outcome, verdict.reason, _earlier_operation(session, row, row_facts))
+                ended.end(session, schedule, row, verdict, row_facts.now)
+    enqueue(session, registry, released, row_facts)
 
 
 def _all(session: Session, statement: Select[Any]) -> Sequence[Any]:
@@ -113,9 +113,9 @@ def _store(session: Session, before: Sequence[Mapping[str, Any]], after: Sequenc
     update_many(session, ScheduleRun, [{name: new[name] for name in names} for new in after] if names[1:] else [])
 
 
-def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, around: Around) -> WaitingFor:
+def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, row_facts: RowFacts) -> WaitingFor:
     """An ssh machine does not announce itself: it has to be tried."""
-    repository = around.repositories.get(row.repository_id)
+    repository = row_facts.repositories.get(row.repository_id)
     is_tried = waiting_for is WaitingFor.MACHINE and repository is not None and repository.execution_target == "ssh"
     return WaitingFor.CONNECTION if is_tried else waiting_for
 
@@ -123,15 +123,15 @@ def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, around: Around) -
 # --- the judgement ----------------------------------------------------------------------------------------------------
 
 
-def _verdict_or_refusal(row: ScheduleRun, schedule: Schedule, around: Around) -> Verdict:
+def _verdict_or_refusal(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Verdict:
     try:
-        return verdict_of(row, schedule, around)
+        return verdict_of(row, schedule, row_facts)
     except UNREADABLE:
         log.exception("a run of a schedule cannot be judged", schedule_id=schedule.id, row_id=row.id)
         return End(Outcome.SKIPPED, Reason.REFUSED)
 
 
-def verdict_of(row: ScheduleRun, schedule: Schedule, around: Around) -> Verdict:
+def verdict_of(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Verdict:
     is_manual = row.origin == Origin.MANUAL
     facts = Row(
         due_at=row.due_at,
@@ -141,43 +141,43 @@ def verdict_of(row: ScheduleRun, schedule: Schedule, around: Around) -> Verdict:
         is_retry=row.outcome == Outcome.RAN,
     )
     respected = not is_manual or bool((row.options or {}).get("respect_windows"))
-    rules = rules_of(schedule, paused=around.paused)
-    return judge(facts, rules, _place(row, schedule, around), opens_at(schedule, respected=respected), around.now)
+    rules = rules_of(schedule, paused=row_facts.paused)
+    return judge(facts, rules, _place(row, schedule, row_facts), opens_at(schedule, respected=respected), row_facts.now)
 
 
-def _place(row: ScheduleRun, schedule: Schedule, around: Around) -> Place:
-    repository, target = around.repositories.get(row.repository_id), around.targets.get(row.repository_id)
+def _place(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Place:
+    repository, target = row_facts.repositories.get(row.repository_id), row_facts.targets.get(row.repository_id)
     if repository is None or target is None:
         return Place(is_target=False)
-    if not around.are_targets and not store.matching(schedule, {target.id: target}):
+    if not row_facts.are_targets and not store.matching(schedule, {target.id: target}):
         return Place(is_target=False)
-    earlier = around.earlier.get((row.schedule_id, row.repository_id))
+    earlier = row_facts.earlier.get((row.schedule_id, row.repository_id))
     return Place(
         is_observed=repository.mode == "observe",
         is_set_up=repository.setup_state in ("ready", agent_target.UNVERIFIED),
-        blackout=around.covered(row.due_at, target.labels) or around.covered(around.now, target.labels),
+        blackout=row_facts.covered(row.due_at, target.labels) or row_facts.covered(row_facts.now, target.labels),
         last_success=repository.last_backup if needs_backup(schedule.steps) else None,
-        is_online=_is_online(schedule, repository, around),
+        is_online=_is_online(schedule, repository, row_facts),
         machine_look=check_interval(schedule) if repository.execution_target == "ssh" else MACHINE_LOOK,
         has_earlier_run=earlier is not None and earlier.id != row.id and earlier.waiting_for != WaitingFor.RETRY,
     )
 
 
-def _is_online(schedule: Schedule, repository: Repository, around: Around) -> bool:
+def _is_online(schedule: Schedule, repository: Repository, row_facts: RowFacts) -> bool:
     """Agents report by themselves.
 
     Ssh machines of schedules by availability are tried first; others are expected to be there.
     """
     if repository.execution_target == "agent":
-        return around.agents.get(repository.agent_machine_id or 0) == "online"
+        return row_facts.agents.get(repository.agent_machine_id or 0) == "online"
     if repository.execution_target == "ssh" and schedule.schedule_mode == Mode.AVAILABILITY:
-        return repository.id in around.reachable
+        return repository.id in row_facts.reachable
     return True
 
 
-def _earlier_operation(session: Session, row: ScheduleRun, around: Around) -> int | None:
+def _earlier_operation(session: Session, row: ScheduleRun, row_facts: RowFacts) -> int | None:
     """The operation of the earlier run that has not ended."""
-    earlier = around.earlier.get((row.schedule_id, row.repository_id))
+    earlier = row_facts.earlier.get((row.schedule_id, row.repository_id))
     if earlier is None or earlier.id == row.id:
         return None
     ids = operations_of(earlier)

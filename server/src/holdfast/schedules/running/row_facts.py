@@ -91,7 +91,7 @@ def places(session: Session, repository_ids: Collection[int]) -> Places:
 
 
 @frozen
-class Around:
+class RowFacts:
     """What is known of everything that some rows are about."""
 
     now: datetime
@@ -130,12 +130,12 @@ def gather(
     now: datetime,
     reachable: Collection[int] = (),
     known: Known | None = None,
-) -> Around:
+) -> RowFacts:
     repository_ids = sorted({row.repository_id for row in rows})
     place = known.places if known is not None and known.places is not None else places(session, repository_ids)
     earlier = {} if known else store.unended_beside(session, [row.id for row in rows])
     known = known or _look(session, rows)
-    return Around(
+    return RowFacts(
         now=now,
         paused=known.paused,
         covered=known.covered,

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from holdfast.operations.status import Status
 from holdfast.schedules import store
 from holdfast.schedules.present import Presented
-from holdfast.schedules.sight import Sight
+from holdfast.schedules.visible_schedules import VisibleSchedules
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
 from tests.unit.schedules.running.world import World, at
@@ -37,8 +37,8 @@ def test_one_schedule_has_the_targets_that_it_has_among_all(database: Database) 
     ]
     for visible in (None, frozenset(ids[1:3]), frozenset[int]()):
         with database.reading() as session:
-            among_all = Sight(session, visible, is_for_one=False)
-            alone = Sight(session, visible, is_for_one=True)
+            among_all = VisibleSchedules(session, visible, is_for_one=False)
+            alone = VisibleSchedules(session, visible, is_for_one=True)
             for schedule in map(world.read, schedules):
                 assert alone.targets(schedule) == among_all.targets(schedule)
                 assert alone.sees(schedule) == among_all.sees(schedule)
@@ -51,7 +51,7 @@ def test_of_many_repositories_only_those_are_read_that_the_schedule_names(databa
     read: list[Any] = []
     with database.reading() as session:
         event.listen(session.get_bind(), "before_cursor_execute", lambda *told: read.append(told[3]))
-        assert [target.id for target in Sight(session, None, is_for_one=True).targets(schedule)] == ids[:2]
+        assert [target.id for target in VisibleSchedules(session, None, is_for_one=True).targets(schedule)] == ids[:2]
     found = [parameters for parameters in read if parameters]
     assert len(found) == 1
     assert str(ids[0]) in str(found)
@@ -71,7 +71,7 @@ def test_the_last_result_is_the_worst_of_the_repositories_that_the_reader_may_se
     with world.database.reading() as session:
 
         def last_result(visible: frozenset[int] | None) -> str | None:
-            seen = Sight(session, visible, is_for_one=True)
+            seen = VisibleSchedules(session, visible, is_for_one=True)
             return Presented(session, seen, world.now).one(store.by_ids(session, [schedule])[schedule]).last_result
 
         assert last_result(None) == "failed"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from holdfast.entry.client import schedule_words as words
+from holdfast.entry.client import schedule_text as words
 
 
 def test_a_time_of_day_becomes_a_daily_pattern() -> None:

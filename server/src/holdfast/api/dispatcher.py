@@ -20,7 +20,7 @@ from holdfast.api.route_table import RouteTable
 from holdfast.storage.remembered import StoreVersion
 
 
-class Front:
+class Dispatcher:
     def __init__(self, app: FastAPI, framework: ASGIApp, version: StoreVersion | None = None) -> None:
         self._app = app
         self._version = version

@@ -31,7 +31,7 @@ FOR_WINDOWS = "the path leads out of the folder on Windows"
 WINDOWS_WAY_OUT = re.compile(rb"(?:^|[/\\])\.\.(?:$|[/\\])|^\\|^[A-Za-z]:[/\\]")
 
 
-class Gate:
+class EntryFilter:
     """Checks one entry after the other, in the order of the stream."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from holdfast.schedules.store import Target
 
 
 @dataclass
-class Sight:
+class VisibleSchedules:
     """What one caller may see of schedules."""
 
     session: Session
@@ -27,11 +27,11 @@ class Sight:
     _found: dict[str, Sequence[Target]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, session: Session, caller: Caller) -> "Sight":
+    def of(cls, session: Session, caller: Caller) -> "VisibleSchedules":
         return cls(session, rights.visible_repositories(session, caller), is_for_one=False)
 
     @classmethod
-    def of_one(cls, session: Session, caller: Caller) -> "Sight":
+    def of_one(cls, session: Session, caller: Caller) -> "VisibleSchedules":
         return cls(session, rights.visible_repositories(session, caller), is_for_one=True)
 
     def targets(self, schedule: Schedule) -> Sequence[Target]:
@@ -56,17 +56,17 @@ class Sight:
         return self.visible is None or bool(self.targets(schedule))
 
 
-def require_seen(session: Session, sight: Sight, schedule_id: int, *, even_deleted: bool = False) -> Schedule:
+def require_seen(session: Session, seen: VisibleSchedules, schedule_id: int, *, even_deleted: bool = False) -> Schedule:
     """The schedule, if the caller may see it. Raise NotFound."""
     schedule = (store.get_even_deleted if even_deleted else store.get)(session, schedule_id)
-    if schedule is None or not sight.sees(schedule):
+    if schedule is None or not seen.sees(schedule):
         raise errors.unknown(schedule_id)
     return schedule
 
 
 def require_operator(session: Session, caller: Caller, schedule_id: int) -> Schedule:
     """The schedule, locked, if the caller is operator of all its targets. Raise NotFound or Forbidden."""
-    require_seen(session, Sight.of_one(session, caller), schedule_id)
+    require_seen(session, VisibleSchedules.of_one(session, caller), schedule_id)
     schedule = store.lock(session, schedule_id)
     if schedule is None:
         raise errors.unknown(schedule_id)
