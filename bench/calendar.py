@@ -1,4 +1,4 @@
-"""The calendar of all schedules over 62 days, and what a next due time costs."""
+"""The calendar of all schedules over 62 days, a next due time, and the list of schedules with many targets."""
 
 import json
 import time
@@ -10,11 +10,13 @@ from sqlalchemy import insert
 from bench.filling_schedules import values_of
 from bench.report import Bench, Measurement, Options
 from bench.running import folder
+from holdfast.schedules import store
 from holdfast.schedules.calendar import cron
 from holdfast.schedules.calendar.entries import Span, calendar
 from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.models import Schedule
 from holdfast.schedules.overview import read_stored
+from holdfast.schedules.present import Presented
 from holdfast.schedules.visible_schedules import VisibleSchedules
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
@@ -23,6 +25,8 @@ from tests.unit.schedules.running.world import World
 SCHEDULES = 1_000
 DAYS = 62
 CALENDAR_MILLISECONDS = 500.0
+LISTED, TARGETS = 300, 1_000
+LIST_MILLISECONDS = 800.0
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
@@ -33,7 +37,17 @@ def run(options: Options) -> list[Measurement]:
         for _ in range(options.repeats(5)):
             took.append(_read(database)[0])
             entries = first[1]
+    with folder() as place, a_store(options.store, place) as database:
+        _fill_targets(database)
+        listed = [_list(database) for _ in range(options.repeats(5) + 1)]
     return [
+        Measurement(
+            f"schedules: list of {LISTED} schedules with {TARGETS} targets each, no two with the same",
+            min(seconds for seconds, _ in listed) * 1000,
+            "ms",
+            LIST_MILLISECONDS,
+            f"{listed[0][1]:,} bytes",
+        ),
         Measurement(f"schedules: calendar of {DAYS} days, {SCHEDULES} schedules, first time", first[0] * 1000, "ms"),
         Measurement(
             f"schedules: calendar of {DAYS} days, {SCHEDULES} schedules",
@@ -61,6 +75,29 @@ def _fill(database: Database) -> None:
         session.execute(insert(Schedule), rows)
 
 
+def _fill_targets(database: Database) -> None:
+    world = World(database)
+    repositories = [world.repository() for _ in range(TARGETS + 1)]
+    with database.reading() as session:
+        like = values_of(session.get_one(Schedule, world.schedule(*repositories[:-1])))
+    rows = [
+        {**like, "id": number + 2, "uuid": uuid4().hex, "name": f"{number}", "exclude_repository_ids": [left_out]}
+        | {"targets": {"repository_ids": repositories}}
+        for number, left_out in enumerate(repositories[: LISTED - 1])
+    ]
+    with database.writing() as session:
+        session.execute(insert(Schedule), rows)
+
+
+def _list(database: Database) -> tuple[float, int]:
+    """Seconds of the processor for the answer as it is sent, and its bytes."""
+    began = time.process_time()
+    with database.reading() as session:
+        seen = VisibleSchedules(session, None, is_for_one=False)
+        answer = Presented(session, seen, NOW).listed(store.listed(session), is_paused=False)
+    return time.process_time() - began, len(answer)
+
+
 def _read(database: Database) -> tuple[float, int]:
     """Seconds of the processor for the answer as it is sent, and how many entries it has."""
     began = time.process_time()
@@ -81,4 +118,7 @@ def _next_due() -> float:
     return (time.perf_counter() - began) / len(calendars)
 
 
-BENCH = Bench("a calendar of 62 days for 1,000 schedules within half a second", run)
+BENCH = Bench(
+    "a calendar of 62 days for 1,000 schedules within 0.5 s, a list of 300 with 1,000 targets each within 0.8 s",
+    run,
+)

@@ -1,6 +1,7 @@
 """Schedules and their runs as clients see them: a caller who sees some targets sees those alone."""
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from holdfast.schedules.calendar import preview
 from holdfast.schedules.calendar.blackouts import Blackout as BlackoutDays
 from holdfast.schedules.calendar.entries import Planned
 from holdfast.schedules.calendar.plan import INSTANT
-from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
+from holdfast.schedules.calendar.preview import Conditions, FirstStarts, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
 from holdfast.schedules.running.plans import calendar_of, windows_of
 from holdfast.schedules.running.settle import worst
@@ -52,28 +53,39 @@ class Presented:
     seen: VisibleSchedules
     now: datetime
 
-    def all(self, schedules: Sequence[Schedule]) -> list[ScheduleAnswer]:
+    def listed(self, schedules: Sequence[Schedule], *, is_paused: bool) -> bytes:
+        """Many of them: `Schedules` as JSON. Schedule by schedule, since other threads wait while a text is made, and
+        each target once, since many schedules have the same.
+        """
+        known: dict[int, str] = {}
+        written = []
+        for schedule, answer in zip(schedules, self._answers(schedules), strict=True):
+            targets = self.seen.targets(schedule)
+            for target in targets:
+                if target.id not in known:
+                    known[target.id] = ScheduleTarget(id=target.id, name=target.name).model_dump_json()
+            text = answer.model_dump_json(by_alias=True, exclude={"repositories"})
+            written.append(f'{text[:-1]},"repositories":[{",".join([known[target.id] for target in targets])}]}}')
+        return f'{{"schedules":[{",".join(written)}],"paused":{json.dumps(is_paused)}}}'.encode()
+
+    def one(self, schedule: Schedule) -> ScheduleAnswer:
+        (answer,) = self._answers([schedule])
+        targets = self.seen.targets(schedule)
+        answer.repositories = [ScheduleTarget(id=target.id, name=target.name) for target in targets]
+        return answer
+
+    def _answers(self, schedules: Sequence[Schedule]) -> Iterator[ScheduleAnswer]:
+        """Without their targets."""
         ids = [schedule.id for schedule in schedules]
         newest = store.newest_of(self.session, ids, self.seen.visible)
         blackouts = days_of(store.blackouts(self.session))
         ended = store.results_of(self.session, (row.run_id for row in newest.values() if row.run_id), self.seen.visible)
         waiting, counts = self._waiting(ids), store.count_waiting(self.session, ids, self.seen.visible)
-        return [
-            self._one(
-                schedule,
-                newest.get(schedule.id),
-                ended,
-                waiting.get(schedule.id, []),
-                counts.get(schedule.id, 0),
-                blackouts,
-            )
-            for schedule in schedules
-        ]
+        for schedule in schedules:
+            its, last = waiting.get(schedule.id, []), newest.get(schedule.id)
+            yield self._answer(schedule, last, ended, its, counts.get(schedule.id, 0), blackouts)
 
-    def one(self, schedule: Schedule) -> ScheduleAnswer:
-        return self.all([schedule])[0]
-
-    def _one(
+    def _answer(
         self,
         schedule: Schedule,
         newest: ScheduleRun | None,
@@ -82,15 +94,14 @@ class Presented:
         waiting_count: int,
         blackouts: Sequence[BlackoutDays],
     ) -> ScheduleAnswer:
-        targets = self.seen.targets(schedule)
         return ScheduleAnswer(
             **{name: getattr(schedule, name) for name in COPIED},
             steps=[_shown(step) for step in schedule.steps],
             explained=preview.explain(calendar_of(schedule)),
             targets=self._visible_targets(schedule),
             exclude_repository_ids=list(filter(self.seen.includes, schedule.exclude_repository_ids or ())),
-            repositories=[ScheduleTarget(id=target.id, name=target.name) for target in targets],
-            next_run=next_start(schedule, targets, blackouts, self.now),
+            repositories=[],
+            next_run=next_start(schedule, self.seen.targets(schedule), blackouts, self.now),
             last_run=newest.released_at if newest else None,
             last_result=worst(ended.get(newest.run_id or "", ())) if newest else None,
             waiting=waiting,
@@ -119,14 +130,10 @@ def next_start(
         return None
     if schedule.schedule_mode == Mode.AVAILABILITY:
         return schedule.next_due_at
-    upcoming = forecast(schedule, targets, blackouts).after(now, FIRES_LOOKED_AT if blackouts else 1)
+    starts = FirstStarts(_conditions(schedule, blackouts), targets)
     if schedule.snoozed_until is not None and schedule.snoozed_until > now:
-        upcoming = forecast(schedule, targets, blackouts).after(schedule.snoozed_until - INSTANT, 2)
-    return next((fire.start_at for fire in upcoming if fire.start_at is not None), None)
-
-
-def forecast(schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays]) -> Forecast:
-    return Forecast(_conditions(schedule, blackouts), [place(each) for each in targets])
+        return starts.after(schedule.snoozed_until - INSTANT, 2)
+    return starts.after(now, FIRES_LOOKED_AT if blackouts else 1)
 
 
 def planned(schedule: Schedule, places: Sequence[Place], blackouts: Sequence[BlackoutDays]) -> Planned:

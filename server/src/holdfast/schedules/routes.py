@@ -82,14 +82,14 @@ TheRegistry = Annotated[Registry, Depends(REGISTRY)]
 # -----------------------------------------------------------------------------------------------------------
 
 
-@paths.get("/", summary="All schedules that you may see")
+@paths.get("/", summary="All schedules that you may see", response_model=Schedules)
 def list_schedules(
     caller: SignedIn,
     session: Reading,
     repository_id: Annotated[RowId | None, Query(description="Only those that include this repository.")] = None,
     enabled: bool | None = None,
     label: LabelFilter = (),
-) -> Schedules:
+) -> Response:
     """A viewer of some of a schedule's targets sees the schedule with those targets alone."""
     seen = VisibleSchedules.of(session, caller)
     wanted = labels.parse(label)
@@ -100,7 +100,8 @@ def list_schedules(
         and enabled in (None, schedule.enabled)
         and _includes(seen.targets(schedule), repository_id, wanted)
     ]
-    return Schedules(schedules=Presented(session, seen, clock.now()).all(kept), paused=store.is_paused(session))
+    answer = Presented(session, seen, clock.now()).listed(kept, is_paused=store.is_paused(session))
+    return Response(answer, media_type=JSON)
 
 
 def _includes(targets: Sequence[Target], repository_id: int | None, wanted: dict[str, str | None]) -> bool:

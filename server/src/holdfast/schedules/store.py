@@ -218,8 +218,8 @@ def matching(schedule: Schedule, known: Known) -> list[Target]:
         wanted = labels.items()
         chosen = (target for target in known.values() if wanted and wanted <= target.labels.items())
     else:
-        named = (known[number] for number in set(targets.get("repository_ids") or ()) if number in known)
-        chosen = sorted(named, key=lambda target: target.id)
+        named = sorted(set(targets.get("repository_ids") or ()))
+        chosen = (known[number] for number in named if number in known)
     return [target for target in chosen if target.id not in left_out]
 
 

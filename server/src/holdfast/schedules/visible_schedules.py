@@ -38,7 +38,10 @@ class VisibleSchedules:
         """The present targets that the caller may see: one list for all schedules that choose the same."""
         chosen = repr((schedule.targets, schedule.exclude_repository_ids))
         if chosen not in self._found:
-            self._found[chosen] = [target for target in self._targets(schedule) if self.includes(target.id)]
+            every = self._targets(schedule)
+            self._found[chosen] = (
+                every if self.visible is None else [target for target in every if target.id in self.visible]
+            )
         return self._found[chosen]
 
     def _targets(self, schedule: Schedule) -> list[Target]:

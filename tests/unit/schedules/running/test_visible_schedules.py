@@ -1,6 +1,8 @@
 """What is read to show one schedule: its own targets, and the same ones that a list of all schedules shows."""
 
+import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,32 @@ def test_the_last_result_is_the_worst_of_the_repositories_that_the_reader_may_se
 
         assert last_result(None) == "failed"
         assert last_result(frozenset({well})) == "completed"
+
+
+def test_a_list_says_of_each_schedule_what_it_says_alone(database: Database) -> None:
+    world = World(database)
+    ids = [world.repository(name=f'a "name" {number}', labels={"n": str(number % 2)}) for number in range(4)]
+    world.schedule(*ids)
+    world.schedule(targets={"all": True}, exclude_repository_ids=ids[:1])
+    world.schedule(targets={"labels": {"n": "1"}}, snoozed_until=world.now + timedelta(days=3), spread_minutes=30)
+    world.schedule(ids[0], enabled=False)
+    for visible in (None, frozenset(ids[1:3])):
+        with database.reading() as session:
+            kept = store.listed(session)
+            listed = Presented(session, VisibleSchedules(session, visible, is_for_one=False), world.now)
+            alone = Presented(session, VisibleSchedules(session, visible, is_for_one=True), world.now)
+            answer = json.loads(listed.listed(kept, is_paused=True))
+            assert answer["paused"] is True
+            assert answer["schedules"] == [json.loads(alone.one(each).model_dump_json()) for each in kept]
+            assert [len(each["repositories"]) for each in answer["schedules"]] != [0] * 4
+
+
+def test_schedules_with_the_same_targets_share_one_list_of_them(database: Database) -> None:
+    world = World(database)
+    ids = [world.repository() for _ in range(3)]
+    schedules = [world.schedule(*ids), world.schedule(*ids), world.schedule(*ids[:2])]
+    with database.reading() as session:
+        seen = VisibleSchedules(session, None, is_for_one=False)
+        first, second, other = (seen.targets(world.read(each)) for each in schedules)
+    assert first is second
+    assert [target.id for target in other] == ids[:2]

@@ -1,10 +1,10 @@
 """What will happen at due times: the same rules as the tick's, without a store."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Literal
+from typing import Literal, Protocol
 
 from backup_engine.frozen import frozen
 from holdfast.kit import zones
@@ -125,6 +125,85 @@ class Forecast:
 
     def _without_start(self) -> tuple[tuple[Place, datetime | None], ...]:
         return tuple((place, None) for place, _ in self._places)
+
+
+class Placed(Protocol):
+    """A target, as far as it decides when work starts."""
+
+    @property
+    def uuid(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
+class FirstStarts:
+    """When the first target starts at a due time, by the rules of `Forecast`. It looks at as few targets as it can."""
+
+    def __init__(self, conditions: Conditions, places: Sequence[Placed]) -> None:
+        self._conditions = conditions
+        self._places = places
+        self._openings: dict[timedelta, windows.Openings] = {}
+        self._known: dict[tuple[int, ...], Collection[timedelta]] = {}
+        """By the places of the blackouts that hold: when targets start that none of them covers."""
+
+    def after(self, instant: datetime, count: int) -> datetime | None:
+        """The first start of the next due times; `count` says how many are looked at."""
+        due = next_due(self._conditions.calendar, instant)
+        for _ in range(count):
+            if due is None:
+                return None
+            following = next_due(self._conditions.calendar, due)
+            start = self._at(due, following)
+            if start is not None:
+                return start
+            due = following
+        return None
+
+    def _at(self, due: datetime, following: datetime | None) -> datetime | None:
+        known = self._conditions
+        if known.snoozed_until is not None and due < known.snoozed_until:
+            return None
+        if not known.windows and not known.blackouts:
+            return due + self._earliest()
+        holding = [place for place, each in enumerate(known.blackouts) if blackouts.holding([each], due)]
+        starts = (self._start(due, offset, following) for offset in self._offsets(tuple(holding)))
+        return min((start for start in starts if start is not None), default=None)
+
+    def _start(self, due: datetime, offset: timedelta, following: datetime | None) -> datetime | None:
+        if offset not in self._openings:
+            self._openings[offset] = windows.Openings(self._conditions.windows, self._conditions.calendar.timezone)
+        opens = self._openings[offset].at(due + offset)
+        return opens if opens is not None and (following is None or opens < following) else None
+
+    def _earliest(self) -> timedelta:
+        if self._conditions.spread_minutes <= 0:
+            return timedelta(0)
+        earliest = None
+        for place in self._places:
+            offset = self._offset(place)
+            if earliest is None or offset < earliest:
+                earliest = offset
+            if not earliest:
+                break
+        return earliest or timedelta(0)
+
+    def _offsets(self, holding: tuple[int, ...]) -> Collection[timedelta]:
+        if holding not in self._known:
+            covering = [self._conditions.blackouts[place].labels for place in holding]
+            free = (
+                place
+                for place in (self._places if all(covering) else ())
+                if not any(blackouts.has_labels(labels, place.labels) for labels in covering)
+            )
+            if self._conditions.spread_minutes <= 0:
+                self._known[holding] = [timedelta(0) for _ in islice(free, 1)]
+            else:
+                self._known[holding] = {self._offset(place) for place in free}
+        return self._known[holding]
+
+    def _offset(self, place: Placed) -> timedelta:
+        return spread.offset(self._conditions.uuid, place.uuid, self._conditions.spread_minutes)
 
 
 def _following(due: Iterable[datetime]) -> Iterator[tuple[datetime, datetime | None]]:
