@@ -56,6 +56,24 @@ def test_a_backup_by_ssh_of_the_services_own_machine_leaves_the_data_folder_out(
     assert own_files(paths) == []
 
 
+def test_a_backup_by_ssh_leaves_out_what_the_service_keeps_on_the_machine(
+    running: Running, repository: dict[str, Any], machine: Sshd
+) -> None:
+    """The keys and records of engines, and the output of other runs, whose repositories the caller may not see."""
+    backed_up(running.admin, repository)
+    kept = [machine.home / ".local/share/holdfast/engine", machine.home / ".cache/holdfast-shim/runs"]
+    for folder in kept:
+        assert folder.is_dir()
+        (folder / "of-another-repository").write_text("its key, or its list of files")
+    (machine.home / "own-file").write_text("the user's own")
+
+    ended = backed_up(running.admin, repository, source_paths=[str(machine.home)])
+
+    paths = archived(running, repository, ended)
+    assert any(path.endswith("/own-file") for path in paths)
+    assert not [path for path in paths if "of-another-repository" in path or "holdfast-shim" in path]
+
+
 def test_a_link_out_of_the_sources_is_no_way_out_on_an_ssh_machine(
     running: Running, repository: dict[str, Any]
 ) -> None:

@@ -196,13 +196,62 @@ def test_that_a_newer_state_was_seen_is_forgotten_only_after_somebodys_word(
     assert (folder / "nonce").read_text() == "7"
 
 
-def test_a_look_works_with_records_that_nobody_keeps(tmp_path: Path, environment: dict[str, str], spool: Path) -> None:
-    path = repository(tmp_path / "repository", KNOWN)
-    folder = record(environment, 1, "2026-01-01")
-    guards.prepare(guard(path=path, older="look"), environment, None)
+@pytest.mark.parametrize("major", [1, 2])
+def test_a_look_works_with_records_that_nobody_keeps(
+    tmp_path: Path, environment: dict[str, str], spool: Path, major: int
+) -> None:
+    path = repository(tmp_path / "repository", KNOWN, major)
+    folder = record(environment, major, "2026-01-01")
+    look = guard(path=path, older="look", major=major)
+    guards.prepare(look, environment, None)
     assert environment["BORG_SECURITY_DIR"].startswith(str(spool))
     assert environment["BORG_CACHE_DIR"].startswith(str(spool))
-    assert (folder / guards.TIMESTAMP).exists()
+    Path(guards.PRIVATE, KNOWN).mkdir(parents=True)
+    learnt(KNOWN, "2026-02-01")
+
+    guards.conclude(look, environment, 0)
+
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-01-01"
+    assert not (spool / guards.PRIVATE).exists()
+
+
+@pytest.mark.parametrize(("older", "has_own_records"), [("refuse", False), ("look", True), ("accept", True)])
+def test_a_question_about_an_older_repository_works_with_records_that_nobody_keeps(
+    tmp_path: Path, environment: dict[str, str], spool: Path, older: str, has_own_records: bool
+) -> None:
+    """Else the engine would refuse the older repository when it is only asked which one it is."""
+    seen = tmp_path / "seen"
+    code = (
+        f"import os\nopen({str(seen)!r}, 'w').write(os.environ.get('BORG_SECURITY_DIR', ''))\n"
+        f'print(\'{{"repository": {{"id": "{KNOWN}"}}}}\')'
+    )
+    guards.prepare(guard(older=older, **engine_saying(tmp_path, code)), environment, dict(os.environ))
+
+    assert seen.read_text().startswith(str(spool)) is has_own_records
+    assert guards.PROBE in seen.read_text() or not has_own_records
+
+
+def test_a_lent_record_is_for_its_owner_alone(environment: dict[str, str], engine_ends: Callable[[], None]) -> None:
+    before = os.umask(0o022)
+    try:
+        record(environment, 2, "2026-01-01")
+        Path(guards.record_folder(2, environment, OTHER)).parent.mkdir(exist_ok=True)
+        for engine_id in (KNOWN, OTHER):
+            guards.lend_record(environment, engine_id)
+        folders = [Path(guards.record_folder(2, environment, OTHER))]
+        folders += [Path(name, engine_id) for name in (guards.PRIVATE, guards.LENT) for engine_id in (KNOWN, OTHER)]
+        assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+        assert Path(guards.PRIVATE, KNOWN, guards.TIMESTAMP).stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
+
+
+def test_of_a_flood_in_a_record_or_a_repository_little_is_read(tmp_path: Path) -> None:
+    flood = tmp_path / "flood"
+    with flood.open("wb") as stream:
+        stream.truncate(1 << 30)
+
+    assert len(guards.read(str(flood)) or b"") == guards.LARGEST_FILE
 
 
 def learnt(engine_id: str, timestamp: str) -> None:

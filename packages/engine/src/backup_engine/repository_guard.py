@@ -269,7 +269,7 @@ def put_timestamp_back(shared: str, learnt: bytes | None) -> None:
 
 def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> Refused | None:
     """In the shim, once the engine has ended: return the lines to add to its output, and how it really ended."""
-    if guard.get("older") != "look" and guard["major"] == 2:
+    if guard["major"] == 2:
         take_record_back(environment)
     if any(os.path.isdir(folder) for folder in (PRIVATE, PROBE)):
         import shutil

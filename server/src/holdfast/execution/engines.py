@@ -18,6 +18,8 @@ from holdfast.settings import Settings
 REFUSED_SECONDS = 60.0
 """How long a program that could not be used is not run again, unless it is replaced."""
 FAR_BASE = "~/.local/share/holdfast/engine"
+FAR_FOLDERS = ("~/.local/share/holdfast", "~/.cache/holdfast-shim")
+"""Where the service keeps what it needs on a machine: the engine's keys and records, and the runs of its engine."""
 """Where an engine on another machine keeps its cache, keys and security records."""
 
 

@@ -23,7 +23,7 @@ from holdfast.access.vault import Vault
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.execution import ssh
-from holdfast.execution.engines import Engines
+from holdfast.execution.engines import FAR_FOLDERS, Engines
 from holdfast.machines import errors, store
 from holdfast.machines.connection_test import ConnectionTest
 from holdfast.machines.deploy import KeyDeployment
@@ -41,7 +41,8 @@ import sys
 
 given = json.loads(sys.argv[1])
 same = [one["path"] for one in given["known"] if _identity(one["path"]) == (one["device"], one["inode"])]
-print(json.dumps(OwnPlaces(same).exclusions(given["sources"])))
+there = [os.path.expanduser(folder) for folder in given["folders"]]
+print(json.dumps(OwnPlaces([*same, *there]).exclusions(given["sources"])))
 """
 """Runs behind the text of `backup_engine.own_places`."""
 MISSING, LINKED, OURS = "holdfast-missing-", "holdfast-linked-", "holdfast-own-place"
@@ -150,7 +151,7 @@ class Machines:
         """
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is not None:
-            given = json.dumps({"sources": list(sources), "known": list(known)})
+            given = json.dumps({"sources": list(sources), "known": list(known), "folders": FAR_FOLDERS})
             program = Path(own_places.__file__).read_text() + LEFT_OUT
             words = (connection.python_program, "-I", "-S", "-c", program, given)
             answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")

@@ -30,6 +30,7 @@ from backup_jobs.restore.progress import ExtractProgress
 from backup_jobs.restore.survey import MOST_SHOWN, Survey
 from backup_jobs.work import ended_without_success, warnings_of
 from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.execution.engines import FAR_FOLDERS
 from holdfast.machines import store as machines
 from holdfast.operations.context import Context
 from holdfast.repositories import store as repositories
@@ -38,8 +39,6 @@ from holdfast.repositories.work import RepositoryWork
 from holdfast.restore import errors
 from holdfast.restore.schemas import RestoreParams
 
-FAR_FOLDERS = ("~/.local/share/holdfast", "~/.cache/holdfast-shim")
-"""Where the service keeps what it needs on a machine: the engine's keys and records, and the runs of its engine."""
 UNREADABLE = "The machine's answer cannot be read. Look at the destination before you start the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
 TRAVELLING = (guarded, occupied, walking, placing, unfit, private_tree)
