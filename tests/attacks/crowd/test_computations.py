@@ -25,6 +25,7 @@ from holdfast.kit.computing import ComputationFailed, Computer, call
 from holdfast.kit.computing_child import NICENESS
 from holdfast.runner import computations
 from holdfast.runner.computations import COMPUTATIONS, MOST_OF_A_USER, Computations, Steps
+from holdfast.schedules.calendar import entries
 from holdfast.settings import Settings
 from tests.contract.fields import error_of
 from tests.support.in_process import InProcess, started
@@ -157,8 +158,10 @@ def test_the_process_ends_when_nobody_has_needed_it_for_a_while() -> None:
 def test_the_process_ends_with_the_service(tmp_path: Path) -> None:
     with started(tmp_path / "data") as running:
         computer = running.service.parts[COMPUTATIONS].computer
-        assert computer.pid is None, "it does not exist before it is needed"
-        assert preview(running, running.login()).status_code == 200
+        admin = running.login()
+        assert calendar(running, admin).status_code == 200
+        assert computer.pid is None, "it does not exist before it is needed, and a small calendar does without"
+        assert preview(running, admin).status_code == 200
         pid = computer.pid
         assert pid is not None
     assert not psutil.pid_exists(pid)
@@ -294,6 +297,7 @@ def test_a_crowd_that_computes_takes_no_thread_and_what_is_too_much_is_refused(
         return b"{}"
 
     monkeypatch.setattr(Computer, "compute", held)
+    monkeypatch.setattr(entries, "SMALL", -1)
     admin = running.login()
     with ThreadPoolExecutor(MANY) as others:
         asked = [others.submit(route, running, admin) for _ in range(MANY)]

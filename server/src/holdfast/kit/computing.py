@@ -109,7 +109,7 @@ class Computer:
             process = subprocess.Popen(  # noqa: ASYNC220 - it takes a few milliseconds, and once in a while
                 [
                     sys.executable,
-                    "-I",
+                    "-P",
                     "-m",
                     "holdfast.kit.computing_child",
                     str(self._seconds),

@@ -170,7 +170,7 @@ def read_calendar(
         if repository_id is not None and not seen.includes(repository_id):
             raise rights.repository_not_found(repository_id)
         stored = overview.read_stored(session, seen, span, now, repository_id)
-    answer = yield call(entries.calendar, stored)
+    answer = entries.calendar(stored) if entries.is_small(stored) else (yield call(entries.calendar, stored))
     return Response(answer, media_type=JSON)
 
 

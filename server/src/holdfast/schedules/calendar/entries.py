@@ -16,13 +16,15 @@ from holdfast.kit import zones
 from holdfast.kit.clock import with_offset
 from holdfast.kit.written import as_json
 from holdfast.schedules.calendar import preview
-from holdfast.schedules.calendar.plan import INSTANT, walk_between
+from holdfast.schedules.calendar.plan import INSTANT, due_between, walk_between
 from holdfast.schedules.calendar.preview import Conditions, Fire, Forecast, Place
 
 MOST_ENTRIES = 10_000
 MOST_TARGETS = 20
 MOST_STARTS = 1_000_000
 """Starts to come that are computed for one answer: of all due times and targets together."""
+SMALL = 500
+"""Starts that take the service some milliseconds."""
 YEAR = timedelta(days=366)
 MOST_WARNINGS = 10
 MOST_JUDGED = 20_000
@@ -113,6 +115,17 @@ def calendar(stored: Stored) -> bytes:
         "truncated": next(entries, None) is not None,
     }
     return as_json(answer)
+
+
+def is_small(stored: Stored) -> bool:
+    """Whether a calendar is computed sooner than another process is started for it."""
+    to_come, number = max(stored.span.since, stored.now), len(stored.past)
+    for one in stored.planned:
+        if number > SMALL or one.conditions.windows:
+            return False
+        due = due_between(one.conditions.calendar, to_come, stored.span.until, SMALL)
+        number += max(len(due), 1) * max(len(one.places), 1)
+    return number <= SMALL
 
 
 def _affordable(entries: Iterator[Entry]) -> Iterator[Entry]:
