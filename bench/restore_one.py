@@ -94,7 +94,7 @@ def compared(what: str, pairs: Sequence[tuple[Cost, Cost]]) -> Measurement:
     alone, ours = ([pair[which] for pair in pairs] for which in (0, 1))
     note = "; ".join(
         f"{name}: {statistics.median(each.cpu for each in costs):.2f} s, by the clock"
-        f" {min(each.wall for each in costs):.2f} s at best, {max(each.peak_bytes for each in costs) >> 20} MiB"
+        f" {min(each.wall for each in costs):.2f} s at best"
         for name, costs in (("narrowed", ours), ("engine", alone))
     )
     return Measurement(what, share, "of the engine's", MOST_OF_THE_ENGINE, note)

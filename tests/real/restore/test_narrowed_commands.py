@@ -18,6 +18,7 @@ import pytest
 from backup_engine.chunks.commands import NARROWED, narrowed
 from backup_engine.command import Command, Machine
 from tests.real.restore.archives import Workshop, below
+from tests.support.counting_engine import counting_engine
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.hostile import HostileArchive, hostile_repository, item, item_2
 from tests.support.hostile_cases import case, wanted_seeds
@@ -28,20 +29,6 @@ ALL = {**ENGINES, **({"2.0": ENGINE_2} if ENGINE_2 else {})}
 TIMES = re.compile(rb'"time": [0-9.]+|"operation": [0-9]+')
 SECONDS = 120
 RECENT = LONG_AGO * 3 // 2
-COUNTING = """
-import sys
-from borg.archive import Archive
-from borg.archiver import main
-asked, seen = Archive.item_filter, []
-def counted(self, item, *more):
-    seen.append(item.path)
-    return asked(self, item, *more)
-Archive.item_filter = counted
-try:
-    main()
-finally:
-    print("looked at", len(seen), file=sys.stderr)
-"""
 
 
 @dataclass(frozen=True)
@@ -194,28 +181,16 @@ def test_a_narrowed_command_looks_at_what_is_wanted_and_at_the_files_its_links_n
     archive: tuple[Site, Path], tmp_path: Path
 ) -> None:
     site, _ = archive
-    counting = tmp_path / "borg"
-    python = site.program.read_text().partition("\n")[0]
-    counting.write_text(f"{python}\n{COUNTING}")
-    counting.chmod(0o755)
-    counted = Site(counting, site.repository, site.folder, site.major)
+    counted = Site(counting_engine(tmp_path, site.program), site.repository, site.folder, site.major)
 
-    one, first_elsewhere, too_many = (
-        [counted.run(counted.words("list", paths=paths), is_narrowed=True).errors for paths in ways]
-        for ways in (
-            [["pp:tree/plain.txt"]],
-            [["pp:tree/links/second"], ["pp:tree/third"]],
-            [["sh:tree/*"]],
-        )
-    )
+    def looked_at(*paths: str) -> int:
+        return int(counted.run(counted.words("list", paths=list(paths)), is_narrowed=True).errors.split()[-1])
 
-    assert one == [b"looked at 1\n"]
-    assert sorted(first_elsewhere) in (
-        [b"looked at 1\n"] * 2,
-        [b"looked at 2\n"] * 2,
-        [b"looked at 1\n", b"looked at 2\n"],
-    )
-    assert int(too_many[0].split()[-1]) > 100
+    assert looked_at("pp:tree/plain.txt") == 1
+    # The engine chooses which of the names comes first in the archive, and has the content.
+    assert {looked_at("pp:tree/links/second"), looked_at("pp:tree/third")} <= ({1, 2} if site.major == 1 else {1})
+    assert looked_at("pp:tree/links/second", "pp:tree/third") <= 3
+    assert looked_at("sh:tree/*") > 100
 
 
 @pytest.mark.parametrize(
@@ -278,10 +253,10 @@ def test_nothing_is_narrowed_without_paths_elsewhere_or_without_a_python(tmp_pat
     program = tmp_path / "borg"
     program.write_bytes(b"\x7fELF")
     script = Command((str(ENGINES["1.4"]), "extract"))
-    there = Command(script.argv, machine=Machine("there", ("ssh", "there"), "python3"))
+    there = Command(script.argv, machine=Machine("there", ("ssh", "there"), None))
 
     assert narrowed(script, ()) is script
-    assert narrowed(there, ("x",)) is there
+    assert narrowed(there, ("x",)) == there
     assert (binary := narrowed(Command((str(program),)), ("x",))).argv == (str(program),)
     assert binary.shown is None
 

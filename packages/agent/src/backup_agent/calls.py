@@ -149,6 +149,8 @@ def _made(engine: Engine, method: str, location: RepositoryLocation, request: An
     if method == "read_chunks":
         return chunk_commands.read_command(engine, location, request)
     command: Command = getattr(engine, method)(location, request)
+    if isinstance(request, requests.ListFilesRequest | requests.ExportTarRequest):
+        return chunk_commands.narrowed(command, request.paths)
     return command
 
 

@@ -119,6 +119,8 @@ class Command:
     """Whether other engines of this machine come first: it runs at a lower priority than they do."""
     feeder: Mapping[str, Any] | None = None
     """On an ssh machine: what its copy of the feeder feeds to the engine. See ``dumps.feeding``."""
+    narrows: bool = False
+    """On an ssh machine: whether its copy of ``chunks.narrowed`` runs the engine."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from email.utils import format_datetime
 from tarfile import TarError, TarInfo
 from typing import Literal, Protocol
 
+from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.frozen import frozen
 from backup_engine.requests import ExportTarRequest, InvalidRequest
@@ -171,7 +172,7 @@ class Downloads:
             excluded_trees=tuple(job_paths.for_engine(name) for path in paths or (b"",) for name in sealed.below(path)),
         )
         try:
-            command: Command = engine.export_tar(location, request)
+            command: Command = narrowed(engine.export_tar(location, request), request.paths)
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
         return Source(self.inline, repository, command, gone)

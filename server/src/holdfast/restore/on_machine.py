@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine import bounded_json, guarded
+from backup_engine.chunks.commands import narrowed
 from backup_engine.command import LARGEST_RESULT, Command, Machine
 from backup_engine.extracted import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY, NOT_EXTRACTED
 from backup_engine.far.streaming import unpacked_there
@@ -262,8 +263,8 @@ class MachineRestore(Restore):
     def _extraction(self, surveyed: Survey) -> Command:
         engine, location = self.work.engine, self.work.location
         if self._there.has_engine:
-            return engine.extract(location, self.extract_request(self._tree.path, surveyed))
-        exported = engine.export_tar(location, self.export_request(surveyed))
+            return narrowed(engine.extract(location, self.extract_request(self._tree.path, surveyed)), self.wanted())
+        exported = narrowed(engine.export_tar(location, self.export_request(surveyed)), self.wanted())
         return unpacked_there(exported, self._there.machine, self._tree.path)
 
     def _ended(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
+from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.frozen import frozen
 from backup_engine.guarded import GuardedTargets
@@ -121,10 +122,8 @@ class Previews:
         engine, location = self.opener.engine(wanted.repository), self.opener.location(wanted.repository)
         try:
             archive = engine.address(wanted.params.archive, wanted.params.engine_id)
-            return engine.list_files(
-                location,
-                ListFilesRequest(archive, paths=paths, exact=True, excluded_trees=wanted.params.excluded_trees),
-            )
+            request = ListFilesRequest(archive, paths=paths, exact=True, excluded_trees=wanted.params.excluded_trees)
+            return narrowed(engine.list_files(location, request), paths)
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from backup_engine.borg1.list_files import COMPLETE_FORMAT
 from backup_engine.borg2.init import ENCRYPTION_MODES
 from backup_engine.borg2.list_files import ADDED_KEYS
-from backup_engine.command import LARGEST_STREAM, Command
+from backup_engine.command import LARGEST_STREAM, Command, Machine
 from backup_engine.detect import EngineProgram, EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.far.remote_talk import interpreter_of
@@ -63,9 +63,13 @@ def read_command(engine: "Engine", location: RepositoryLocation, request: ReadCh
 
 def narrowed(command: Command, paths: Collection[str]) -> Command:
     """Given an engine's command for these paths of an archive, return one that does the same and costs less: see
-    `narrowed.py`. Without paths, on other machines and without a Python of the engine's own it is the same command.
+    `narrowed.py`. An agent, which makes its commands itself, does it itself.
     """
-    python = interpreter_of(command.argv[0]) if paths and command.machine is None and command.call is None else None
+    if not paths or command.call is not None:
+        return command
+    if command.machine is not None:
+        return replace(command, narrows=isinstance(command.machine, Machine) and command.machine.python is not None)
+    python = interpreter_of(command.argv[0])
     if python is None:
         return command
     return replace(command, argv=(*python, str(NARROWED), *command.argv), shown=shlex.join(command.argv))

@@ -1,6 +1,6 @@
 """The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
 
-Copied beside ``shim.py``, ``repository_guard.py`` and ``feed.py`` to the machine, and started there over ssh as
+Copied beside ``shim.py`` and what that runs to the machine, and started there over ssh as
 ``python3 -I -S remote_run.py``. It imports only the standard library and must run under Python 3.9. The first line on
 standard input is the request; later lines are single words: ``TERM`` and ``KILL`` go to the engine's process group,
 ``DONE`` means that everything was received and the run can be forgotten, ``HERE`` is a sign of life. The end of the
@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import json
 import os
+import runpy
 import select
 import shutil
 import signal
@@ -309,6 +310,8 @@ def here(command: dict[str, Any]) -> dict[str, Any]:
     """The command with this machine's home, and its way to lower the priority of a process."""
     program, *arguments = command["argv"]
     argv = [os.path.expanduser(program), *arguments]
+    if command.get("narrows"):
+        argv = narrowed(argv)
     if command.get("feeder"):
         spec = {"engine": argv, **command["feeder"]}
         argv = [sys.executable, "-I", "-S", os.path.join(HERE, "feed.py"), json.dumps(spec)]
@@ -324,6 +327,13 @@ def here(command: dict[str, Any]) -> dict[str, Any]:
         },
         "io_priority": [ionice, "-c", "2", "-n", "7", "-p"] if ionice else [],
     }
+
+
+def narrowed(argv: list[str]) -> list[str]:
+    """The same, run under the engine's own Python if it has one: see ``chunks.commands``."""
+    interpreter_of = runpy.run_path(os.path.join(HERE, "remote_talk.py"))["interpreter_of"]
+    python = interpreter_of(argv[0])
+    return argv if python is None else [*python, os.path.join(HERE, "narrowed.py"), *argv]
 
 
 def forget_old_runs() -> None:

@@ -52,6 +52,7 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
             "guard": command.guard.record() if command.guard else None,
             "script": command.script.record() if command.script else None,
             "feeder": command.feeder,
+            "narrows": command.narrows,
         },
     }
     _write(file, record)

@@ -472,10 +472,17 @@ def sources() -> dict[str, str]:
     """The files that are copied to a machine. The last one marks the copy as complete."""
     here = os.path.dirname(os.path.abspath(__file__))
     texts = {}
-    copied = [(name, f"{here}/../{name}") for name in ("shim.py", "repository_guard.py", "feed.py")]
-    for name, path in (*copied, ("remote_run.py", f"{here}/remote_run.py")):
-        with open(path, encoding="utf-8") as file:
-            texts[name] = file.read()
+    copied = (
+        "../shim.py",
+        "../repository_guard.py",
+        "../feed.py",
+        "../chunks/narrowed.py",
+        "remote_talk.py",
+        "remote_run.py",
+    )
+    for name in copied:
+        with open(f"{here}/{name}", encoding="utf-8") as file:
+            texts[os.path.basename(name)] = file.read()
     return {**texts, "ready": ""}
 
 

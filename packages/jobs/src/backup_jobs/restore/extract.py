@@ -211,7 +211,8 @@ class Restore:
     def _extract_command(self, private: PrivateTree, surveyed: Survey) -> Command:
         if self.work.location.machine is not None:  # the engine runs elsewhere: its export is unpacked here
             exported = self.export_request(surveyed)
-            return unpacked_here(self.work.engine.export_tar(self.work.location, exported), private.path)
+            export = narrowed(self.work.engine.export_tar(self.work.location, exported), self.wanted())
+            return unpacked_here(export, private.path)
         command = self.work.engine.extract(self.work.location, self.extract_request(private.path, surveyed))
         return narrowed(command, self.wanted())
 

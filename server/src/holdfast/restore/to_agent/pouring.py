@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from backup_engine import bounded_json
+from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.interface import Engine
 from backup_engine.listing import ListedFile, read_listing
@@ -182,20 +183,18 @@ class _Pouring:
             exact=True,
             excluded_trees=self._params.excluded_trees,
         )
-        return engine.list_files(location, request)
+        return narrowed(engine.list_files(location, request), request.paths)
 
     def _export_command(self, surveyed: Survey) -> Command:
         engine, location = self._opened()
         excluded = tuple(job_paths.for_engine(path) for path in surveyed.links_in_the_way)
-        return engine.export_tar(
-            location,
-            ExportTarRequest(
-                self._address(engine),
-                self._wanted(),
-                excluded_paths=excluded,
-                excluded_trees=self._params.excluded_trees,
-            ),
+        request = ExportTarRequest(
+            self._address(engine),
+            self._wanted(),
+            excluded_paths=excluded,
+            excluded_trees=self._params.excluded_trees,
         )
+        return narrowed(engine.export_tar(location, request), request.paths)
 
     def _opened(self) -> tuple[Engine, RepositoryLocation]:
         opener = self._all_of.opener
