@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from backup_engine.far.unpack import LONGEST_NAME, Unpacker, link_fault, name_fault
-from holdfast.downloads.entry_filter import LARGEST_ID, LATEST, LINK_TO_LEFT_OUT, MANIFEST, Gate
+from holdfast.downloads.entry_filter import LARGEST_ID, LATEST, LINK_TO_LEFT_OUT, MANIFEST, EntryFilter
 from holdfast.downloads.from_tar import TarEntries, tar_blocks, zip_blocks
 from holdfast.downloads.source import BrokenOff, Source
 from tests.real.restore.archives import Archive, Workshop
@@ -103,13 +103,13 @@ def an_entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", **numbe
 def test_a_hard_link_leads_through_no_link_to_no_place_outside_and_to_nothing_left_out(
     before: list[tarfile.TarInfo], target: str, reason: str
 ) -> None:
-    gate = Gate()
+    entry_filter = EntryFilter()
     for entry in before:
-        gate.passes(entry)
+        entry_filter.passes(entry)
 
-    assert not gate.passes(an_entry("hard", tarfile.LNKTYPE, target))
-    assert gate.manifest().decode().splitlines()[-1].endswith(f": {reason}")
-    assert gate.passes(an_entry("another", tarfile.LNKTYPE, "file")), "an honest one"
+    assert not entry_filter.passes(an_entry("hard", tarfile.LNKTYPE, target))
+    assert entry_filter.manifest().decode().splitlines()[-1].endswith(f": {reason}")
+    assert entry_filter.passes(an_entry("another", tarfile.LNKTYPE, "file")), "an honest one"
 
 
 def test_numbers_that_no_file_can_have_are_set_right() -> None:
@@ -118,13 +118,13 @@ def test_numbers_that_no_file_can_have_are_set_right() -> None:
         an_entry("b", mtime=1e300),
         an_entry("c", mtime=-1e300),
     ]
-    gate = Gate()
+    entry_filter = EntryFilter()
 
-    assert all(gate.passes(entry) for entry in wild)
+    assert all(entry_filter.passes(entry) for entry in wild)
     assert [entry.mtime for entry in wild] == [0, LATEST, -LATEST]
     assert (wild[0].uid, wild[0].gid, wild[0].mode) == (0, 0, 0o7777)
     honest = an_entry("d", mtime=1.5, uid=LARGEST_ID, gid=7, mode=0o4755)
-    assert gate.passes(honest)
+    assert entry_filter.passes(honest)
     assert (honest.mtime, honest.uid, honest.gid, honest.mode) == (1.5, LARGEST_ID, 7, 0o4755)
 
 
