@@ -10,6 +10,7 @@ import ctypes
 import functools
 import gc
 import importlib
+import itertools
 import json
 import os
 import select
@@ -32,10 +33,14 @@ LOADED = (
     "holdfast.entry.main",
     "holdfast.entry.serve",
     "holdfast.archives.file_indexes",
+    "holdfast.archives.fleet_names",
+    "holdfast.history.index",
+    "holdfast.history.sqlite",
     "alembic.command",
     "anyio._backends._asyncio",
     "cryptography.hazmat.primitives.ciphers.aead",
     "cryptography.hazmat.primitives.kdf.hkdf",
+    "numpy.ma",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto",
     "uvicorn.protocols.http.auto",
@@ -211,12 +216,17 @@ def _show_command_line(words: list[str]) -> None:
 
 
 def _load() -> None:
-    """Load what a service loads until its first answer."""
+    """Load what most services of the tests load sooner or later, and build their routes."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's own threads would not survive a fork
     from holdfast.entry import quick_start
 
     quick_start.begin()
     for name in LOADED:
         importlib.import_module(name)
+    from holdfast.composition import FEATURES
+
+    for route in itertools.chain.from_iterable(router.routes for feature in FEATURES for router in feature.routers):
+        getattr(route, "dependant", None)  # a late route is built when it is asked
     gc.freeze()
 
 
