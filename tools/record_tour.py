@@ -18,8 +18,8 @@ from play_documents import ANSWERS, PRINTED_SERVER, Played, Shell, blocks_of, co
 
 HEAD = """# A first hour
 
-Recorded on {system} by `tools/record_tour.sh`: every line below was typed on a bare machine and is followed by what it printed. Passwords and passphrases were
-asked for and are not shown. `$?` is given where a line ended with an exit code other than 0.
+Recorded on {system} by `tools/record_tour.sh`: every command below was run there and is followed by its
+output. Prompted passwords and passphrases are not shown. `$?` is shown for commands with a non-zero exit code.
 
 ## Start
 
@@ -27,13 +27,13 @@ asked for and are not shown. `$?` is given where a line ended with an exit code 
 $ make run
 {log}
 ```
-"""  # noqa: E501
+"""
 
 TOUR = Path(__file__).resolve().parents[1] / "README.md"
 
 HOUR = {
     "The README's first backup": "",
-    "What is there": """
+    "List the archives": """
 holdfast repos
 holdfast archives letters
 holdfast browse letters latest "${HOME#/}/letters"
@@ -49,7 +49,7 @@ holdfast download letters latest "${HOME#/}/letters/anna.txt" -o anna.txt
 cat anna.txt
 holdfast history letters "${HOME#/}/letters/anna.txt"
 """,
-    "Prove that it can be restored, and tidy up": """
+    "Verify that it can be restored, and clean up": """
 holdfast restore-check letters --full
 holdfast prune letters --dry-run --keep-last 1
 holdfast prune letters --keep-last 1
@@ -65,7 +65,7 @@ holdfast backup letters
 holdfast status
 holdfast backup nothing-of-this-name
 """,
-    "What happened": """
+    "Review the activity": """
 holdfast activity
 """,
 }

@@ -35,7 +35,7 @@ def test_a_log_that_is_too_large_keeps_its_beginning_and_its_end(tmp_path: Path)
     content = log.read_text()
     assert "has reached its limit" in content
     assert "lines with" in content
-    assert "left out here" in content
+    assert "omitted here" in content
 
 
 def test_a_log_that_was_cut_is_the_same_after_a_restart(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_log_that_was_left_out_in_part_goes_on_after_a_restart_of_the_agent(tm
     again.write(lines)
     assert again.next_sequence == 5_001
     assert delivered(again, 3_900)[-1] == (5_000, lines[-1])
-    assert "were left out here" in delivered(again, 3_900)[0][1]
+    assert "were omitted here" in delivered(again, 3_900)[0][1]
 
 
 @pytest.mark.usefixtures("small_spool")

@@ -503,8 +503,8 @@ def test_a_schedule_is_changed_snoozed_disabled_and_deleted(terminal: Terminal, 
     assert "is awake" in terminal.says("schedules", "snooze", name, "--off")
     assert "is disabled" in terminal.says("schedules", "disable", name)
     assert "is enabled" in terminal.says("schedules", "enable", name)
-    assert "stay" in terminal.says("schedules", "delete", name, "--yes")
-    assert "no schedule called" in terminal.says("schedules", "show", name, code=NOT_FOUND)
+    assert "are kept" in terminal.says("schedules", "delete", name, "--yes")
+    assert "no schedule named" in terminal.says("schedules", "show", name, code=NOT_FOUND)
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,12 @@ IN_DARK = (
 """Between them these have every colour of the others; the campaign looks at all in both themes."""
 DIALOGS = (
     ("/schedules", "New schedule"),
-    ("/notifications", "Add a channel"),
-    ("/notifications/rules", "Add a rule"),
-    ("/settings/users", "Add a user"),
+    ("/notifications", "Add channel"),
+    ("/notifications/rules", "Add rule"),
+    ("/settings/users", "Add user"),
     ("/settings/packages", "Add a package"),
     ("/machines", "Add a machine"),
-    ("/machines", "Add by ssh"),
+    ("/machines", "Add over ssh"),
     ("/repositories/new", "Choose a folder"),
 )
 DIALOG = "document.querySelector('dialog')"
@@ -155,8 +155,8 @@ OVERVIEW = """
   - status: Live
 - main:
   - heading [level=1]
-  - region "Needs you":
-    - heading "Needs you" [level=2]
+  - region "Needs attention":
+    - heading "Needs attention" [level=2]
   - region "Right now":
     - heading "Right now" [level=2]
   - heading "Repositories" [level=2]

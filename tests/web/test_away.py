@@ -54,12 +54,12 @@ def service_is_back(running: Running) -> Iterator[None]:
 
 
 def is_lost(page: Page) -> None:
-    expect(page.get_by_role("alert").filter(has_text="Not connected since")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Disconnected since")).to_be_visible()
 
 
 def is_live(page: Page) -> None:
     expect(page.get_by_role("status").filter(has_text="Live")).to_be_visible()
-    expect(page.get_by_text("Not connected since")).to_have_count(0)
+    expect(page.get_by_text("Disconnected since")).to_have_count(0)
 
 
 def mark(page: Page) -> None:

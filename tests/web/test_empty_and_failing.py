@@ -17,7 +17,7 @@ def test_a_repository_whose_folder_is_gone_says_so_on_its_own_page(running: Runn
     shutil.rmtree(Path(repository["path"]))
     failed = running.admin.wait_for_end(running.admin.start_backup(repository))
     go(inside, f"/repositories/{repository['id']}")
-    need = inside.get_by_role("region", name="Needs you")
+    need = inside.get_by_role("region", name="Needs attention")
     expect(need).to_contain_text("There is no repository at this path")
     need.get_by_role("link", name="Log").click()
     expect(inside.get_by_role("heading", name=f"Backup of {repository['name']}")).to_be_visible()
@@ -31,7 +31,7 @@ def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_
     repository = running.new_repository()
     inside.set_viewport_size({"width": 360, "height": 800})
     follow(inside, f"/files/{repository['id']}")
-    inside.get_by_role("link", name="What runs and what failed").click()
+    inside.get_by_role("link", name="Running and failed work").click()
     expect(inside.locator(f'[data-page="/repositories/{repository["id"]}/activity"]')).to_be_visible()
     go(inside, "/settings/audit")
     expect(inside.get_by_role("navigation", name="Settings").get_by_role("link", name="Audit")).to_be_in_viewport(

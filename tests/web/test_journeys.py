@@ -45,7 +45,7 @@ def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, ins
     inside.goto("/repositories/new")
     inside.get_by_label("Name", exact=True).fill(name)
     inside.get_by_label("Where to create it").fill(str(path))
-    inside.get_by_label("What to back up, a path on each line").fill(str(sources))
+    inside.get_by_label("What to back up, one path per line").fill(str(sources))
     inside.get_by_role("button", name="I have written it down: create").click()
     inside.get_by_role("button", name="Back up", exact=True).click()
     expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
@@ -213,9 +213,9 @@ def test_a_viewer_without_a_right_learns_who_gives_one_and_with_it_sees_that_rep
     expect(page.get_by_role("link", name=hidden["name"])).to_have_count(0)
     expect(page.get_by_role("link", name="Machines")).to_have_count(0)
     follow(page, f"/repositories/{hidden['id']}")
-    expect(page.get_by_text("Not here, or not for you.")).to_be_visible()
+    expect(page.get_by_text("Not found, or not visible to you.")).to_be_visible()
     follow(page, "/settings/audit")
-    expect(page.get_by_text("The settings of the service are for admins.")).to_be_visible()
+    expect(page.get_by_text("Only admins can see the service's settings.")).to_be_visible()
     expect(page.get_by_role("button", name="Export")).to_have_count(0)
 
 

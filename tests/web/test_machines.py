@@ -33,7 +33,7 @@ def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
 def test_a_machine_is_added_by_ssh_let_in_and_tested(running: Running, machine: Sshd, inside: Page) -> None:
     name = running.new_name("nas")
     go(inside, "/machines")
-    inside.get_by_role("button", name="Add by ssh").click()
+    inside.get_by_role("button", name="Add over ssh").click()
     form = inside.get_by_role("dialog")
     form.get_by_label("Name").fill(name)
     form.get_by_label("Host").fill("127.0.0.1")
@@ -64,14 +64,14 @@ def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
     inside.get_by_label("Name").fill(name)
     inside.get_by_role("combobox", name="Machine").select_option(f"agent:{agent.agent_id}")
     inside.get_by_label("Where to create it").fill(str(tmp_path / "repository"))
-    inside.get_by_label("What to back up, a path on each line").fill(str(source / "one.jpg"))
+    inside.get_by_label("What to back up, one path per line").fill(str(source / "one.jpg"))
     inside.get_by_role("button", name="Choose what to back up").click()
     chooser = inside.get_by_role("dialog")
     expect(chooser.get_by_text("one.jpg")).to_be_visible()
     chooser.get_by_role("button", name=source.parent.name, exact=True).click()
-    chooser.get_by_role("button", name="Take pictures").click()
+    chooser.get_by_role("button", name="Use pictures").click()
     expect(chooser).to_have_count(0)
-    inside.get_by_label("What to back up, a path on each line").fill(str(source))
+    inside.get_by_label("What to back up, one path per line").fill(str(source))
     inside.get_by_role("button", name="How much is it?").click()
     expect(inside.get_by_text("1 file, 5")).to_be_visible()
     inside.get_by_role("button", name="I have written it down: create").click()
@@ -106,7 +106,7 @@ def test_an_agent_enrols_by_the_line_of_the_page_and_is_renamed_disabled_and_rev
     go(inside, "/machines")
     inside.get_by_role("button", name="Add a machine").click()
     dialog = inside.get_by_role("dialog")
-    dialog.get_by_role("button", name="Make the line to paste").click()
+    dialog.get_by_role("button", name="Create install command").click()
     expect(dialog.get_by_text("Waiting for the machine…")).to_be_visible()
     token = dialog.locator("code.command").inner_text().split()[-1]
     enrolled = newcomer.run(
@@ -116,7 +116,7 @@ def test_an_agent_enrols_by_the_line_of_the_page_and_is_renamed_disabled_and_rev
     newcomer.start()
     expect(dialog.get_by_text(f"{name} has enrolled.")).to_be_visible()
     expect(dialog.get_by_text("The agent is running.")).to_be_visible()
-    expect(dialog.get_by_text("is there.")).to_be_visible()  # its engine
+    expect(dialog.get_by_text("is installed.")).to_be_visible()  # its engine
     dialog.get_by_role("link", name=f"Open {name}").click()
     expect(inside.get_by_role("heading", name=name)).to_be_visible()  # the list that is left has the same words
     expect(inside.get_by_text("online", exact=True)).to_be_visible()

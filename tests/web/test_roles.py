@@ -39,4 +39,4 @@ def test_an_operator_backs_up_what_is_shared_and_every_link_to_more_explains_who
         expect(page.locator("main")).to_contain_text("admin")
     for path in (f"/repositories/{hidden['id']}", f"/files/{hidden['id']}"):
         follow(page, path)
-        expect(page.get_by_text("Not here, or not for you.")).to_be_visible()
+        expect(page.get_by_text("Not found, or not visible to you.")).to_be_visible()

@@ -38,9 +38,9 @@ def test_the_first_backup_can_be_put_off_then_it_is_made_and_proven_and_its_kit_
         expect(page.get_by_text(words)).to_be_visible()
     go(page, "/files")
     page.get_by_role("link", name="All repositories").click()
-    expect(page.get_by_text("No repositories yet, or none that you may see.")).to_be_visible()
+    expect(page.get_by_text("No repositories yet, or none that you can see.")).to_be_visible()
     go(page, "/")
-    page.get_by_role("link", name="Make the first backup").click()
+    page.get_by_role("link", name="Create the first backup").click()
     page.get_by_label("Folder or file").fill(str(sources))
     page.get_by_role("button", name="Next: where to").click()
     page.get_by_label("Folder", exact=True).fill(str(place))
@@ -66,9 +66,9 @@ def test_the_first_backup_can_be_put_off_then_it_is_made_and_proven_and_its_kit_
     script = "\n".join(
         [
             "set -e",
-            parts["See what is there"],
+            parts["List the archives"],
             parts["If the repository has lost its key"],
-            parts["Get it back"].replace("ARCHIVE", archive),
+            parts["Restore"].replace("ARCHIVE", archive),
         ]
     )
     bare = {

@@ -24,9 +24,9 @@ function Missing() {
     <main>
       <div className="note">
         <div>
-          <h1>Not here, or not for you.</h1>
+          <h1>Not found, or not visible to you.</h1>
           <p>
-            There is no such page.{' '}
+            Page not found.{' '}
             <Link to="/" className="link">
               Back to the overview
             </Link>

@@ -16,28 +16,28 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", toml_file="holdfast.toml", extra="ignore")
 
     data_dir: Path = Field(
-        Path(".data"), description="Folder of the store, logs, spools and keys; created with mode 0700."
+        Path(".data"), description="Folder for the store, logs, spools and keys; created with mode 0700."
     )
     database_url: str | None = Field(None, description="SQLAlchemy URL (default: SQLite in the data folder).")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     trusted_proxies: str | None = Field(
-        None, description="Addresses of reverse proxies whose X-Forwarded-For is trusted, separated by commas."
+        None, description="Comma-separated addresses of reverse proxies whose X-Forwarded-For is trusted."
     )
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     role: Literal["all", "api", "runner"] = Field("all", description="Parts of the service that this process runs.")
-    admin_password: SecretStr | None = Field(None, description="Password of the first admin on an empty store.")
+    admin_password: SecretStr | None = Field(None, description="Password of the first admin when the store is empty.")
     plan: Literal["community", "pro"] = Field("pro", description="Enabled features.")
     secret_key: SecretStr | None = Field(
-        None, description="Key for secrets at rest, instead of the key file (32 bytes, base64)."
+        None, description="Key for encrypting stored secrets, instead of the key file (32 bytes, base64)."
     )
     secret_key_file: Path | None = Field(None, description="Key file (default: secret.key in the data folder).")
-    borg1: str = Field("borg", description="Program of engine 1.")
-    borg2: str = Field("borg2", description="Program of engine 2.")
+    borg1: str = Field("borg", description="Path of the engine 1 program.")
+    borg2: str = Field("borg2", description="Path of the engine 2 program.")
     database_programs: str | None = Field(
         None,
-        description="Folders with programs that dump databases, separated by colons; searched before the system's.",
+        description="Colon-separated folders with database dump programs; searched before the system's.",
     )
-    rclone: str = Field("rclone", description="Program that copies mirrors of repositories.")
+    rclone: str = Field("rclone", description="Path of the rclone program, used for mirrors.")
     engine_lock_wait_seconds: int = Field(
         5, ge=0, le=3600, description="How long an engine waits for another program's lock."
     )
@@ -48,80 +48,88 @@ class Settings(BaseSettings):
         16, ge=1, le=1000, description="Maximum number of concurrent requests that run an engine."
     )
     engine_requests_per_user: int = Field(
-        4, ge=1, le=1000, description="Maximum of one user; further requests wait for a while, then get 503."
+        4, ge=1, le=1000, description="The same limit per user; further requests wait for a while, then get 503."
     )
     downloads: int = Field(
         12, ge=1, le=1000, description="Maximum number of concurrent downloads; each runs an engine."
     )
-    downloads_per_user: int = Field(4, ge=1, le=1000, description="Maximum of one user.")
+    downloads_per_user: int = Field(4, ge=1, le=1000, description="The same limit per user.")
     download_least_bytes_per_second: int = Field(
-        8192, ge=1, description="A download that is read more slowly than this for a minute is ended."
+        8192, ge=1, description="Minimum speed of a download; slower ones are ended after a minute."
     )
     download_slow_bytes_per_second: int = Field(
-        1048576, ge=1, description="A download that is read more slowly than this gives way to waiting work."
+        1048576, ge=1, description="Downloads slower than this give way to waiting work."
     )
     download_gives_way_seconds: float = Field(
-        300, gt=0, description="How long exclusive work waits before it ends a slow download."
+        300, gt=0, description="How long exclusive work waits before ending a slow download."
     )
     event_streams: int = Field(1000, ge=1, description="Maximum number of open event streams.")
-    event_streams_per_user: int = Field(20, ge=1, description="Maximum of one user.")
+    event_streams_per_user: int = Field(20, ge=1, description="The same limit per user.")
     connections: int = Field(
         40_000, ge=10, description="Maximum number of open connections; fewer if the descriptor limit is low."
     )
     connections_per_address: int = Field(
-        25_000, ge=1, description="Maximum of one address; trusted proxies are exempt."
+        25_000, ge=1, description="The same limit per client address; trusted proxies are exempt."
     )
     unknown_connections_per_address: int = Field(
-        2_000, ge=1, description="Maximum of one address without a valid credential; beyond it the oldest are closed."
+        2_000,
+        ge=1,
+        description="Maximum per client address without a valid credential; beyond it, the oldest are closed.",
     )
-    request_head_seconds: float = Field(20, gt=0, description="Time for the head of a request, before 408.")
-    request_body_seconds: float = Field(60, gt=0, description="Time for the body of a request, before 408.")
+    request_head_seconds: float = Field(
+        20, gt=0, description="Time limit for receiving a request's headers, before 408."
+    )
+    request_body_seconds: float = Field(60, gt=0, description="Time limit for receiving a request's body, before 408.")
     answer_stall_seconds: float = Field(
-        300, gt=0, description="A connection whose answer is not read for this long is closed."
+        300, gt=0, description="Connections that do not read their response for this long are closed."
     )
-    access_token_minutes: int = Field(30, ge=1, le=1440, description="Life of an access token.")
-    session_idle_days: int = Field(7, ge=1, le=365, description="A session unused for this long ends.")
-    reconcile_minutes: int = Field(60, ge=1, le=10080, description="Interval of the reconcile tick.")
+    access_token_minutes: int = Field(30, ge=1, le=1440, description="Lifetime of an access token.")
+    session_idle_days: int = Field(7, ge=1, le=365, description="Sessions unused for this long end.")
+    reconcile_minutes: int = Field(60, ge=1, le=10080, description="Interval between reconcile ticks.")
     log_retention_days: int = Field(365, ge=1, description="Logs of finished operations older than this are removed.")
-    log_retention_mib: int = Field(10240, ge=1, description="Total size of operation logs; the oldest go first.")
+    log_retention_mib: int = Field(
+        10240, ge=1, description="Maximum total size of operation logs; the oldest are removed first."
+    )
     operation_log_mib: int = Field(
-        64, ge=1, description="Size of the log of one operation; beyond it, its beginning and its end are kept."
+        64, ge=1, description="Maximum log size per operation; beyond it, the beginning and the end are kept."
     )
     agent_job_parts: int = Field(
-        2000, ge=1, description="Parts of a result that an agent may send for one job; further ones are refused."
+        2000, ge=1, description="Maximum number of result parts an agent may send per job; further ones are refused."
     )
     agent_job_parts_mib: int = Field(
-        64, ge=1, description="Memory that the parts of one result may take together; further ones are refused."
+        64, ge=1, description="Maximum memory for the parts of one result; further ones are refused."
     )
-    cancel_grace_seconds: float = Field(30, gt=0, description="From SIGTERM to SIGKILL when an operation is cancelled.")
+    cancel_grace_seconds: float = Field(
+        30, gt=0, description="Time between SIGTERM and SIGKILL when an operation is cancelled."
+    )
     agent_heartbeat_seconds: int = Field(30, ge=1, le=3600, description="Agent heartbeat interval.")
     agent_poll_seconds: int = Field(15, ge=1, le=3600, description="Agent poll interval.")
     agent_offline_seconds: float = Field(
-        120, gt=0, le=86400, description="An agent that was silent for this long is offline; its jobs stay as they are."
+        120, gt=0, le=86400, description="Agents silent for this long count as offline; their jobs stay unchanged."
     )
     agent_job_expiry_hours: float | None = Field(
-        None, gt=0, description="Jobs that no agent has taken for this long fail (default: never)."
+        None, gt=0, description="Jobs fail if no agent takes them for this long (default: never)."
     )
     ssh_patience_hours: float = Field(
-        24, gt=0, description="How long to look for an engine on an ssh machine that has become unreachable."
+        24, gt=0, description="How long to keep checking for an engine on an ssh machine that has become unreachable."
     )
     schedule_history_days: int = Field(
-        730, ge=1, le=36500, description="Runs of schedules that ended longer ago than this are removed."
+        730, ge=1, le=36500, description="Schedule runs that ended longer ago than this are removed."
     )
     metrics: Literal["token", "open", "off"] = Field(
         "token", description="Access to /metrics: an admin's token, everyone, or off."
     )
     metrics_most_series: int = Field(
-        2000, ge=0, description="With more repositories, agents or schedules than this, /metrics gives only their sums."
+        2000, ge=0, description="With more repositories, agents or schedules than this, /metrics reports only totals."
     )
     ping_url: SecretStr | None = Field(
-        None, description="URL that is called each minute while the store, the runner and the schedules are well."
+        None, description="URL called every minute while the store, the runner and the schedules are healthy."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Level of the service's own log."
     )
     log_format: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto: console on a terminal, else JSON lines."
+        "auto", description="auto: console on a terminal, otherwise JSON lines."
     )
 
     @property

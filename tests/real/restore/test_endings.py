@@ -219,7 +219,7 @@ def test_what_belongs_on_another_file_system_is_named(
 
     assert ended["status"] == "failed"
     assert [item["path"] for item in ended["result"]["failed"]] == [f"{str(source)[1:]}/sub/c"]
-    assert "another file system" in ended["error_message"]
+    assert "a different file system" in ended["error_message"]
     assert (below(destination, source) / "a").exists()
 
 

@@ -85,11 +85,7 @@ def test_services_are_down_while_the_engine_runs_through_a_kill_of_the_service(
     assert run_again(manager)
     assert manager.journal(WEB)[noted:] == ["stopped", "started"]
     log = site.admin.log_lines(number)
-    assert (
-        log.count(f"Stopping {WEB}, {DATABASE} while the engine runs.")
-        == log.count("The services are running again.")
-        == 1
-    )
+    assert log.count(f"Stopping {WEB}, {DATABASE} for the backup.") == log.count("The services are running again.") == 1
 
 
 def test_services_run_again_when_everything_was_killed(

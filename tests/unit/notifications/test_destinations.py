@@ -80,7 +80,7 @@ def test_a_receiver_that_stalls_is_given_up_in_time(receiver: WebReceiver) -> No
     result = http_request.post(receiver.url, b"", {}, seconds=0.3)
 
     assert not result.ok
-    assert result.message == "No answer within 0 seconds."
+    assert result.message == "No response within 0 seconds."
 
 
 def test_a_receiver_that_sends_a_byte_at_a_time_is_given_up_in_time() -> None:
@@ -88,7 +88,7 @@ def test_a_receiver_that_sends_a_byte_at_a_time_is_given_up_in_time() -> None:
         result = http_request.post(f"http://127.0.0.1:{port}/", b"", {}, seconds=0.5)
 
     assert not result.ok
-    assert "No answer within" in result.message
+    assert "No response within" in result.message
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_name_that_leads_to_a_metadata_address_is_refused_when_it_is_resolved(
     result = webhook.send({"url": f"http://harmless.example:{receiver.port}/"}, {"secret": SECRET}, BODY, "abc")
 
     assert not result.ok
-    assert "messages are not sent there" in result.message
+    assert "messages cannot be sent there" in result.message
     assert receiver.received == []
 
 

@@ -1369,7 +1369,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description The stream. The schema names each event, with the schema of its `data`. */
+                /** @description The event stream. The schema lists each event with the schema of its `data`. */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -4480,7 +4480,7 @@ export interface paths {
                         "application/octet-stream": string;
                     };
                 };
-                /** @description The part that `Range` asks for. */
+                /** @description The requested `Range`. */
                 206: {
                     headers: {
                         [name: string]: unknown;

@@ -53,7 +53,7 @@ export function Palette({ places, onClose }: { places: Place[]; onClose: () => v
       <div>
         <input
           className="input"
-          placeholder="A page, a repository, an operation, or a file's name"
+          placeholder="Page, repository, operation or file name"
           aria-label="Search"
           value={text}
           onChange={(event) => {
@@ -94,7 +94,7 @@ const Results = memo(
           <span className="muted">{one.hint}</span>
         </button>
       ))}
-      {props.found.length === 0 && props.found !== NOTHING && <p className="muted">Nothing by that name.</p>}
+      {props.found.length === 0 && props.found !== NOTHING && <p className="muted">No matches.</p>}
     </div>
   ),
 )

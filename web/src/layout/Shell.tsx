@@ -156,9 +156,9 @@ function OfflineBar() {
   if (!live.away) return null
   return (
     <div className="offline" role="alert">
-      Not connected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
+      Disconnected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
       reconnects automatically; until then nothing can be changed here.
-      {isLeft && ' The page that you have chosen opens then.'}{' '}
+      {isLeft && ' The page you chose will open then.'}{' '}
       <button type="button" className="link" onClick={connectNow}>
         Connect now
       </button>

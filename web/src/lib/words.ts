@@ -9,7 +9,7 @@ const KINDS: Record<string, string> = {
   compact: 'Compact',
   restore_check: 'Restore check',
   sync: 'Mirror sync',
-  hydrate: 'Refill from mirror',
+  hydrate: 'Restore from mirror',
   archives: 'Archive list',
   stats: 'Sizes',
   history: 'File index',
@@ -37,10 +37,10 @@ export const STATUS: Record<string, { glyph: GlyphName; word: string }> = {
 export const statusOf = (status: string) => STATUS[status] ?? { glyph: 'unknown' as const, word: status }
 
 const WAITS: Record<string, string> = {
-  lane: 'waits for the job before it',
-  limit: 'waits for a free place',
-  dependency: 'waits for the step before it',
-  agent_offline: 'runs when the machine is back',
+  lane: 'waits for the previous job',
+  limit: 'waits for a free slot',
+  dependency: 'waits for the previous step',
+  agent_offline: 'runs once the machine is online',
   paused: 'follow-ups are paused',
   agent_unsupported: 'the agent cannot do this; update it',
 }
@@ -61,7 +61,7 @@ export const VERDICT: Record<string, { glyph: GlyphName; word: string }> = {
 }
 
 const REFUSALS: Record<string, string> = {
-  'access.forbidden': 'Your role does not allow this. An admin can.',
+  'access.forbidden': 'Your role does not allow this. Ask an admin.',
   'repository.observe_only': 'This repository is only observed; nothing here changes it.',
   'repository.not_set_up': 'The agent could not set the repository up yet.',
   'archives.protected': 'The archive is protected. Remove its protection first.',

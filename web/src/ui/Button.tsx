@@ -12,7 +12,7 @@ interface Props extends ButtonHTMLAttributes<HTMLButtonElement> {
   acts?: boolean
 }
 
-export const AWAY = 'Not connected to the service. This works again as soon as it answers.'
+export const AWAY = 'Not connected to the service. This works again once it responds.'
 
 export function Button({ acts, ...rest }: Props) {
   return acts ? <Acting {...rest} /> : <Plain {...rest} />

@@ -117,7 +117,7 @@ function yearOf(heatmap: Data) {
     },
     words: (date: string): string => {
       const day = known.get(date)
-      if (!day) return `${shortDay(date)}: ${missed.has(date) ? 'a backup was due and did not succeed' : 'no archive'}`
+      if (!day) return `${shortDay(date)}: ${missed.has(date) ? 'a backup was due but did not succeed' : 'no archive'}`
       const added = day.deduplicated_size === null ? '' : `, ${bytes(day.deduplicated_size)} new`
       return `${shortDay(date)}: ${counted(day.count, 'archive')}${added}`
     },

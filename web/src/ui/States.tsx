@@ -25,8 +25,8 @@ export function Problem({ error, retry, page }: { error: unknown; retry?: () => 
   const refused = error instanceof Refused ? error : null
   if (refused?.status === 404)
     return (
-      <Note title="Not here, or not for you." heading={page}>
-        It may have been removed, or you have no right to see it. An admin can check.
+      <Note title="Not found, or not visible to you." heading={page}>
+        It may have been removed, or you may not have access. An admin can check.
         {page && (
           <>
             {' '}
@@ -37,8 +37,9 @@ export function Problem({ error, retry, page }: { error: unknown; retry?: () => 
         )}
       </Note>
     )
-  if (refused?.status === 403) return <Note title="You may not do this.">{refused.message} An admin can.</Note>
-  const words = refused ? refused.message : 'The service does not answer. Nothing is lost; running work continues.'
+  if (refused?.status === 403)
+    return <Note title="You are not allowed to do this.">{refused.message} Ask an admin.</Note>
+  const words = refused ? refused.message : 'The service is not responding. Nothing is lost; running work continues.'
   return (
     <div className="note bad" role="alert">
       <Glyph name="bad" />

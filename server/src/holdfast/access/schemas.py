@@ -22,14 +22,14 @@ Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description=
 
 
 class LoginAnswer(Schema):
-    access_token: str | None = Field(description="Null while a code is still needed.")
+    access_token: str | None = Field(description="Null while a code is still required.")
     token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the scheme
     expires_in: int = Field(
-        description="Seconds until the access token expires, or the challenge while a code is needed."
+        description="Seconds until the access token expires, or until the challenge expires if a code is required."
     )
     must_change_password: bool
     totp_required: bool
-    login_challenge_token: str | None = Field(description="For /api/auth/login/totp, when a code is needed.")
+    login_challenge_token: str | None = Field(description="For /api/auth/login/totp; set when a code is required.")
 
     @classmethod
     def of(cls, result: LoggedIn | CodeNeeded) -> "LoginAnswer":
@@ -63,7 +63,7 @@ class PasswordChange(Schema):
 
 class TotpSecret(Schema):
     secret: str = Field(description="Base32; shown once.")
-    otpauth_url: str = Field(description="Address for the QR code of an authenticator app.")
+    otpauth_url: str = Field(description="URI to show as a QR code for an authenticator app.")
 
 
 class TotpEnable(Schema):
@@ -93,11 +93,11 @@ class UserAnswer(Schema):
     must_change_password: bool
     disabled: bool
     totp_enabled: bool
-    repositories: list[Right] = Field(description="Individual rights; limited by the global role.")
+    repositories: list[Right] = Field(description="Rights per repository, limited by the global role.")
     created_at: Timestamp
     updated_at: Timestamp
     last_login_at: Timestamp | None
-    invited_until: Timestamp | None = Field(description="Until when an open invitation is valid; null without one.")
+    invited_until: Timestamp | None = Field(description="When the open invitation expires; null if there is none.")
 
     @classmethod
     def of(cls, user: User, rights: list[RepositoryRight]) -> "UserAnswer":
@@ -105,8 +105,8 @@ class UserAnswer(Schema):
 
 
 class Me(UserAnswer):
-    credential: Literal["login", "account_token"] = Field(description="Kind of credential of this request.")
-    capabilities: list[str] = Field(description="Acts that are about no repository and that you are allowed.")
+    credential: Literal["login", "account_token"] = Field(description="Type of credential used by this request.")
+    capabilities: list[str] = Field(description="Actions not tied to a repository that you are allowed to perform.")
 
     @classmethod
     def of_caller(cls, caller: Caller, user: User, rights: list[RepositoryRight]) -> "Me":
@@ -145,7 +145,9 @@ class Users(Schema):
 
 class UserCreate(Schema):
     username: NewUsername
-    password: NewPassword | None = Field(None, description="Null: the user gets in by an invitation only.")
+    password: NewPassword | None = Field(
+        None, description="Null: the user can only log in after accepting an invitation."
+    )
     email: Email | None = None
     role: Role
     all_repositories_role: RepositoryRole | None = None
@@ -161,7 +163,9 @@ class UserUpdate(Schema):
     disabled: bool | None = None
     all_repositories_role: RepositoryRole | None = Field(None, description="Null removes it.")
     must_change_password: bool | None = Field(
-        None, description="When a password is sent (default: true; false for your own)."
+        None,
+        description="Require a password change at the next login, if a password is sent (default: true; false for your "
+        "own).",
     )
     end_tokens: bool = Field(
         False, description="Also revoke all account tokens of the user. Disabling a user always does."
@@ -169,12 +173,12 @@ class UserUpdate(Schema):
 
 
 class InvitationCreate(Closed):
-    expires_in_hours: int = Field(72, ge=1, le=720, description="Hours for which the invitation is valid.")
+    expires_in_hours: int = Field(72, ge=1, le=720, description="Hours until the invitation expires.")
 
 
 class InvitationMade(Schema):
     token: str = Field(description="Shown once.")
-    path: str = Field(description="Page of this service on which the user chooses a password.")
+    path: str = Field(description="Page of this service where the user chooses a password.")
     expires_at: Timestamp
 
 
@@ -198,12 +202,12 @@ class RightChange(Schema):
 class UserAccess(Schema):
     user_id: int
     username: str
-    role: Role | None = Field(description="What the user may do with the repository; null if they may not see it.")
+    role: Role | None = Field(description="The user's role on the repository; null if they cannot see it.")
     reason: Literal["admin", "all_repositories", "repository", "disabled", "none"] = Field(
-        description="Where the role comes from: the global role `admin`, the right on all repositories, or the right "
-        "on this repository; `disabled` for a user who cannot log in, `none` for one without a right."
+        description="Source of the role: the global role `admin`, the right on all repositories, or the right on this "
+        "repository; `disabled` if the user cannot log in, `none` without any right."
     )
-    global_role: Role = Field(description="Highest role of the user; it limits the rights below.")
+    global_role: Role = Field(description="The user's global role, which limits the rights below.")
     all_repositories_role: RepositoryRole | None
     repository_role: RepositoryRole | None = Field(description="The user's own right on this repository.")
 
@@ -241,8 +245,8 @@ class TokenCreate(Schema):
     name: Annotated[str, PlainText(1, 100)]
     scope: TokenScope = Field(
         TokenScope.READ,
-        description="What the token may change: nothing (`read`), as an operator (`operate`) or as an admin "
-        "(`admin`), and never more than its user. Jobs, users and new credentials always need a login.",
+        description="What the token may change: nothing (`read`), what operators may (`operate`) or what admins may "
+        "(`admin`), but never more than its user. Jobs, users and new credentials always require a login.",
     )
     expires_in_days: int | None = Field(365, ge=1, le=3650, description="Days until the token expires; null for never.")
 
@@ -250,10 +254,10 @@ class TokenCreate(Schema):
 class TokenAnswer(Schema):
     id: int
     name: str
-    prefix: str = Field(description="The beginning of the token, to identify it.")
+    prefix: str = Field(description="First characters of the token, to identify it.")
     scope: TokenScope
     created_at: Timestamp
-    expires_at: Timestamp | None = Field(description="Null for a token that does not expire.")
+    expires_at: Timestamp | None = Field(description="Null if the token does not expire.")
     last_used_at: Timestamp | None = Field(description="To the minute.")
 
     @classmethod
@@ -272,12 +276,12 @@ class Tokens(Schema):
 class AuditFilter(Closed):
     """Which entries of the audit trail are wanted; a filter that is left out admits all."""
 
-    since: Moment | None = Field(None, description="Not before this time.")
+    since: Moment | None = Field(None, description="Only entries at or after this time.")
     until: Moment | None = Field(None, description="Before this time.")
     actor: Annotated[str, PlainText(1, 64)] | None = Field(None, description="User name.")
     action: Annotated[str, PlainText(1, 64)] | None = Field(None, description="For example auth.login.")
     object_type: Annotated[str, PlainText(1, 64)] | None = Field(
-        None, description="Kind of object, for example repository."
+        None, description="Type of object, for example repository."
     )
     object_id: Annotated[str, PlainText(1, 200)] | None = Field(None, description="Id of the object.")
     outcome: Annotated[str, PlainText(1, 64)] | None = Field(None, description="For example ok or refused.")
@@ -286,7 +290,7 @@ class AuditFilter(Closed):
 class AuditItem(Schema):
     id: int
     at: Timestamp
-    actor: str | None = Field(description="User name; null for unknown users and for the command line.")
+    actor: str | None = Field(description="User name; null for unknown users and the command line.")
     actor_user_id: int | None
     action: str
     object_type: str | None

@@ -15,7 +15,7 @@ ActName = Literal["back_up", "prove", "check", "open", "log"]
 class EvidenceCell(Schema):
     cell: Literal["backup", "check", "restore_check", "mirror"]
     state: Literal["ok", "warned", "overdue", "failed", "never", "running"]
-    at: Timestamp | None = Field(description="Time of the last success, or of the failure where the state is `failed`.")
+    at: Timestamp | None = Field(description="Time of the last success, or of the failure if the state is `failed`.")
     operation_id: int | None
     threshold_days: int | None
 
@@ -23,7 +23,7 @@ class EvidenceCell(Schema):
 class EvidenceDay(Schema):
     date: str
     archives: int
-    new_bytes: int | None = Field(description="Null where the engine did not report it.")
+    new_bytes: int | None = Field(description="Null if the engine did not report it.")
     failed: int
 
 
@@ -33,7 +33,7 @@ class RepositoryEvidence(Schema):
     path: str
     verdict: Verdict
     reason: str = Field(description="Empty for a proven repository.")
-    machine: str | None = Field(description="The machine that backs it up; null for the service's own.")
+    machine: str | None = Field(description="The machine that runs the backups; null for the service's own.")
     cells: list[EvidenceCell]
     days: list[EvidenceDay] = Field(description="The last 42 days, oldest first.")
     archive_count: int | None
@@ -78,15 +78,15 @@ class OverviewAnswer(Schema):
     counts: dict[Verdict, int]
     archives: int
     newest_proof: Proof | None
-    data_age: DataAge = Field(description="When the newest and the oldest of the last backups were made.")
+    data_age: DataAge = Field(description="Times of the newest and the oldest of the latest backups.")
     attention: list[Attention]
     running: list[ActiveOperation]
     waiting: list[ActiveOperation]
-    repositories: list[RepositoryEvidence] = Field(description="Those that need attention first.")
+    repositories: list[RepositoryEvidence] = Field(description="Repositories that need attention come first.")
 
 
 class EvidencePage(Schema):
     repositories: list[RepositoryEvidence]
-    counts: dict[Verdict, int] = Field(description="Counts of all that match the text, in every state.")
+    counts: dict[Verdict, int] = Field(description="Number of matches of the text, per state.")
     total: int
     next_cursor: str | None

@@ -33,10 +33,10 @@ routes = router("/api/overview", "overview")
 TheRules = Annotated[OverdueRules, Depends(OVERDUE_RULES)]
 TOP = 20
 MOST_ATTENTION = 50
-ZoneName = Annotated[str, PlainText(1, 64), Query(description="The time zone in which days are counted.")]
+ZoneName = Annotated[str, PlainText(1, 64), Query(description="Time zone that defines the days.")]
 
 
-@routes.get("", summary="Whether everything can be restored, and what needs attention")
+@routes.get("", summary="Get an overview: what can be restored and what needs attention")
 def read_overview(
     caller: SignedIn,
     session: Reading,
@@ -69,7 +69,7 @@ def read_overview(
     )
 
 
-@routes.get("/repositories", summary="The evidence for each repository, page by page")
+@routes.get("/repositories", summary="List the evidence for each repository")
 def read_repositories(
     caller: SignedIn,
     session: Reading,

@@ -37,7 +37,7 @@ JobType = Annotated[str, PlainText(1, 40)]
 INDEX = "index"
 
 
-@routes.get("/recent", summary="Recent activity, newest first")
+@routes.get("/recent", summary="List recent activity, newest first")
 def recent(
     caller: SignedIn,
     session: Reading,
@@ -50,9 +50,9 @@ def recent(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     job_type: JobType | None = None,
     repository_id: RowId | None = None,
-    collapse_runs: Annotated[bool, Query(description="Nest a run's follow-ups under their parent.")] = True,
+    collapse_runs: Annotated[bool, Query(description="Nest follow-ups under the operation that started them.")] = True,
     cursor: Annotated[
-        Annotated[str, PlainText(1, 400)] | None, Query(description="`X-Next-Cursor` of the previous page.")
+        Annotated[str, PlainText(1, 400)] | None, Query(description="Value of `X-Next-Cursor` from the previous page.")
     ] = None,
 ) -> list[OperationItem]:
     """The header `X-Next-Cursor` of the answer leads to the next page; the last page has none."""
@@ -72,7 +72,7 @@ def recent(
     return _nested(session, presenter, shown) if collapsed else presenter.items(session, shown)
 
 
-@routes.get("/status", summary="Whether everything is backed up")
+@routes.get("/status", summary="Get the overall backup status")
 def status(
     caller: SignedIn, session: Reading, presenter: ThePresenter, settings: TheSettings, gateway: TheGateway
 ) -> Overview:
@@ -92,7 +92,7 @@ def status(
     )
 
 
-@routes.get("/{job_type}/{operation_id}/logs", summary="Log lines of one item", responses=documented(404))
+@routes.get("/{job_type}/{operation_id}/logs", summary="Get log lines of one item", responses=documented(404))
 def read_logs(
     caller: SignedIn,
     job_type: JobType,
@@ -106,7 +106,7 @@ def read_logs(
 
 @routes.get(
     "/{job_type}/{operation_id}/logs/download",
-    summary="The log of a finished item as a file",
+    summary="Download the log of a finished item",
     response_class=FileResponse,
     responses={**documented(404, 409), 200: {"content": {"text/plain": {}}, "description": "The log."}},
 )

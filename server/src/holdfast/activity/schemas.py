@@ -16,11 +16,11 @@ Health = Literal["ok", "warned", "overdue", "never", "failed"]
 class RepositoryHealth(Schema):
     repository_id: int
     name: str
-    health: Health = Field(description="`never`: it has never been backed up; the others describe its last backup.")
+    health: Health = Field(description="`never`: never backed up; the other values describe the last backup.")
     summary: str
     last_backup: Timestamp | None
-    last_operation_id: int | None = Field(description="The last backup that succeeded or failed.")
-    overdue: bool | None = Field(description="Null where the plan has no overdue flags.")
+    last_operation_id: int | None = Field(description="Last backup that succeeded or failed.")
+    overdue: bool | None = Field(description="Null if the plan does not include overdue flags.")
 
 
 class ActiveOperation(OperationItem):
@@ -35,19 +35,18 @@ class Overview(Schema):
     running: list[ActiveOperation]
     waiting: list[ActiveOperation]
     failed: list[OperationItem] = Field(
-        description="Jobs that failed and have not succeeded since; restores and other single jobs only for a day."
+        description="Jobs that failed and have not succeeded since; restores and other one-off jobs only for a day."
     )
     warned: list[OperationItem] = Field(description="Jobs whose last run completed with warnings.")
     alarms: list[AlarmItem] = Field(description="Open alarms that are not acknowledged.")
-    machines_offline: list[MachineItem] | None = Field(description="Null for users who may not see machines.")
+    machines_offline: list[MachineItem] | None = Field(description="Null for users who cannot see machines.")
 
 
 class Timeline(Schema):
     since: Timestamp
     until: Timestamp
     rows: list[list[int | str | None]] = Field(
-        description="`[id, kind, repository_id, status, start, end]`, oldest start first. A run to come of a schedule "
-        "has"
-        " the status `planned` and neither id nor end."
+        description="`[id, kind, repository_id, status, start, end]`, oldest start first. A future run of a schedule "
+        "has the status `planned` and neither id nor end."
     )
-    truncated: bool = Field(description="The span holds more than 10,000 rows; the oldest are left out.")
+    truncated: bool = Field(description="The span contains more than 10,000 rows; the oldest are omitted.")

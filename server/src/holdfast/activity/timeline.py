@@ -1,4 +1,4 @@
-"""What ran and what is planned in a span of time, in few bytes: for a picture of days or weeks."""
+"""Get past and planned work for a time span, in few bytes: for a picture of days or weeks."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

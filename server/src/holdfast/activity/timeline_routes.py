@@ -24,14 +24,14 @@ routes = router("/api/operations", "operations")
 DAY = timedelta(days=1)
 
 
-@routes.get("/timeline", summary="What ran and what is planned in a span of time")
+@routes.get("/timeline", summary="Get past and planned work for a time span")
 def read_timeline(
     caller: SignedIn,
     session: Reading,
     presenter: ThePresenter,
     category: Annotated[Many, Depends(many("category"))],
-    since: Annotated[Moment | None, Query(description="By default a day ago.")] = None,
-    until: Annotated[Moment | None, Query(description="By default a day from now.")] = None,
+    since: Annotated[Moment | None, Query(description="Start of the span (default: one day ago).")] = None,
+    until: Annotated[Moment | None, Query(description="End of the span (default: one day from now).")] = None,
 ) -> Timeline:
     """Only repositories that you may see. At most 62 days and 10,000 rows. Without `category`, the work of the index is
     left out.

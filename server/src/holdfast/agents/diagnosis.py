@@ -30,13 +30,13 @@ def findings(known: Known, agents: AgentEngines) -> Iterator[AgentFinding]:
         word = "disabled; enable it" if agent.status == "disabled" else "revoked; enrol the machine again"
         yield _found("access", "failed", f"The agent is {word}.")
         return
-    yield _found("access", "ok", "The agent may take work.")
+    yield _found("access", "ok", "The agent may take jobs.")
     if agent.status != "online":
         yield _found(
             "connection",
             "failed",
-            "The service does not hear from the agent. On the machine, `backup-agent status` and"
-            " `systemctl status backup-agent` show why.",
+            "The service has no contact with the agent. Run `backup-agent status` and `systemctl status backup-agent` "
+            "on the machine to see why.",
         )
     else:
         yield _found("connection", "ok", "The agent reports regularly.")
@@ -46,7 +46,7 @@ def findings(known: Known, agents: AgentEngines) -> Iterator[AgentFinding]:
 
 def _answer(agent: AgentMachine, agents: AgentEngines) -> AgentFinding:
     if Capability.FOLDERS_LOOK not in (agent.capabilities or ()):
-        return _found("answer", "warning", "This agent cannot be asked a question; a newer version of it can.")
+        return _found("answer", "warning", "This agent is too old to be queried; update it.")
     began = time.monotonic()
     try:
         answer = agents.look(agent.id, ROOT)
@@ -54,8 +54,8 @@ def _answer(agent: AgentMachine, agents: AgentEngines) -> AgentFinding:
         return _found("answer", "failed", error.message)
     seconds = time.monotonic() - began
     if answer.failure is not None or answer.code != 0:
-        return _found("answer", "failed", "The agent did not answer a question in time; its log shows why.")
-    words = f"The agent answered a question after {seconds:.1f} s."
+        return _found("answer", "failed", "The agent did not respond to a query in time; check its log.")
+    words = f"The agent responded to a query after {seconds:.1f} s."
     return _found("answer", "warning" if seconds > SLOW_SECONDS else "ok", words)
 
 
@@ -65,16 +65,16 @@ def _state(known: Known) -> Iterator[AgentFinding]:
     missing = "The machine has no BorgBackup; install it there."
     yield _found("engine", "ok" if engines else "failed", f"Found {engines}." if engines else missing)
     if agent.agent_version == AGENT_VERSION:
-        yield _found("version", "ok", f"The agent has the version of the service, {AGENT_VERSION}.")
+        yield _found("version", "ok", f"The agent and the service have the same version, {AGENT_VERSION}.")
     else:
-        words = f"The agent has version {agent.agent_version}, the service brings {AGENT_VERSION}; update the agent."
+        words = f"The agent has version {agent.agent_version}, the service provides {AGENT_VERSION}; update the agent."
         yield _found("version", "warning", words)
     if known.skew is not None:
         is_off = abs(known.skew) > MOST_SKEW_SECONDS
         words = (
             f"The clock of the machine differs by {abs(known.skew):.0f} s; correct it."
             if is_off
-            else "The clock is right."
+            else "The clock is correct."
         )
         yield _found("clock", "warning" if is_off else "ok", words)
     if agent.last_error:

@@ -26,7 +26,7 @@ from holdfast.storage.session import Database, after_commit
 
 log = structlog.get_logger("holdfast.agents")
 
-SHUT_OUT_SENTENCE = "An administrator shut the agent out before the job ended."
+SHUT_OUT_SENTENCE = "An administrator disabled or revoked the agent before the job ended."
 CROSSING_SECONDS = 60.0
 """For this long after its report, a job that a heartbeat names as running is not worth a cancel."""
 

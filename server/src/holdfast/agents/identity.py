@@ -12,8 +12,8 @@ from holdfast.operations.status import Status
 from holdfast.repositories import store
 
 SENTENCE = (
-    "The agent worked in another repository, which is at this place; a backup may have been written there."
-    " The index is unchanged. Put the right repository back, correct the path, or use accept-replacement."
+    "A different repository is at this location, and the agent worked in it; a backup may have been written to it. "
+    "The index is unchanged. Put the right repository back, correct the path, or use accept-replacement."
 )
 
 

@@ -17,25 +17,25 @@ Responses = dict[int | str, dict[str, Any]]
 SCRIPT: Responses = {200: {"content": {"text/x-shellscript": {}}, "description": "A POSIX shell script."}}
 WHEEL: Responses = {200: {"content": {"application/zip": {}}, "description": "A Python wheel."}}
 INDEX: Responses = {
-    200: {"content": {"text/plain": {}}, "description": "A line with checksum and name for each wheel."}
+    200: {"content": {"text/plain": {}}, "description": "One line per wheel with its checksum and name."}
 }
 WheelName = Annotated[str, PathParameter(max_length=200, pattern=r"^[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-py3-none-any\.whl$")]
 
 
-@routes.get("/install.sh", summary="The installer of the agent", response_class=Response, responses=SCRIPT)
+@routes.get("/install.sh", summary="Get the agent's installer", response_class=Response, responses=SCRIPT)
 def install_script() -> Response:
     """Run it on the machine that should become an agent. It holds no secret."""
     return Response(delivery.install_script(), media_type="text/x-shellscript; charset=utf-8")
 
 
-@routes.get("/wheels/", summary="The wheels of the agent", response_class=Response, responses=INDEX)
+@routes.get("/wheels/", summary="List the agent's wheels", response_class=Response, responses=INDEX)
 def wheel_index() -> Response:
     return Response(delivery.wheel_index(), media_type="text/plain; charset=utf-8")
 
 
 @routes.get(
     "/wheels/{name}",
-    summary="One wheel of the agent",
+    summary="Download a wheel of the agent",
     response_class=Response,
     responses={**documented(404), **WHEEL},
 )

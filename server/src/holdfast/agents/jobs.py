@@ -429,7 +429,7 @@ def end_orphans(database: Database, registry: Registry) -> int:
         gone = {number for number in session.scalars(orphans.distinct()) if number is not None}
     if not gone:
         return 0
-    sentence = "The agent of this job was deleted before the job had ended."
+    sentence = "The job's agent was deleted before the job ended."
     with database.writing() as session:
         return sum(end_unfinished(session, registry, number, "agents.revoked", sentence) for number in sorted(gone))
 

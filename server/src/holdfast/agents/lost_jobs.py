@@ -46,7 +46,7 @@ EVIDENCE = "evidence"
 MOST_QUESTIONS = 3
 """How often the repository is queried about one lost job before its agent counts as unable to answer."""
 CLOCK_SLACK = timedelta(minutes=2)
-LOST = "The agent came back without this job and sent no report of it."
+LOST = "The agent reconnected without this job and sent no report for it."
 UNCONFIRMED = (
     "The agent did not confirm that the engine has stopped; it may still run on its machine. If a result arrives "
     "later, it is added to the log."

@@ -104,7 +104,7 @@ class AgentJob(Base):
     agent_machine_id: Mapped[int] = mapped_column(Identifier)
     job_kind: Mapped[str] = mapped_column(String(40))
     payload: Mapped[dict[str, Any]]
-    """Without the values of secrets."""
+    """Secret values are omitted."""
     claimed_at: Mapped[datetime | None]
     started_at: Mapped[datetime | None]
     completed_at: Mapped[datetime | None]

@@ -50,7 +50,7 @@ from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/managed-machines", "managed machines")
 
-AgentWord = Annotated[str, PlainText(1, 64), Path(description="The agent's id, or its public `agent_id`.")]
+AgentWord = Annotated[str, PlainText(1, 64), Path(description="The agent's id or public `agent_id`.")]
 
 
 TheAgentEngines = Annotated[AgentEngines, Depends(AGENT_ENGINES)]
@@ -58,7 +58,7 @@ WORST_FIRST: tuple[FindingVerdict, ...] = ("failed", "warning")
 TheBackupStarter = Annotated[BackupStarter, Depends(BACKUP_STARTER)]
 
 
-@routes.get("/", summary="All machines, with an agent or by ssh")
+@routes.get("/", summary="List all machines, with an agent or over ssh")
 def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> Machines:
     del caller
     return Machines(machines=machine_list.rows(session, gateway.fleet))
@@ -67,7 +67,7 @@ def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> M
 # --- enrollment tokens ----------------------------------------------------------------------------------------------
 
 
-@routes.get("/enrollment-tokens", summary="Enrollment tokens, newest first")
+@routes.get("/enrollment-tokens", summary="List enrollment tokens, newest first")
 def list_tokens(caller: AdminOnly, session: Reading) -> EnrollmentTokens:
     del caller
     return EnrollmentTokens(tokens=[token_item(token, clock.now()) for token in store.tokens(session)])
@@ -102,7 +102,7 @@ def read_agent(caller: AdminOnly, agent: AgentWord, session: Reading, gateway: T
     return agent_item(store.require(session, agent), gateway.fleet)
 
 
-@routes.put("/agents/{agent}", summary="Change the name or labels of an agent", responses=documented(404))
+@routes.put("/agents/{agent}", summary="Update an agent's name or labels", responses=documented(404))
 def change_agent(
     caller: AdminOnly, agent: AgentWord, wanted: AgentChange, session: Writing, gateway: TheGateway
 ) -> AgentItem:
@@ -140,9 +140,7 @@ def revoke_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway:
     return _changed(session, gateway, caller, agent, AgentStatus.REVOKED)
 
 
-@routes.post(
-    "/agents/{agent}/diagnose", summary="Find out why an agent does not do its work", responses=documented(404)
-)
+@routes.post("/agents/{agent}/diagnose", summary="Diagnose an agent", responses=documented(404))
 @asks_engine
 def diagnose_agent(
     caller: AdminOnly, agent: AgentWord, database: TheDatabase, gateway: TheGateway, agents: TheAgentEngines
@@ -164,7 +162,7 @@ def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, s
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-@starts(routes, "/agents/{agent}/backup-jobs", "Back up a repository of an agent")
+@starts(routes, "/agents/{agent}/backup-jobs", "Back up an agent's repository")
 def start_backup(
     caller: AdminLoginOnly,
     agent: AgentWord,
@@ -180,12 +178,12 @@ def start_backup(
     return once(session, begin)
 
 
-@routes.get("/agent-jobs", summary="Jobs of agents, newest first", responses=documented(404))
+@routes.get("/agent-jobs", summary="List agent jobs, newest first", responses=documented(404))
 def list_jobs(
     caller: AdminOnly,
     session: Reading,
     gateway: TheGateway,
-    agent: Annotated[str | None, Query(max_length=64, description="Of this agent only.")] = None,
+    agent: Annotated[str | None, Query(max_length=64, description="Only jobs of this agent.")] = None,
     limit: PageLimit = 100,
     cursor: Cursor = None,
 ) -> AgentJobs:
@@ -222,11 +220,11 @@ def _statuses(
 
 
 JOBS = JobRoutes(routes=routes, present=_statuses, readers=admin_only, find=agent_job, needs=GATEWAY)
-JOBS.status("/agent-jobs/{job_id}", AgentJobItem, name="read_job", summary="One job of an agent")
-JOBS.log("/agent-jobs/{job_id}/logs", name="read_job_logs", summary="Log lines of a job from an offset")
+JOBS.status("/agent-jobs/{job_id}", AgentJobItem, name="read_job", summary="Get an agent job")
+JOBS.log("/agent-jobs/{job_id}/logs", name="read_job_logs", summary="Get log lines of a job")
 JOBS.cancel(
     "/agent-jobs/{job_id}/cancel",
     name="cancel_job",
     summary="Cancel a job",
-    description="Requires the role operator on the repository. A job that no agent has taken is canceled at once.",
+    description="Requires the role operator on the repository. A job that no agent has taken is canceled immediately.",
 )

@@ -51,14 +51,15 @@ JOB = documented(404, 409)
 CALL = documented(404)
 FRAMES = {
     "requestBody": {
-        "description": "Frames: a letter, eight bytes of length, content. The last one reports how the engine ended.",
+        "description": "Sequence of frames: a letter, an eight-byte length, content. The last one reports how the "
+        "engine ended.",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         "required": True,
     }
 }
 
 
-@routes.post("/register", summary="Become an agent, with a one-time token", dependencies=[Depends(public)])
+@routes.post("/register", summary="Register an agent with a one-time token", dependencies=[Depends(public)])
 def register(request: Request, body: RegisterBody, gateway: TheGateway) -> Registered:
     """Of simultaneous attempts with one token, exactly one succeeds."""
     try:
@@ -68,13 +69,13 @@ def register(request: Request, body: RegisterBody, gateway: TheGateway) -> Regis
         raise
 
 
-@routes.post("/unregister", summary="Stop being an agent")
+@routes.post("/unregister", summary="Unregister an agent")
 def unregister(agent: ThisAgent, gateway: TheGateway) -> Unregistered:
     """Disables the agent; an administrator may enable it again."""
     return Unregistered(agent_id=agent.agent_id, status=enrollment.unregister(gateway, agent))
 
 
-@routes.post("/heartbeat", summary="Report that the agent is alive, and its capabilities")
+@routes.post("/heartbeat", summary="Send a heartbeat with the agent's capabilities")
 async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) -> HeartbeatAnswer:
     """`cancel_job_ids` names jobs of this agent that should stop."""
     if body.agent_id != agent.agent_id:
@@ -97,7 +98,7 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
     )
 
 
-@routes.get("/jobs/poll", summary="Jobs for this agent that may start now")
+@routes.get("/jobs/poll", summary="Get jobs that this agent can start now")
 async def poll(
     agent: ThisAgent,
     request: Request,
@@ -144,7 +145,7 @@ async def call_output(
     return CallAnswer(id=call_id)
 
 
-@routes.get("/jobs/{job_id}", summary="Status of a job of this agent", responses=JOB)
+@routes.get("/jobs/{job_id}", summary="Get the status of a job of this agent", responses=JOB)
 def job_status(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Acknowledgement:
     return gateway.jobs.status(agent, job_id)
 
@@ -155,13 +156,13 @@ def claim(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Claimed:
     return gateway.jobs.claim(agent, job_id)
 
 
-@routes.post("/jobs/{job_id}/start", summary="Report that a job runs", responses=JOB)
+@routes.post("/jobs/{job_id}/start", summary="Report that a job is running", responses=JOB)
 def start(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: StartBody | None = None) -> Acknowledgement:
     gateway.sightings.report(job_id)
     return gateway.jobs.start(agent, job_id, body.started_at if body else None)
 
 
-@routes.post("/jobs/{job_id}/progress", summary="Report the progress of a job", responses=JOB)
+@routes.post("/jobs/{job_id}/progress", summary="Report a job's progress", responses=JOB)
 async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway: TheGateway) -> Acknowledgement:
     """Kept in memory and stored at most once a second."""
     values = body.given()
@@ -179,18 +180,18 @@ async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway:
     )
 
 
-@routes.post("/jobs/{job_id}/logs", summary="Add log lines of a job", responses=JOB)
+@routes.post("/jobs/{job_id}/logs", summary="Append log lines to a job", responses=JOB)
 def logs(
     agent: ThisAgent,
     job_id: RowId,
-    body: Annotated[LogEntryBody | LogBatchBody, Body(description="One line, or a batch.")],
+    body: Annotated[LogEntryBody | LogBatchBody, Body(description="One line or a batch of lines.")],
     gateway: TheGateway,
 ) -> LogsKept:
     """Lines whose `sequence` is already stored are skipped."""
     entries = body.entries if isinstance(body, LogBatchBody) else [body]
     if len(entries) > MOST_LOG_ENTRIES:
         raise TooLarge(
-            "agents.too_many_lines", f"At most {MOST_LOG_ENTRIES} log lines at once.", maximum=MOST_LOG_ENTRIES
+            "agents.too_many_lines", f"At most {MOST_LOG_ENTRIES} log lines per request.", maximum=MOST_LOG_ENTRIES
         )
     kept = gateway.jobs.keep_logs(agent, job_id, entries)
     gateway.sightings.report(job_id)
@@ -205,7 +206,7 @@ def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) 
     return PartAnswer(id=job_id, part=body.part)
 
 
-@routes.post("/jobs/{job_id}/complete", summary="Report that a job is done", responses=JOB)
+@routes.post("/jobs/{job_id}/complete", summary="Report that a job succeeded", responses=JOB)
 def complete(agent: ThisAgent, job_id: RowId, body: CompleteBody, gateway: TheGateway) -> Acknowledgement:
     """A `return_code` other than 0 makes it completed with warnings. If the job has already ended, nothing changes."""
     return gateway.jobs.end(agent, job_id, body)
@@ -216,13 +217,13 @@ def fail(agent: ThisAgent, job_id: RowId, body: FailBody, gateway: TheGateway) -
     return gateway.jobs.end(agent, job_id, body)
 
 
-@routes.post("/jobs/{job_id}/canceled", summary="Report that a job was stopped on request", responses=JOB)
+@routes.post("/jobs/{job_id}/canceled", summary="Report that a job was cancelled", responses=JOB)
 def canceled(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
     """Only after its process has ended."""
     return gateway.jobs.end(agent, job_id, body or CanceledBody(), must_be_asked_for=True)
 
 
-@routes.post("/jobs/{job_id}/cancel", summary="Another name of `/canceled`", responses=JOB)
+@routes.post("/jobs/{job_id}/cancel", summary="Alias of `/canceled`", responses=JOB)
 def cancel(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
     """For agents that name this report like the other ones: `complete`, `fail`, `cancel`."""
     return canceled(agent, job_id, gateway, body)

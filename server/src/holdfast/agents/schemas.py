@@ -61,10 +61,10 @@ class HeartbeatBody(Schema):
     engine_versions: EngineVersions = []
     capabilities: Capabilities = []
     running_job_ids: Annotated[list[RowId], Field(max_length=1000)] = []
-    sent_at: Moment | None = Field(None, description="The agent's clock, to measure how far it is off.")
+    sent_at: Moment | None = Field(None, description="The agent's clock, for measuring its skew.")
     last_error: Sentence | None = None
     unstarted_services: Annotated[list[UnstartedService], Field(max_length=20)] = Field(
-        [], description="Services that backups have stopped and that do not start again."
+        [], description="Services that a backup stopped and that fail to restart."
     )
 
 
@@ -93,7 +93,7 @@ class Polled(Schema):
     calls: list[OfferedCall] = Field(
         default_factory=list,
         exclude_if=lambda calls: not calls,
-        description="Calls to run; send their output to `/calls/{id}/output`. Absent if there are none.",
+        description="Calls to run; send their output to `/calls/{id}/output`. Omitted if there are none.",
     )
 
 
@@ -195,7 +195,7 @@ class Acknowledgement(Schema):
     id: int
     status: str
     cancel_requested: bool = False
-    next_sequence: int | None = Field(None, description="Every log line below this number is stored.")
+    next_sequence: int | None = Field(None, description="All log lines with a lower number are stored.")
 
 
 class Unregistered(Schema):
@@ -247,16 +247,20 @@ class MachineItem(Schema):
 
 
 class MachineRow(MachineItem):
-    key: str = Field(description="Unique among all machines: `agent:1` and `ssh:1` are two.")
+    key: str = Field(description="Unique among all machines, such as `agent:1` or `ssh:1`.")
     agent_version: str | None
-    update_available: bool = Field(description="The service has an agent of another version: see Update in agents.md.")
+    update_available: bool = Field(
+        description="The service provides a different agent version; see Update in agents.md."
+    )
     engine_versions: list[str] = Field(description="Engines found on the machine.")
-    clock_skew_seconds: float | None = Field(description="By how much the clock of an agent's machine is ahead.")
-    repository_count: int = Field(description="Repositories that are opened by the engine of this machine.")
-    last_backup_at: Timestamp | None = Field(description="The newest backup into one of them.")
-    running: int = Field(description="Operations that run on them now.")
+    clock_skew_seconds: float | None = Field(
+        description="How far the clock of an agent's machine is ahead, in seconds."
+    )
+    repository_count: int = Field(description="Repositories opened by this machine's engine.")
+    last_backup_at: Timestamp | None = Field(description="Newest backup into one of these repositories.")
+    running: int = Field(description="Operations currently running on them.")
     trouble: str | None = Field(
-        description="Why the last test of an ssh connection failed, or the last error of an agent that is not online."
+        description="Why the last ssh connection test failed, or the last error of an agent that is not online."
     )
 
 
@@ -274,7 +278,7 @@ class AgentFinding(Schema):
 
 
 class AgentDiagnosis(Schema):
-    verdict: FindingVerdict = Field(description="The worst of all.")
+    verdict: FindingVerdict = Field(description="The worst of all findings.")
     findings: list[AgentFinding]
 
 
@@ -328,7 +332,7 @@ class AgentJobItem(Schema):
     operation_status: str
     repository_id: int | None
     repository: str | None
-    payload: dict[str, Any] | None = Field(description="Without the values of secrets.")
+    payload: dict[str, Any] | None = Field(description="Secret values are omitted.")
     result: dict[str, Any] | None
     claimed_at: Timestamp | None
     started_at: Timestamp | None

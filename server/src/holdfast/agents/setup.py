@@ -49,7 +49,7 @@ def _kind(name: str, category: str, work: JobWork, access: Access = Access.CHANG
 
 
 def _only_on_agents(context: Context) -> Outcome:
-    sentence = f"Operations of the kind {context.operation.kind} are executed by agents."
+    sentence = f"Operations of kind {context.operation.kind} are executed by agents."
     return Outcome(Status.FAILED, "operations.internal", sentence)
 
 

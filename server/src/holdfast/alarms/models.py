@@ -47,7 +47,7 @@ class Alarm(NumberedRow):
     state: Mapped[str] = mapped_column(String(10))
     since: Mapped[datetime]
     seen_at: Mapped[datetime]
-    """When the evidence last showed it."""
+    """When the evidence last confirmed the alarm."""
     known: Mapped[bool] = mapped_column(Boolean, default=True)
     """False while the evidence is missing: whether it still holds is then unknown."""
     clearing_since: Mapped[datetime | None]

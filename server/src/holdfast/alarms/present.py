@@ -61,9 +61,7 @@ def state_of(alarm: Alarm, now: datetime) -> AlarmState:
 def message_of(kind: AlarmKind | None, subject: Subject, name: str | None, evidence: Mapping[str, Any]) -> str:
     """The sentence for users. A name is data: it cannot break out of its line."""
     shown = printable(name) if name is not None else f"{subject.type} {subject.id}"
-    return (
-        kind.message(shown, evidence) if kind is not None else f"{shown}: an alarm of a kind that is no longer known."
-    )
+    return kind.message(shown, evidence) if kind is not None else f"{shown}: an alarm of an unknown kind."
 
 
 def news_payload(kind: AlarmKind | None, news: News, name: str | None, alarm_id: int) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def read_alarm_settings(caller: AdminOnly, session: Reading) -> AlarmSettings:
     return acknowledging.settings(session)
 
 
-@routes.put("/settings", summary="Change the thresholds of alarms", responses=documented(404))
+@routes.put("/settings", summary="Update alarm thresholds", responses=documented(404))
 def change_alarm_settings(caller: AdminOnly, wanted: AlarmSettingsChange, session: Writing) -> AlarmSettings:
     """Thresholds for all replace the current ones; those of repositories are changed individually."""
     return acknowledging.change_settings(session, caller, wanted)

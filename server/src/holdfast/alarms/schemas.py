@@ -15,7 +15,7 @@ AlarmState = Literal["open", "acknowledged", "cleared"]
 class AlarmSubject(Schema):
     type: Literal["repository", "agent", "service", "ssh_machine", "destination"]
     id: int
-    name: str | None = Field(description="Its current name; null once it is gone.")
+    name: str | None = Field(description="Its current name; null if it no longer exists.")
 
 
 class AlarmItem(Schema):
@@ -26,16 +26,14 @@ class AlarmItem(Schema):
     subject: AlarmSubject
     repository_id: int | None
     since: Timestamp
-    seen_at: Timestamp = Field(description="When the evidence last showed it.")
-    evidence_known: bool = Field(
-        description="False while the evidence is missing: the alarm may or may not still hold."
-    )
+    seen_at: Timestamp = Field(description="When the evidence last confirmed the alarm.")
+    evidence_known: bool = Field(description="False while evidence is missing: the alarm may no longer apply.")
     cleared_at: Timestamp | None
     evidence: dict[str, Any]
     message: str
     acknowledged_by: str | None
     acknowledged_at: Timestamp | None
-    acknowledged_until: Timestamp | None = Field(description="Null: until it gets worse or clears.")
+    acknowledged_until: Timestamp | None = Field(description="Null: until the alarm gets worse or clears.")
     comment: str | None
 
 
@@ -45,7 +43,9 @@ class Alarms(Schema):
 
 
 class AlarmAcknowledgement(Closed):
-    until: Moment | None = Field(None, description="Silent until then; null: until it gets worse or clears.")
+    until: Moment | None = Field(
+        None, description="Silent until this time; null: until the alarm gets worse or clears."
+    )
     comment: Annotated[str, PlainText(0, 1000)] | None = None
 
 
@@ -56,13 +56,13 @@ class RepositoryOverride(Schema):
 
 class AlarmSettings(Schema):
     thresholds: AlarmThresholds
-    repositories: list[RepositoryOverride] = Field(description="Repositories with thresholds of their own.")
+    repositories: list[RepositoryOverride] = Field(description="Repositories with their own thresholds.")
     kinds: list[str] = Field(description="All kinds of alarms.")
 
 
 class RepositoryOverrideChange(Closed):
     repository_id: RowId
-    thresholds: RepositoryThresholds | None = Field(description="Null: as for all others again.")
+    thresholds: RepositoryThresholds | None = Field(description="Null: use the general thresholds again.")
 
 
 class AlarmSettingsChange(Closed):

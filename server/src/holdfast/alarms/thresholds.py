@@ -25,26 +25,34 @@ class AlarmThresholds(Closed):
     """Thresholds of all repositories, agents and the service."""
 
     backup_overdue_hours: Hours | None = Field(
-        None, description="Age of the last backup that raises the alarm; null: the threshold of /status."
+        None, description="Age of the last backup that raises the alarm; null: the threshold that /status uses."
     )
     check_overdue_days: Days | None = Field(None, description="Likewise for checks.")
-    restore_check_overdue_days: Days | None = Field(None, description="Likewise for restore checks.")
-    mirror_behind_days: Days | None = Field(None, description="Likewise for the mirror.")
+    restore_check_overdue_days: Days | None = Field(
+        None, description="Age of the last restore check that raises the alarm; null: the threshold that /status uses."
+    )
+    mirror_behind_days: Days | None = Field(
+        None, description="Age of the last mirror sync that raises the alarm; null: the threshold that /status uses."
+    )
     critical_factor: Annotated[float, Field(ge=1, le=1000)] = Field(
-        3, description="Overdue alarms become critical at this many times their threshold."
+        3, description="Multiple of the threshold at which overdue alarms become critical."
     )
     storage_free_percent: Percent = Field(10, description="Free space below this raises the alarm.")
-    storage_full_days: Days = Field(14, description="Space that will be used up within this many days raises it too.")
-    key_export_days: Days = Field(7, description="Age of a repository whose key was never exported.")
-    schedule_missing_days: Days = Field(7, description="Days without a schedule and without a backup.")
-    agent_silent_hours: Hours = Field(24, description="Silence of an agent that has a backup to make.")
+    storage_full_days: Days = Field(
+        14, description="Storage expected to be full within this many days also raises the alarm."
+    )
+    key_export_days: Days = Field(
+        7, description="Days until a repository whose key was never exported raises the alarm."
+    )
+    schedule_missing_days: Days = Field(7, description="Days without a schedule or a backup that raise the alarm.")
+    agent_silent_hours: Hours = Field(24, description="How long an agent with a pending backup may be silent.")
     clock_skew_seconds: Annotated[float, Field(ge=10, le=86_400)] = Field(
-        60, description="Difference between an agent's clock and the service's, for 10 minutes."
+        60, description="Clock difference between agent and service, lasting 10 minutes, that raises the alarm."
     )
     tick_late_minutes: Annotated[float, Field(ge=2, le=1440)] = Field(
-        5, description="Minutes since schedules were last checked."
+        5, description="Minutes since the last schedule check that raise the alarm."
     )
-    off: Kinds = Field(default_factory=list, description="Kinds that raise no alarms.")
+    off: Kinds = Field(default_factory=list, description="Kinds of alarms turned off.")
 
 
 class RepositoryThresholds(Closed):
@@ -59,7 +67,7 @@ class RepositoryThresholds(Closed):
     storage_full_days: Days | None = None
     key_export_days: Days | None = None
     schedule_missing_days: Days | None = None
-    off: Kinds | None = Field(None, description="Kinds that raise no alarms for this repository.")
+    off: Kinds | None = Field(None, description="Kinds of alarms turned off for this repository.")
 
 
 @frozen

@@ -11,8 +11,8 @@ from holdfast.kit.schema import Schema
 class ErrorDetail(Schema):
     model_config = ConfigDict(extra="allow")
 
-    key: str = Field(description="Stable name of the condition: <area>.<name>.")
-    message: str = Field(description="An English sentence for users.")
+    key: str = Field(description="Stable error key of the form <area>.<name>.")
+    message: str = Field(description="Message for users, in English.")
     params: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -34,16 +34,16 @@ class InvalidBody(Schema):
 
 MEANING = {
     400: "The request is not well-formed.",
-    401: "No credential, or one that is not valid.",
-    403: "The right or the plan is missing.",
+    401: "The credential is missing or not valid.",
+    403: "Not permitted by your rights or the plan.",
     404: "Not found, or not visible to this user.",
     405: "The path does not support this method.",
-    409: "The current state does not allow it.",
+    409: "Not possible in the current state.",
     413: "The body is too large.",
-    422: "The request is malformed or refused; nothing was changed.",
-    423: "The repository is locked by other work.",
+    422: "The request is not valid; nothing was changed.",
+    423: "The repository is locked by another operation.",
     429: "Too many attempts; see Retry-After.",
-    503: "The store cannot be reached; see Retry-After.",
+    503: "The store is unavailable; see Retry-After.",
 }
 
 

@@ -75,7 +75,7 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     body = {
         "detail": {
             "key": "api.internal",
-            "message": "An unexpected internal error occurred; the service's log has the details.",
+            "message": "An unexpected internal error occurred; see the service's log for details.",
             "params": {"request_id": getattr(request.state, "request_id", None)},
         }
     }

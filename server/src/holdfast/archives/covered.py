@@ -40,7 +40,7 @@ def already_done(context: Context) -> Outcome | None:
     kept = context.once("covered", lambda: _read(context))
     if kept["by"] is None:
         return None
-    context.log(f"Operation {kept['by']} has read the repository since this one was queued; nothing is left to do.")
+    context.log(f"Operation {kept['by']} has read the repository since this one was queued; nothing left to do.")
     return Outcome(Status.COMPLETED, result={"covered_by": kept["by"]})
 
 

@@ -42,7 +42,7 @@ def rebuild(
     return _queue(session, caller, index, repository, REBUILD[wanted.from_], f"archives.rebuild_{wanted.from_}")
 
 
-@routes.post("/resync", summary="Bring the stored archive list in line", responses=documented(404))
+@routes.post("/resync", summary="Synchronize the stored archive list with the repository", responses=documented(404))
 def resync(caller: LoginOnly, repository_id: RowId, session: Writing, index: TheIndex) -> StagesQueued:
     repository = store.require(session, caller, repository_id, Role.OPERATOR)
     return _queue(session, caller, index, repository, RESYNC, "archives.resync")

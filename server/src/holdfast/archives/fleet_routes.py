@@ -23,7 +23,9 @@ from holdfast.runner.engine_requests import asks_engine
 routes = router("/api", "archives")
 
 LONGEST_ID = 18
-Size = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Bytes. Folders have no size and are left out.")]
+Size = Annotated[
+    int | None, Query(ge=0, le=2**63 - 1, description="Size in bytes. Folders have no size and are excluded.")
+]
 
 RepositoryIds = Annotated[Many, Depends(many("repository_id"))]
 Machines = Annotated[
@@ -32,7 +34,7 @@ Machines = Annotated[
 ]
 MACHINE = re.compile(rf"local|(agent|ssh):[0-9]{{1,{LONGEST_ID}}}")
 QueryText = Annotated[
-    str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")
+    str, PlainText(1, 4096), Query(description="Part of the name, or of the full path if it contains a slash.")
 ]
 
 
@@ -51,7 +53,7 @@ def search_everywhere(
     modified_since: Moment | None = None,
     min_size: Size = None,
     max_size: Size = None,
-    extension: Annotated[str, PlainText(1, 20), Query(description="Of the name, as `pdf`.")] | None = None,
+    extension: Annotated[str, PlainText(1, 20), Query(description="File name extension, such as `pdf`.")] | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
 ) -> FleetSearchAnswer:
@@ -66,7 +68,7 @@ def search_everywhere(
     return fleet.search(q, wanted, limit, cursor)
 
 
-@routes.get("/history", summary="Every repository that has, or had, a path", responses=documented(404))
+@routes.get("/history", summary="List the repositories that contain, or contained, a path", responses=documented(404))
 @asks_engine
 def history_everywhere(
     caller: SignedIn,

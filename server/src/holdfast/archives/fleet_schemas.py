@@ -36,22 +36,22 @@ class IncompleteRepository(Schema):
     indexed: int = Field(description="Archives whose files are indexed.")
     total: int
     reason: Literal["not_indexed", "unavailable"] = Field(
-        description="`unavailable`: the index could not be read now; try again."
+        description="`unavailable`: the index could not be read; try again."
     )
 
 
 class FleetCoverage(Schema):
-    repositories: int = Field(description="Repositories that were asked for and that you may see.")
-    looked_at: int = Field(description="How many of them are searched to the end, up to and with this page.")
+    repositories: int = Field(description="Number of requested repositories that you can see.")
+    looked_at: int = Field(description="How many of them have been searched completely, including this page.")
     incomplete: list[IncompleteRepository] = Field(
-        description="Repositories with archives that are not indexed, at most 100: what they hold is not found."
+        description="Repositories with unindexed archives (at most 100), whose files are not found."
     )
     incomplete_count: int
 
 
 class FleetSearchAnswer(Schema):
     query: str
-    results: list[FleetHit] = Field(description="Repository by repository, in the order of their ids.")
+    results: list[FleetHit] = Field(description="Grouped by repository, ordered by repository id.")
     next_cursor: str | None = Field(description="Null when every repository has been searched.")
     coverage: FleetCoverage
 
@@ -59,8 +59,8 @@ class FleetSearchAnswer(Schema):
 class FleetPresence(RepositoryOfHit):
     presence: Presence
     archive_count: int
-    versions: int = Field(description="States of the path that differ.")
-    size: int | None = Field(description="As it was last; null for a folder.")
+    versions: int = Field(description="Number of distinct states of the path.")
+    size: int | None = Field(description="Last known size; null for a folder.")
     mtime: Timestamp | None
     first_archive_id: int
     first_seen_at: Timestamp
@@ -69,6 +69,6 @@ class FleetPresence(RepositoryOfHit):
 
 
 class FleetHistory(PathAnswer):
-    repositories: list[FleetPresence] = Field(description="Repositories that have, or once had, the path.")
+    repositories: list[FleetPresence] = Field(description="Repositories that contain, or once contained, the path.")
     next_cursor: str | None
     coverage: FleetCoverage

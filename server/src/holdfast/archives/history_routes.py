@@ -37,7 +37,7 @@ routes = router("/api/repositories/{repository_id}", "archives")
 Prefix = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query()]
 
 
-@routes.get("/archives/{archive_id}/changes", summary="What changed in an archive", responses=documented(404))
+@routes.get("/archives/{archive_id}/changes", summary="List changes in an archive", responses=documented(404))
 def read_changes(
     look: Looking,
     repository_id: RowId,
@@ -50,7 +50,7 @@ def read_changes(
     cursor: NameCursor = None,
     group_by: Annotated[
         Literal["folder"] | None,
-        Query(description="`folder`: add up the changes for each entry of the folder `path_prefix`, in `groups`."),
+        Query(description="`folder`: aggregate the changes for each entry of the folder `path_prefix`, in `groups`."),
     ] = None,
 ) -> Changes:
     """Against the predecessor of the series, or any archive of the repository.
@@ -87,7 +87,7 @@ def read_changes(
     return answer
 
 
-@routes.get("/history", summary="Every archive that touched a path", responses=documented(404))
+@routes.get("/history", summary="List all versions of a path", responses=documented(404))
 def read_history(look: Looking, repository_id: RowId, asked: Asked) -> PathHistoryAnswer:
     repository, sealed = look.into(repository_id)
     wanted = asked.required()
@@ -96,7 +96,7 @@ def read_history(look: Looking, repository_id: RowId, asked: Asked) -> PathHisto
     return look.index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
 
 
-@routes.get("/lanes", summary="A folder through time", responses=documented(404))
+@routes.get("/lanes", summary="Get a folder's history", responses=documented(404))
 def read_lanes(
     look: Looking,
     repository_id: RowId,
@@ -127,7 +127,7 @@ def _named(archive_ids: Sequence[int] | None, archives: Sequence[Archive]) -> se
     return named - {archive.id for archive in archives if archive.protected_at is not None}
 
 
-@routes.post("/losses", summary="What would exist nowhere after deleting archives", responses=documented(404))
+@routes.post("/losses", summary="Preview what deleting archives would lose", responses=documented(404))
 @asks_engine
 def read_losses(
     caller: SignedInToRead,
@@ -160,11 +160,13 @@ def read_losses(
     )
 
 
-@routes.get("/search", summary="Find files by name over all archives", responses=documented(404))
+@routes.get("/search", summary="Find files by name in all archives", responses=documented(404))
 def search(
     look: Looking,
     repository_id: RowId,
-    q: Annotated[str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")],
+    q: Annotated[
+        str, PlainText(1, 4096), Query(description="Part of the name, or of the full path if it contains a slash.")
+    ],
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
@@ -182,7 +184,7 @@ def search(
     return answer
 
 
-@routes.get("/archives/{archive_id}/browse", summary="A folder of an archive", responses=documented(404, 409, 423))
+@routes.get("/archives/{archive_id}/browse", summary="List a folder of an archive", responses=documented(404, 409, 423))
 async def browse(
     caller: SignedIn,
     repository_id: RowId,
@@ -197,10 +199,10 @@ async def browse(
     cursor: NameCursor = None,
     sort: Annotated[
         browse_view.SortWord,
-        Query(description="Order of the entries; `-` reverses it. By size, a folder counts with all files below it."),
+        Query(description="Sort order; `-` reverses it. When sorted by size, a folder counts with all files below it."),
     ] = "name",
-    q: Annotated[str, PlainText(0, 1024), Query(description="Part of the name, upper or lower case.")] = "",
-    sizes: Annotated[bool, Query(description="Fill `item_count` and `subtree_size` of folders.")] = False,
+    q: Annotated[str, PlainText(0, 1024), Query(description="Part of the name, case-insensitive.")] = "",
+    sizes: Annotated[bool, Query(description="Include `item_count` and `subtree_size` of folders.")] = False,
 ) -> BrowseAnswer:
     """From the index; from the engine where the archive is not indexed, which `source` says.
 

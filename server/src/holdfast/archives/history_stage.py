@@ -181,7 +181,7 @@ class _Run:
         if gave_way is None:
             return False
         self._tally.gave_way_to = gave_way["to"]
-        self._context.log(f"Operation {gave_way['to']} waits for the repository; the rest comes after it.")
+        self._context.log(f"Operation {gave_way['to']} is waiting for the repository; the rest follows after it.")
         return True
 
     def _index_one(self, reading: Reader, archive: Archive) -> None:

@@ -13,12 +13,12 @@ class LaneArchive(Schema):
     series: str
     start: Timestamp
     deduplicated_size: int | None
-    changed_here: bool = Field(description="Whether a name on this page came, changed or went with this archive.")
+    changed_here: bool = Field(description="Whether a name on this page was added, changed or removed in this archive.")
 
 
 class LanePiece(Schema):
-    first: int = Field(description="The first archive that holds this version, as its place in `archives`.")
-    last: int = Field(description="The last one of an unbroken run.")
+    first: int = Field(description="Index in `archives` of the first archive with this version.")
+    last: int = Field(description="Index of the last archive of an uninterrupted run.")
     size: int | None
     mtime: Timestamp | None
 
@@ -28,17 +28,15 @@ class Lane(Schema):
     path_b64: str | None
     name: str
     name_b64: str | None
-    type: str = Field(description="As it was last seen.")
-    pieces: list[LanePiece] = Field(
-        description="Oldest first. A name that is gone has none that reaches the last archive."
-    )
+    type: str = Field(description="Last known state.")
+    pieces: list[LanePiece] = Field(description="Oldest first. For a removed name, none reaches the last archive.")
 
 
 class Lanes(Schema):
     path: str
     path_b64: str | None
     archives: list[LaneArchive] = Field(description="Indexed archives, oldest first.")
-    entries: list[Lane] = Field(description="Every name that was ever in the folder, in the order of its bytes.")
-    total: int = Field(description="How many names the folder ever had.")
+    entries: list[Lane] = Field(description="All names that were ever in the folder, in byte order.")
+    total: int = Field(description="Number of names the folder ever had.")
     next_cursor: str | None
     coverage: Coverage

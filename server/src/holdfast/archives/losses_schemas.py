@@ -12,12 +12,13 @@ from holdfast.repositories.schemas import Retention
 
 class LossesRequest(Closed):
     archive_ids: list[RowId] | None = Field(
-        None, min_length=1, max_length=10_000, description="Archives that would be deleted. Either these or `policy`."
+        None, min_length=1, max_length=10_000, description="Archives to delete. Specify either these or `policy`."
     )
     policy: Retention | None = Field(
-        None, description="Archives that a prune with this policy would remove now, as `…/retention/simulate` judges."
+        None,
+        description="Archives that a prune with this policy would remove now, as computed by `…/retention/simulate`.",
     )
-    limit: int = Field(100, ge=1, le=1000, description="Lost paths at most.")
+    limit: int = Field(100, ge=1, le=1000, description="Maximum number of lost paths.")
     cursor: Annotated[str, PlainText(1, 2000)] | None = None
 
     @model_validator(mode="after")
@@ -31,25 +32,28 @@ class LostPath(Schema):
     path: str
     path_b64: str | None
     type: str
-    size: int | None = Field(description="Of files, as they were last.")
+    size: int | None = Field(description="Last known size; files only.")
     mtime: Timestamp | None
-    last_archive_id: int = Field(description="The newest archive that has it.")
+    last_archive_id: int = Field(description="The newest archive that contains it.")
     last_archive_start: Timestamp
 
 
 class Losses(Schema):
-    archives: int = Field(description="How many archives would go.")
+    archives: int = Field(description="Number of archives that would be removed.")
     archives_left: int
-    paths_lost: int = Field(description="Files and folders that no remaining archive has.")
+    paths_lost: int = Field(description="Files and folders that no remaining archive would contain.")
     versions_lost: int = Field(
-        description="States of files and folders that no remaining archive has, those of lost paths included."
+        description="Versions of files and folders that no remaining archive would contain, including those of lost "
+        "paths."
     )
     freed_bytes_at_most: int | None = Field(
-        description="Size of the lost files before compression and deduplication; null where there are over a million."
+        description="Size of the lost files before compression and deduplication; null if there are over a million."
     )
-    sample: list[LostPath] = Field(description="A page of the lost paths.")
+    sample: list[LostPath] = Field(description="One page of lost paths.")
     next_cursor: str | None
-    going: Coverage = Field(description="What of the going archives is indexed. The rest would be lost in addition.")
+    going: Coverage = Field(
+        description="Index coverage of the removed archives. Losses in unindexed ones are not counted."
+    )
     staying: Coverage = Field(
-        description="What of the others is indexed. The rest may hold some of what is called lost."
+        description="Index coverage of the remaining archives. Unindexed ones may still contain files reported as lost."
     )

@@ -22,7 +22,7 @@ def asked(path: str | None, path_b64: str | None) -> bytes:
     else:
         wanted = (path or "").encode("utf-8", "surrogateescape")
     if b"\0" in wanted or len(wanted) > 65536:
-        raise Unprocessable("archives.bad_path", "The path cannot be one of a file.")
+        raise Unprocessable("archives.bad_path", "The path is not a valid file path.")
     return wanted.strip(b"/")
 
 

@@ -42,7 +42,7 @@ class AskedPath:
     def required(self) -> bytes:
         """The same of something below the top. Raise Unprocessable if it is missing."""
         if not (wanted := self.exact()):
-            raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+            raise Unprocessable("archives.bad_path", "Specify the path of a file or folder.")
         return wanted
 
 

@@ -34,7 +34,7 @@ second_version = router("/api/v2/repositories/{repository_id}", "archives")
 deprecated = router("/api/archives", "archives")
 
 
-@routes.get("/archives", summary="Archives from the index, newest first", responses=documented(404))
+@routes.get("/archives", summary="List archives from the index, newest first", responses=documented(404))
 def list_archives(
     caller: SignedIn,
     repository_id: RowId,
@@ -43,9 +43,9 @@ def list_archives(
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     since: Moment | None = None,
     until: Moment | None = None,
-    q: Annotated[str, PlainText(1, 1024), Query(description="A part of the name or comment.")] | None = None,
-    sort: Annotated[archive_list.SortWord, Query(description="Order of the archives; `-` reverses it.")] = "-start",
-    rules: Annotated[bool, Query(description="Fill `keep_rule`, by the repository's retention.")] = False,
+    q: Annotated[str, PlainText(1, 1024), Query(description="Part of the name or comment.")] | None = None,
+    sort: Annotated[archive_list.SortWord, Query(description="Sort order; `-` reverses it.")] = "-start",
+    rules: Annotated[bool, Query(description="Include `keep_rule`, from the repository's retention.")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: NameCursor = None,
 ) -> schemas.ArchiveList:
@@ -78,7 +78,7 @@ def list_archives(
     )
 
 
-LIVE: dict[str, Any] = {"summary": "Archives, asked of the engine now", "responses": documented(404, 423)}
+LIVE: dict[str, Any] = {"summary": "List archives live from the engine", "responses": documented(404, 423)}
 
 
 @routes.get("/archives/live", response_model=schemas.LiveList, **LIVE)
@@ -145,7 +145,7 @@ def read_archive(
     return _detail(session, caller, repository_id, archive_id, index)
 
 
-@routes.put("/archives/{archive_id}", summary="Protect an archive, or no longer", responses=documented(404, 409))
+@routes.put("/archives/{archive_id}", summary="Protect or unprotect an archive", responses=documented(404, 409))
 def change_archive(
     caller: LoginOnly,
     repository_id: RowId,
@@ -182,7 +182,7 @@ def _detail(
     )
 
 
-@routes.get("/status", summary="State of the index, and what was checked", responses=documented(404))
+@routes.get("/status", summary="Get the index state and check results", responses=documented(404))
 def read_status(
     caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, cadence: TheCadence
 ) -> schemas.StatusAnswer:

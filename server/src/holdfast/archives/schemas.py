@@ -38,15 +38,15 @@ class ArchiveAnswer(Schema):
     first_seen_at: Timestamp
     last_seen_at: Timestamp
     lost_at: Timestamp | None = Field(
-        description="Since when it is known as lost, after an older copy of the repository was put back."
+        description="Since when it is known to be lost, after an older copy of the repository was restored."
     )
     protected_at: Timestamp | None = Field(
-        description="Since when no prune, deletion or wipe of the service removes it; null: it is not protected."
+        description="Since when it is protected from prunes, deletions and wipes by the service; null if it is not."
     )
 
 
 class ArchiveUpdate(Closed):
-    protected: StrictBool = Field(description="Whether prunes, deletions and wipes are to spare it.")
+    protected: StrictBool = Field(description="Whether to protect it from prunes, deletions and wipes.")
 
 
 def archive_answer(archive: Archive, state: HistoryState) -> ArchiveAnswer:
@@ -71,16 +71,15 @@ class ArchiveDetail(ArchiveAnswer):
     predecessor_id: int | None
     successor_id: int | None
     predecessor_stats: ArchiveStats | None
-    actions: list[str] = Field(description="Acts on this archive that you are allowed now.")
-    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
+    actions: list[str] = Field(description="Actions currently available to you on this archive.")
+    refusals: dict[str, str] = Field(description="Unavailable actions, each with the error key that explains why.")
 
 
 class ListedArchive(ArchiveAnswer):
-    proven_at: Timestamp | None = Field(description="When a restore check last read files of it back.")
+    proven_at: Timestamp | None = Field(description="When a restore check last read back files from it.")
     keep_rule: str | None = Field(
-        description="With `rules=true`: the rule of the repository's retention that keeps it, `protected` where only "
-        "its"
-        " protection does; null if a prune would remove it, or the repository has no rules."
+        description="With `rules=true`: the repository's retention rule that keeps it, or `protected` if only its "
+        "protection does; null if a prune would remove it, or the repository has no rules."
     )
 
 
@@ -90,11 +89,11 @@ class ArchiveList(Schema):
     sync_state: Literal["fresh", "syncing", "stale", "never"]
     last_synced_at: Timestamp | None
     unavailable_reason: str | None = Field(
-        None, description="Why no list can be read: `agent_unsupported` if the agent only makes backups."
+        None, description="Why no list is available: `agent_unsupported` if the agent only supports backups."
     )
     history_available: bool
     next_cursor: str | None
-    total: int = Field(description="How many archives fit, on all pages.")
+    total: int = Field(description="Total number of matching archives on all pages.")
 
 
 class LiveArchive(Schema):
@@ -106,7 +105,7 @@ class LiveArchive(Schema):
     hostname: str | None
     username: str | None
     series: str
-    archive_id: int | None = Field(description="Id in the archive index, where it is known there.")
+    archive_id: int | None = Field(description="Id in the archive index, if indexed.")
 
 
 class LiveList(Schema):
@@ -163,9 +162,9 @@ class StatusCell(Schema):
     age_seconds: int | None
     threshold_days: int | None = Field(description="`threshold_seconds` in days, rounded up.")
     threshold_seconds: int | None = Field(
-        description="The age of the last success beyond which it is overdue: by the schedules, else a constant."
+        description="Age of the last success after which it is overdue: from the schedules, otherwise a constant."
     )
-    schedule_id: int | None = Field(description="The schedule that the threshold follows from.")
+    schedule_id: int | None = Field(description="The schedule that determines the threshold.")
     next_due_at: Timestamp | None = Field(description="When that schedule is due next.")
     overdue: bool | None
     running: bool
@@ -222,7 +221,7 @@ class Changes(Schema):
     next_cursor: str | None
     incomplete: bool
     unindexed_archive_ids: list[int]
-    byte_totals: ChangedSize = Field(description="Bytes of all changes that `totals` counts.")
+    byte_totals: ChangedSize = Field(description="Bytes of all changes counted in `totals`.")
     groups: list[ChangeGroup] | None = Field(
         None, description="With `group_by=folder`, in place of `changes`: the entries of the folder, ordered by name."
     )
@@ -248,8 +247,8 @@ class HistoryEntry(Schema):
     )
     same_content_as: int | None = Field(
         None,
-        description="`archive_id` of the earliest entry above with the same content, by its chunks. null if there is "
-        "none,"
+        description="`archive_id` of the earliest entry above with identical content, compared by chunks. null if "
+        "there is none,"
         " or if the content is unknown: folders, empty files, archives indexed from a listing.",
     )
 
@@ -272,8 +271,8 @@ class PathHistoryAnswer(PathAnswer):
     present: list[PresentRange]
     present_in_latest: bool
     presence: Presence = Field(
-        description="`gone`: an older archive has it; `never`: no archive has it; `unknown`: not all archives are "
-        "indexed."
+        description="`gone`: an older archive contains it; `never`: no archive contains it; `unknown`: not all "
+        "archives are indexed."
     )
     coverage: Coverage
 
@@ -310,12 +309,15 @@ class BrowseEntry(PathAnswer):
     link_target: str | None
     change: Literal["added", "modified", "unchanged"] | None = Field(
         None,
-        description="Against the predecessor in the series. null if there is none, if it or this archive is not "
+        description="Compared with the previous archive in the series. null if there is none, if it or this archive is "
+        "not "
         "indexed,"
         " and for folders that the archive does not list itself.",
     )
     item_count: int | None = Field(
-        None, description="Entries directly in the folder. Only with `sizes=true`; otherwise as `subtree_size`."
+        None,
+        description="Number of entries directly in the folder. Only with `sizes=true`; otherwise null under the same "
+        "conditions as `subtree_size`.",
     )
     subtree_size: int | None = Field(
         None,
@@ -334,9 +336,7 @@ class BrowseAnswer(Schema):
     entries: list[BrowseEntry]
     next_cursor: str | None
     source: Literal["index", "engine"]
-    excludes: list[str] = Field(
-        description="Patterns that the index leaves out, so that they are not among the entries."
-    )
+    excludes: list[str] = Field(description="Patterns excluded from the index, and therefore from the entries.")
     total: int | None = Field(
         None, description="Entries of the folder that match `q`, on all pages. null if `source` is `engine`."
     )

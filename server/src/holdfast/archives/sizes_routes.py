@@ -32,7 +32,7 @@ DAY = timedelta(days=1)
 EARLIEST, LATEST = date(1970, 1, 1), date(9000, 1, 1)
 
 
-@routes.get("/sizes", summary="How a repository has grown", responses=documented(404))
+@routes.get("/sizes", summary="Get a repository's growth", responses=documented(404))
 def read_sizes(
     caller: SignedIn,
     repository_id: RowId,

@@ -12,8 +12,8 @@ class SizePoint(Schema):
     """What a repository needed on a day."""
 
     at: Timestamp = Field(description="Time of the last measurement of the day.")
-    total_size: int = Field(description="All archives together, before compression and deduplication.")
-    unique_size: int = Field(description="Bytes that are stored.")
+    total_size: int = Field(description="Size of all archives, before compression and deduplication.")
+    unique_size: int = Field(description="Bytes stored.")
     archive_count: int
 
 
@@ -21,8 +21,10 @@ class DataPoint(Schema):
     """What was backed up until a day."""
 
     at: Timestamp = Field(description="Start of the last archive of the day.")
-    original_size: int = Field(description="Files of the newest archive of each series, before compression.")
-    new_bytes: int = Field(description="New bytes of the day's archives, as far as measured.")
+    original_size: int = Field(
+        description="Size of the files in the newest archive of each series, before compression."
+    )
+    new_bytes: int = Field(description="New bytes of the day's archives, if measured.")
 
 
 class Mark(Schema):
@@ -43,8 +45,9 @@ class Sizes(Schema):
     since: date
     until: date
     points: list[SizePoint] = Field(
-        description="One for each day on which the repository was measured. None with engine 2, which does not tell."
+        description="One per day on which the repository was measured. Empty with engine 2, which does not report "
+        "sizes."
     )
-    data: list[DataPoint] = Field(description="One for each day with archives that are still there.")
-    marks: list[Mark] = Field(description="Prunes, deletions, wipes and compactions that succeeded; the last 500.")
-    storage: Storage | None = Field(description="The file system of the repository, where it can be measured.")
+    data: list[DataPoint] = Field(description="One per day with archives that still exist.")
+    marks: list[Mark] = Field(description="Last 500 successful prunes, deletions, wipes and compactions.")
+    storage: Storage | None = Field(description="The repository's file system, if it can be measured.")

@@ -74,7 +74,7 @@ def conclude(
 def repository_of(session: Session, operation: Operation) -> Repository:
     repository = store.get(session, operation.repository_id or 0)
     if repository is None:
-        raise LookupError("the repository is not registered any more")
+        raise LookupError("the repository is no longer registered")
     return repository
 
 

@@ -9,7 +9,7 @@ from holdfast.operations.context import Context
 from holdfast.repositories.location import Opener, runs_on
 from holdfast.repositories.models import Repository
 
-LEFT_OUT = "left out: the service keeps its own data there, and no admin has confirmed this source"
+LEFT_OUT = "excluded: it contains the service's own data, and no admin has confirmed this source"
 
 
 def left_out(opener: Opener, context: Context, repository: Repository, sources: tuple[str, ...]) -> LeftOut:
@@ -36,7 +36,7 @@ def left_out(opener: Opener, context: Context, repository: Repository, sources: 
 
 def _lines(patterns: Sequence[str]) -> tuple[str, ...]:
     names = [pattern[len("pp:") :] for pattern in patterns if not pattern.startswith("re:")]
-    return tuple(f"Left out, because the service keeps its own data there: {readable(name)}" for name in names)
+    return tuple(f"Excluded because it contains the service's own data: {readable(name)}" for name in names)
 
 
 def _warnings(sources: Sequence[str]) -> tuple[dict[str, Any], ...]:

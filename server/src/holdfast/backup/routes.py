@@ -40,13 +40,13 @@ def run_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: T
 
 
 JOBS = JobRoutes(routes=routes, kind="backup", present=statuses, readers=login_only)
-JOBS.status("/status/{job_id}", BackupStatus, name="backup_status", summary="Status of a backup")
+JOBS.status("/status/{job_id}", BackupStatus, name="backup_status", summary="Get the status of a backup")
 JOBS.page("/jobs", BackupJobs, name="backup_jobs", summary="Backups, newest first")
 
 
 @routes.post(
     "/jobs/{job_id}/retry",
-    summary="Start a backup again that did not succeed",
+    summary="Retry a backup that did not succeed",
     responses=documented(404, 409),
     response_model=RetryAnswer,
 )
@@ -61,15 +61,15 @@ def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, presenter: 
 JOBS.log(
     "/logs/{job_id}/stream",
     name="stream_logs",
-    summary="Log lines from an offset",
-    description="Poll with the last `total_lines` as `offset`: every line comes once.",
+    summary="Get log lines",
+    description="Poll with the last `total_lines` as `offset` to get every line once.",
 )
 
 
-JOBS.log_file("/logs/{job_id}/download", name="download_logs", summary="The log of a finished backup as a file")
+JOBS.log_file("/logs/{job_id}/download", name="download_logs", summary="Download the log of a finished backup")
 JOBS.cancel(
     "/cancel/{job_id}",
     name="cancel_backup",
     summary="Cancel a backup",
-    description="A pending one is cancelled at once; a running one when the engine has really stopped.",
+    description="A pending backup is cancelled immediately, a running one once the engine has stopped.",
 )

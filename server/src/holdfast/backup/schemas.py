@@ -32,8 +32,10 @@ class BackupStart(Schema):
 
 
 class ProgressDetails(Schema):
-    progress_percent: float | None = Field(0.0, description="null once more was read than the last backup held.")
-    more_than_expected: bool = Field(False, description="More was read than the last backup held.")
+    progress_percent: float | None = Field(
+        0.0, description="null once more data was read than the last backup contained."
+    )
+    more_than_expected: bool = Field(False, description="More data was read than the last backup contained.")
     current_file: str = ""
     nfiles: int | None = None
     original_size: int | None = None
@@ -50,10 +52,10 @@ class BackupStatus(Schema):
     status: str
     started_at: Timestamp | None
     completed_at: Timestamp | None
-    progress: float = Field(description="Percent; 0 where it is not known.")
+    progress: float = Field(description="Percent; 0 if unknown.")
     error_message: str | None
     error_key: str | None
-    error_params: dict[str, Any] | None = Field(None, description="Details of the error, by its key.")
+    error_params: dict[str, Any] | None = Field(None, description="Details of the error; fields depend on its key.")
     logs: str | None
     progress_details: ProgressDetails
     archive_name: str | None

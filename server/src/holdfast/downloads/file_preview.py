@@ -36,22 +36,22 @@ NOT_IN_TEXT = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f]")
 
 class FilePreview(Schema):
     kind: Literal["text", "image", "binary"]
-    size: int = Field(description="Of the whole file.")
-    truncated: bool = Field(description="The file has more bytes than were asked for.")
+    size: int = Field(description="Size of the whole file.")
+    truncated: bool = Field(description="The file is larger than the requested number of bytes.")
     encoding: str | None = Field(None, description="Of a text.")
-    text: str | None = Field(None, description="The beginning of a text.")
+    text: str | None = Field(None, description="Beginning of a text file.")
     media_type: str | None = Field(None, description="Of an image.")
     content_b64: str | None = Field(
-        None, description="A whole image, or the first bytes of anything else; none for an image that is truncated."
+        None, description="A complete image, or the first bytes of other files; empty for a truncated image."
     )
 
 
-@routes.get("/preview", summary="The beginning of a file, to be shown", responses=documented(404, 423))
+@routes.get("/preview", summary="Preview the beginning of a file", responses=documented(404, 423))
 @asks_engine
 def preview_file(
     caller: SignedIn,  # by whom `asks_engine` counts
     chosen: Chosen,
-    max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Bytes to look at.")] = DEFAULT_BYTES,
+    max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Number of bytes to read.")] = DEFAULT_BYTES,
 ) -> FilePreview:
     """The kind is found in the content, never in the name. A picture is shown only whole."""
     del caller

@@ -28,7 +28,7 @@ ExactText = Annotated[str, PlainText(0, 8192)]
 async def wanted_path(
     path: Annotated[PathText | None, Query(description="Path inside the archive.")] = None,
     path_b64: Annotated[
-        ExactText | None, Query(description="The same in base64, for names that are not valid UTF-8.")
+        ExactText | None, Query(description="The same path in base64, for names that are not valid UTF-8.")
     ] = None,
 ) -> bytes:
     """The bytes of the path; empty for the whole archive. Raise Unprocessable unless it is given in one form."""
@@ -93,21 +93,21 @@ def binary(*media_types: str) -> dict[int | str, dict[str, Any]]:
 
 
 PARTS: dict[int | str, dict[str, Any]] = {
-    206: {"description": "The part that `Range` asks for."},
-    304: {"description": "The client has it already: its `If-None-Match` names the `ETag`."},
+    206: {"description": "The requested `Range`."},
+    304: {"description": "Not modified: `If-None-Match` matches the `ETag`."},
     416: {"description": "The requested `Range` lies outside the file."},
 }
 
 
 @routes.get(
     "/files",
-    summary="Download one file, or a part of it",
+    summary="Download a file, or a range of it",
     response_class=Response,
     responses={**binary("application/octet-stream"), **PARTS},
 )
 @routes.head(
     "/files",
-    summary="Size and ETag of a file",
+    summary="Get the size and ETag of a file",
     response_class=Response,
     responses={**binary("application/octet-stream"), **PARTS},
 )
@@ -123,7 +123,7 @@ async def download_file(request: Request, chosen: Chosen, rules: TheDownloadRule
 
 @routes.get(
     "/download",
-    summary="Download a folder, or the whole archive, as tar or zip",
+    summary="Download a folder or the whole archive as tar or zip",
     response_class=Response,
     responses=binary("application/x-tar", "application/zip"),
 )

@@ -32,7 +32,7 @@ class DownloadTurns:
 
     def _refusal(self, user_id: int) -> HoldfastError | None:
         if self._running[user_id] >= self.most_per_user:
-            message = f"You have {self.most_per_user} downloads running; let one end first."
+            message = f"You have {self.most_per_user} downloads running; wait for one to finish."
             return TooManyRequests("restore.too_many_downloads", message, retry_after=RETRY_SECONDS)
         if self._running.total() >= self.most:
             message = "Too many downloads are running; try again later."

@@ -53,7 +53,7 @@ SENTENCES = {
     HOST_KEY_CHANGED: "The host key does not match the pinned one. Find out why; accept the new key only if it is "
     "legitimate.",
     KEY_REFUSED: "The host does not accept the service's key for this user; deploy the key, or add it to "
-    "authorized_keys by hand.",
+    "authorized_keys manually.",
     "ssh.password_refused": "The host does not accept this user and password; correct them, or add the key by hand.",
     "ssh.host_unknown": "The host name cannot be resolved; correct it, or check DNS.",
     "ssh.connection_refused": "Nothing is listening on this port of the host; start sshd, or correct the port.",

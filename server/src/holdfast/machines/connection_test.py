@@ -21,7 +21,7 @@ SENTENCES = {
     "engine.",
     "ssh.engine_missing": "The machine has no engine; install BorgBackup 1.2 or newer there, or set its path.",
     "ssh.engine_unsupported": "The engine on the machine is too old or not BorgBackup; install 1.2 or newer, best 1.4.",
-    "ssh.python_missing": "Python 3.9 or newer is missing: an engine on the machine ends when the link is cut.",
+    "ssh.python_missing": "Python 3.9 or newer is missing: an engine on the machine stops if the connection is cut.",
     "ssh.disk_unknown": "The free space of the path could not be read; check that the path exists and is readable.",
     "ssh.no_host_key": "The host offers no key that can be pinned; check its sshd log.",
 }

@@ -126,6 +126,6 @@ def _check(answer: Answer, *, by_password: bool) -> None:
     if DONE not in answer.output:
         raise Unprocessable(
             "ssh.deploy_failed",
-            "The key could not be written there; add it to authorized_keys by hand.",
+            "The key could not be written there; add it to authorized_keys manually.",
             said=answer.errors.strip()[-300:],
         )

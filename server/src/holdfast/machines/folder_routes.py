@@ -40,7 +40,7 @@ async def the_folders(request: Request) -> Folders:
 TheFolders = Annotated[Folders, Depends(the_folders)]
 
 
-@routes.post("/browse", summary="A folder of the service's machine, of an ssh machine, or of an agent's machine")
+@routes.post("/browse", summary="List a folder on the service's, an ssh or an agent's machine")
 @asks_engine
 def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -> Folder:
     """To choose sources and places.
@@ -61,7 +61,7 @@ def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -
     )
 
 
-@routes.post("/estimate", summary="How much a backup of some paths would read")
+@routes.post("/estimate", summary="Estimate how much a backup of given paths would read")
 @asks_engine
 def estimate_paths(caller: AdminOnly, wanted: EstimateRequest, asked: TheFolders) -> Estimate:
     """Reads names and sizes, for at most 15 seconds; no file is opened."""
@@ -71,7 +71,7 @@ def estimate_paths(caller: AdminOnly, wanted: EstimateRequest, asked: TheFolders
     return Estimate(**found.model_dump())
 
 
-@probes.post("/probe", summary="Inspect a path before a repository is created or imported there")
+@probes.post("/probe", summary="Inspect a path before creating or importing a repository there")
 @asks_engine
 def probe_place(caller: AdminOnly, wanted: ProbedPlace, asked: TheFolders, database: TheDatabase) -> ProbeAnswer:
     """Reads only files: no engine runs, nothing is written, and no passphrase is needed."""

@@ -16,18 +16,18 @@ Target = Annotated[
     Field(description="The service's own machine, an ssh machine, or the machine of an agent."),
 ]
 MachineId = Annotated[
-    RowId | None, Field(description="With `ssh`: the ssh connection. With `agent`: the agent's `id`.")
+    RowId | None, Field(description="For `ssh`: id of the ssh connection. For `agent`: the agent's `id`.")
 ]
 
 
 class FolderRequest(Closed):
     target: Target = "local"
     machine_id: MachineId = None
-    path: FolderPath | None = Field(None, description="Absolute path of the folder. Without a path: `/`.")
+    path: FolderPath | None = Field(None, description="Absolute path of the folder (default: `/`).")
     path_b64: ExactFolderPath | None = Field(
-        None, description="The same in base64, for names that are not valid UTF-8."
+        None, description="The same path in base64, for names that are not valid UTF-8."
     )
-    folders_only: bool = Field(False, description="Leave out everything but folders, and links to folders.")
+    folders_only: bool = Field(False, description="Return only folders and links to folders.")
     limit: int = Field(200, ge=1, le=1000)
     cursor: Annotated[str, PlainText(1, 2000)] | None = None
 
@@ -35,18 +35,18 @@ class FolderRequest(Closed):
 class FolderEntry(Schema):
     name: str
     path: str
-    path_b64: str | None = Field(description="Bytes of the path in base64, where they are not valid UTF-8.")
-    type: str = Field(description="As `ls -l` shows it: `-`, `d`, `l`, …; `?` where unknown.")
-    is_folder: bool = Field(description="A folder, or a link that leads to one.")
+    path_b64: str | None = Field(description="The path in base64, if it is not valid UTF-8.")
+    type: str = Field(description="As shown by `ls -l`: `-`, `d`, `l`, …; `?` if unknown.")
+    is_folder: bool = Field(description="A folder, or a link to one.")
     size: int | None = Field(description="Of files.")
-    readable: bool = Field(description="Whether the account that backups run under may read it.")
+    readable: bool = Field(description="Whether the account that runs backups can read it.")
     mount: bool = Field(description="Whether another file system is mounted here.")
 
 
 class Folder(Schema):
     path: str = Field(description="Without links.")
     path_b64: str | None
-    entries: list[FolderEntry] = Field(description="In the order of the bytes of their names.")
+    entries: list[FolderEntry] = Field(description="Sorted by name, in byte order.")
     next_cursor: str | None
     truncated: bool = Field(description="The folder has more than 50,000 names; some are missing.")
 
@@ -62,11 +62,13 @@ class EstimateRequest(Closed):
 class Estimate(Schema):
     """What a backup of the paths would read, before its exclusions: each file once, links are not followed."""
 
-    files: int = Field(description="Names that are not folders.")
+    files: int = Field(description="Number of entries that are not folders.")
     folders: int
     bytes: int
     unreadable: int = Field(description="Folders that could not be read.")
-    complete: bool = Field(description="False if not everything was counted within 15 seconds: then it is more.")
+    complete: bool = Field(
+        description="False if not everything was counted within 15 seconds; the actual numbers are higher."
+    )
 
 
 class ProbedPlace(Closed):
@@ -74,24 +76,24 @@ class ProbedPlace(Closed):
 
     path: FolderPath = Field(description="Absolute path on the machine.")
     execution_target: Target = "local"
-    ssh_connection_id: RowId | None = Field(None, description="With `ssh`: the machine.")
-    agent_machine_id: RowId | None = Field(None, description="With `agent`: the agent's `id`.")
+    ssh_connection_id: RowId | None = Field(None, description="For `ssh`: id of the ssh connection.")
+    agent_machine_id: RowId | None = Field(None, description="For `agent`: the agent's `id`.")
 
 
 class ProbedRepository(Schema):
     engine_version: int = Field(description="1 or 2.")
     engine_id: str | None
-    encryption: str | None = Field(description="`repokey` where the files show it; null where only the engine knows.")
-    repository_id: int | None = Field(description="Of the repository that is registered with this id of the engine.")
+    encryption: str | None = Field(description="`repokey` if the files show it; null if only the engine can tell.")
+    repository_id: int | None = Field(description="The registered repository with this engine id.")
 
 
 class ProbeAnswer(Schema):
     path: str
     exists: bool
     is_folder: bool
-    empty: bool | None = Field(description="Null where the folder cannot be read.")
+    empty: bool | None = Field(description="Null if the folder cannot be read.")
     readable: bool
-    writable: bool = Field(description="For a path that does not exist: whether it can be created.")
+    writable: bool = Field(description="If the path does not exist, whether it can be created.")
     free_bytes: int
     total_bytes: int
-    repository: ProbedRepository | None = Field(description="The repository that is there.")
+    repository: ProbedRepository | None = Field(description="The repository at this path.")

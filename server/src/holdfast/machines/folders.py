@@ -116,7 +116,7 @@ class Folders:
         try:
             return answer.document()
         except ValueError as error:
-            raise not_answered("It does not answer in JSON.") from error
+            raise not_answered("Its response is not JSON.") from error
 
     def _answer(self, where: Where, question: Mapping[str, Any]) -> ssh.Answer:
         if where.agent_machine_id is not None:
@@ -144,7 +144,7 @@ def _shaped(shape: type[Found], answer: Any) -> Found:
     try:
         return shape.model_validate(answer)
     except ValidationError as error:
-        raise not_answered("Its answer has another shape than expected.") from error
+        raise not_answered("Its response has an unexpected format.") from error
 
 
 def bytes_of(text: str) -> bytes:

@@ -53,7 +53,7 @@ def rotation_answer(rotated: Rotated) -> RotationAnswer:
 
 
 def _sentence(key: str) -> str:
-    return SENTENCES.get(key, "The key could not be written there; look at the machine, and rotate again.")
+    return SENTENCES.get(key, "The key could not be written there; check the machine, and rotate again.")
 
 
 def _host_key(connection: SshConnection) -> HostKeyAnswer | None:

@@ -28,7 +28,7 @@ def add_connection(caller: AdminOnly, wanted: schemas.NewConnection, session: Wr
     return present.connection_answer(session, connections.add(session, caller, wanted))
 
 
-@routes.get("/system-key", summary="The service's public key")
+@routes.get("/system-key", summary="Get the service's public key")
 @asks_engine
 def read_system_key(caller: AdminOnly, machines: TheMachines) -> schemas.SystemKey:
     """Created on first use. Add its line to `authorized_keys` of each account."""
@@ -36,7 +36,7 @@ def read_system_key(caller: AdminOnly, machines: TheMachines) -> schemas.SystemK
     return present.system_key(machines.keys.newest())
 
 
-@routes.post("/system-key/rotate", summary="Replace the service's key by a new one")
+@routes.post("/system-key/rotate", summary="Rotate the service's key")
 @asks_engine
 def rotate_system_key(caller: AdminOnly, machines: TheMachines) -> schemas.RotationAnswer:
     """The new key is added to each machine with the old one. Where that fails, the old one stays in use."""
@@ -49,7 +49,7 @@ def read_connection(caller: AdminOnly, connection_id: RowId, session: Reading) -
     return present.connection_answer(session, store.require(session, connection_id))
 
 
-@routes.put("/{connection_id}", summary="Change an ssh connection", responses=documented(404, 409))
+@routes.put("/{connection_id}", summary="Update an ssh connection", responses=documented(404, 409))
 def change_connection(
     caller: AdminOnly,
     connection_id: RowId,
@@ -65,7 +65,7 @@ def change_connection(
     return present.connection_answer(session, changed)
 
 
-@routes.delete("/{connection_id}", summary="Forget an ssh connection", status_code=204, responses=documented(404, 409))
+@routes.delete("/{connection_id}", summary="Delete an ssh connection", status_code=204, responses=documented(404, 409))
 def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing, machines: TheMachines) -> Response:
     """The key stays in the machine's `authorized_keys`."""
     connections.forget(session, machines.links, caller, connection_id)
@@ -82,7 +82,9 @@ def try_connection(
     return present.tested(machines.test.run(connection_id, (wanted or schemas.TestRequest(path=".")).path))
 
 
-@routes.post("/{connection_id}/deploy-key", summary="Add the service's key with a password", responses=documented(404))
+@routes.post(
+    "/{connection_id}/deploy-key", summary="Deploy the service's key using a password", responses=documented(404)
+)
 @asks_engine
 def deploy_key(
     caller: AdminOnly, connection_id: RowId, wanted: schemas.DeployRequest, machines: TheMachines, database: TheDatabase
@@ -92,7 +94,7 @@ def deploy_key(
     return _presented(database, machines.deployment.deploy(caller, connection_id, password))
 
 
-@routes.post("/{connection_id}/host-key/accept", summary="Pin the new key of a host", responses=documented(404, 409))
+@routes.post("/{connection_id}/host-key/accept", summary="Accept a host's new key", responses=documented(404, 409))
 @asks_engine
 def accept_host_key(
     caller: AdminOnly,

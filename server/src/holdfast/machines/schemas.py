@@ -25,7 +25,7 @@ Host = Annotated[
     Field(
         max_length=255,
         pattern=r"^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$",
-        description="A name or an address.",
+        description="Host name or IP address.",
     ),
     AfterValidator(str.lower),
 ]
@@ -66,7 +66,9 @@ class DeployRequest(Closed):
 
 
 class AcceptedHostKey(Closed):
-    fingerprint: Annotated[str, PlainText(1, 100)] = Field(description="Of the new key, as the test shows it.")
+    fingerprint: Annotated[str, PlainText(1, 100)] = Field(
+        description="Fingerprint of the new key, as shown by the test."
+    )
 
 
 class HostKeyAnswer(Schema):
@@ -105,7 +107,7 @@ class ConnectionAnswer(Schema):
     engine_path: str | None
     status: Literal["unknown", "ok", "failed"]
     host_key: HostKeyAnswer | None
-    key_fingerprint: str | None = Field(description="Of the service's key that the machine accepts.")
+    key_fingerprint: str | None = Field(description="Fingerprint of the service's key that the machine accepts.")
     engine_version: str | None
     python_version: str | None
     last_test: TestAnswer | None
@@ -135,5 +137,5 @@ class NotMoved(Schema):
 
 class RotationAnswer(Schema):
     system_key: SystemKey
-    moved: list[int] = Field(description="Connections that accept the new key and no longer the old one.")
-    failed: list[NotMoved] = Field(description="Connections for which the old key is kept.")
+    moved: list[int] = Field(description="Connections that now accept only the new key.")
+    failed: list[NotMoved] = Field(description="Connections that keep the old key.")

@@ -51,7 +51,7 @@ class Proof:
         if well:
             self._settle()
             if self._in_step and (missing := next(self._expected, None)) is not None:
-                self._add_problem(missing.path, "The engine did not read it although the archive lists it.")
+                self._add_problem(missing.path, "The engine did not read it, although it is in the archive.")
         self._present = None
 
     def _name(self, line: str) -> None:
@@ -69,7 +69,7 @@ class Proof:
         if self._in_step and (self._present is None or self._present.path != path):
             self._in_step = False
             self._present = None
-            self._add_problem(path, "The engine read it where the archive's listing has another entry.")
+            self._add_problem(path, "The engine read it, but the archive's listing has a different entry.")
 
     def _settle(self) -> None:
         if self._present is None or self._blamed:

@@ -246,7 +246,7 @@ class _Check:
         if not selection.extent.files:
             return self._nothing_to_prove(selection.whole, "engine")
         if proof.problem_count or proof.files < selection.extent.files:
-            sentence = f"Only {proof.files} of {selection.extent.files} files were proven; see the problems."
+            sentence = f"Only {proof.files} of {selection.extent.files} files were verified; see the problems."
             return self._ended(Status.FAILED, "engine.damaged" if proof.problem_count else NOT_PROVEN, sentence, result)
         return self._proven(result)
 
@@ -297,7 +297,7 @@ class _Check:
             **_nothing(self._params.mode, self._archive, read_by),
             "files_in_archive": whole.files if whole else None,
         }
-        warning = {"path": None, "message": "The archive holds no file that could be checked; nothing was proven."}
+        warning = {"path": None, "message": "The archive contains no file that can be checked; nothing was verified."}
         return Outcome(
             Status.COMPLETED_WITH_WARNINGS, result=result, warnings=(warning,), archive_name=self._archive.name
         )
@@ -312,11 +312,11 @@ class _Check:
 
     def _unsafe(self, paths: list[str]) -> Outcome:
         """Its content may be intact, but it cannot be restored, which is what this check is for."""
-        problems = [{"path": path, "message": "No restore writes this name."} for path in paths]
+        problems = [{"path": path, "message": "Restores do not write this name."} for path in paths]
         result = {**_nothing(self._params.mode, self._archive), "problems": problems, "problem_count": len(problems)}
         sentence = (
-            f"The archive contains paths that lead outside the destination, such as {paths[0]!r}. A restore of them is"
-            " refused; restore the other paths separately."
+            f"The archive contains paths that lead outside the destination, such as {paths[0]!r}. Restores refuse "
+            f"these; restore the other paths separately."
         )
         return self._ended(Status.FAILED, UNSAFE, sentence, result)
 
@@ -327,7 +327,7 @@ class _Check:
         assert canary is not None
         result = {**_nothing("canary", self._archive), "canary": canary.path}
         if len(records) != 1 or not records[0].is_file:
-            sentence = f"{canary.path} is not a file with content of its own in the archive."
+            sentence = f"{canary.path} is not a regular file with its own content in the archive."
             return self._ended(Status.FAILED, PATH_MISSING, sentence, result)
         if records[0].size > LARGEST_CANARY:
             sentence = f"A canary may have at most {LARGEST_CANARY} bytes; check larger files by their paths."
@@ -346,13 +346,13 @@ class _Check:
         expected = canary.sha256.lower() if canary.sha256 else own
         result = {**result, "files_checked": 1, "bytes_checked": size}
         if expected is None:
-            sentence = f"No expected content of {canary.path} is known; give its sha256."
+            sentence = f"The expected content of {canary.path} is unknown; provide its sha256."
             return self._ended(Status.FAILED, "restore_check.canary_unknown", sentence, result)
         if found != expected or read != size:
-            problem = {"path": canary.path, "message": "Its content in the archive does not match the expected hash."}
+            problem = {"path": canary.path, "message": "Content in the archive does not match the expected hash."}
             result = {**result, "problems": [problem], "problem_count": 1, "sha256": found}
             return self._ended(Status.FAILED, NOT_PROVEN, f"{canary.path}: {problem['message']}", result)
-        self._context.log(f"{canary.path}: {size} bytes restored; they match the expected hash.")
+        self._context.log(f"{canary.path}: {size} bytes restored, matching the expected hash.")
         return self._proven({**result, "files_proven": 1, "bytes_proven": size, "sha256": found})
 
     # --- endings --------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def start_check(
 
 @repository_routes.post(
     "/{repository_id}/prune",
-    summary="Remove archives that the retention policy does not keep",
+    summary="Prune archives by the retention policy",
     responses=documented(404, 409, 423),
     response_model=StartAnswer | schemas.PruneDryRun,
 )
@@ -80,7 +80,7 @@ def start_prune(
         return once(session, start)
 
 
-@starts(repository_routes, "/{repository_id}/compact", "Free the space of removed archives")
+@starts(repository_routes, "/{repository_id}/compact", "Reclaim the space of removed archives")
 def start_compact(
     to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.CompactBody | None, Body()] = None
 ) -> Any:
@@ -91,7 +91,7 @@ def start_compact(
     )
 
 
-@starts(repository_routes, "/{repository_id}/restore-check", "Prove that files can be restored")
+@starts(repository_routes, "/{repository_id}/restore-check", "Start a restore check")
 def start_restore_check(
     to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.RestoreCheckBody | None, Body()] = None
 ) -> Any:
@@ -108,12 +108,14 @@ def start_restore_check(
 )
 def delete_archive(
     caller: LoginOnly,
-    archive_id: Annotated[str, PlainText(1, 255), Path(description="Its id, or its name with `repository`.")],
+    archive_id: Annotated[
+        str, PlainText(1, 255), Path(description="Archive id, or its name together with `repository`.")
+    ],
     session: Writing,
     kinds: TheKinds,
     once: Once,
     repository: Annotated[
-        Annotated[str, PlainText(1, 4096)] | None, Query(description="Path of the repository, to delete by name.")
+        Annotated[str, PlainText(1, 4096)] | None, Query(description="Path of the repository, for deleting by name.")
     ] = None,
 ) -> Any:
     def start() -> StartAnswer:
@@ -126,7 +128,7 @@ def delete_archive(
 
 @repository_routes.get(
     "/{repository_id}/deleted-archives",
-    summary="Deleted archives that can be brought back, read from the repository now",
+    summary="List deleted archives that can be undeleted, read live",
     responses=documented(404, 423),
 )
 @asks_engine
@@ -141,7 +143,7 @@ def deleted_archives(
     return deleted.archives(repository)
 
 
-@starts(repository_routes, "/{repository_id}/deleted-archives/{engine_id}/undelete", "Bring a deleted archive back")
+@starts(repository_routes, "/{repository_id}/deleted-archives/{engine_id}/undelete", "Undelete an archive")
 def undelete_archive(
     to_start: ToStart,
     repository_id: RowId,
@@ -169,16 +171,16 @@ for _word, _kind, _what in (
         f"/{{repository_id}}/{_word}-jobs",
         schemas.MaintenanceJobs,
         name="list_jobs",
-        summary=f"Every {_what} of a repository",
+        summary=f"List every {_what} of a repository",
     )
 
 _deletions = JobRoutes(routes=repository_routes, kind="delete_archive", present=jobs)
 replace(_deletions, routes=archive_routes).status(
-    "/delete-jobs/{job_id}", schemas.MaintenanceJob, name="read_delete_job", summary="Status of a deletion"
+    "/delete-jobs/{job_id}", schemas.MaintenanceJob, name="read_delete_job", summary="Get the status of a deletion"
 )
 _deletions.of_repository(
     "/{repository_id}/delete-jobs",
     schemas.MaintenanceJobs,
     name="list_delete_jobs",
-    summary="Deletions of archives of a repository",
+    summary="List archive deletions of a repository",
 )

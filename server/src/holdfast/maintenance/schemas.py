@@ -30,7 +30,7 @@ class PruneBody(Retention):
 
 class CompactBody(Closed):
     threshold: Annotated[int, Field(ge=0, le=100)] | None = Field(
-        None, description="Percent of a segment that must be unused before it is rewritten."
+        None, description="Minimum unused percentage for a segment to be rewritten."
     )
 
 
@@ -49,7 +49,7 @@ class UndeleteParams(Closed):
 
 
 class DeletedArchive(Schema):
-    engine_id: str = Field(description="The engine's id of the archive, by which it is undeleted.")
+    engine_id: str = Field(description="The engine's archive id, used to undelete it.")
     name: str
     start: Timestamp
     end: Timestamp | None
@@ -81,7 +81,7 @@ class PruneResult(Schema):
     pruned_count: int
     stdout: str
     stderr: str
-    refusal: Refusal | None = Field(None, description="Why a prune with this policy would be refused as it is now.")
+    refusal: Refusal | None = Field(None, description="Why a prune with this policy would currently be refused.")
 
 
 class PruneDryRun(Schema):
@@ -125,7 +125,7 @@ class MaintenanceJobs(Schema):
 
 class ExactCheckPath(Closed):
     path_b64: Annotated[str, Field(min_length=1, max_length=8192)] = Field(
-        description="The path's bytes in base64, for one that is not valid UTF-8."
+        description="The path in base64, if it is not valid UTF-8."
     )
 
 
@@ -151,4 +151,4 @@ class RestoreCheckBody(Closed):
     sample: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Number of random files (default: 100)."
     )
-    canary: Canary | None = Field(None, description="A file with known content.")
+    canary: Canary | None = Field(None, description="File with known content.")

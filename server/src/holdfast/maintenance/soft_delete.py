@@ -6,7 +6,7 @@ from holdfast.repositories.models import Repository
 
 MAJORS = frozenset({2})
 """Majors of the engine that do so."""
-NOTE = "Marked as deleted: it can be undeleted until the next compaction, which frees its space."
+NOTE = "Marked as deleted: it can be undeleted until the next compaction reclaims its space."
 
 
 def note_for(repository: Repository) -> dict[str, Any]:

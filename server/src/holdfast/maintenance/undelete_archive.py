@@ -22,7 +22,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
 from holdfast.repositories.work import RepositoryWork, repository_kind
 
-GONE = ("archives.gone", "The archive is no longer among the deleted ones; a compaction has removed it permanently.")
+GONE = ("archives.gone", "The archive can no longer be undeleted; a compaction has removed it permanently.")
 
 
 def kind(opener: Opener) -> Kind:
@@ -50,7 +50,7 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
 def _not_back(work: RepositoryWork, step: Step) -> Outcome | TryAgain:
     if step.outcome.reason == ARCHIVE_MISSING:
         return Outcome(Status.FAILED, *GONE, result={"return_code": step.exit.code})
-    sentence = "The engine reported that it brought the archive back, but it is missing."
+    sentence = "The engine reported that it undeleted the archive, but the archive is missing."
     return work.ended_without_success(step) or Outcome(Status.FAILED, "engine.failed", sentence)
 
 

@@ -64,7 +64,7 @@ class MirroredPlaces:
             return None
         remote, path = self._parts_of_address(wanted)
         if remote.provider == "local":
-            raise errors.bad_path("A folder of this machine needs no remote; give its path with repository_type local.")
+            raise errors.bad_path("A folder on this machine needs no remote; use its path with repository_type local.")
         path = native.normal_path(remote, path)
         with self.database.reading() as session:
             store.place_is_free(session, remote.id, path, None)
@@ -88,7 +88,7 @@ class MirroredPlaces:
         if wanted.mirror is None:
             raise Unprocessable(
                 "mirror.address_missing",
-                "A repository in the cloud needs a path of the form rclone:REMOTE:PATH, or a folder and its mirror.",
+                "A cloud repository needs a path of the form rclone:REMOTE:PATH, or a folder and its mirror.",
             )
         return wanted
 

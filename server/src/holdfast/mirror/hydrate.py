@@ -119,7 +119,7 @@ class _Hydrate:
         repository = self._work.repository
         location = replace(self._opener.location(repository, relocated_ok=True, older="look"), path=str(folder))
         engine = self._opener.engine(repository)
-        self._context.report(progress_percent=85.0, message="The engine checks the copy.")
+        self._context.report(progress_percent=85.0, message="Checking the copy with the engine.")
         step = self._context.step("check", engine.check(location, CheckRequest()))
         work = RepositoryWork(self._context, repository, engine, location)
         bad = work.ended_without_success(step)

@@ -53,9 +53,7 @@ class Probe:
         except SecretUnreadable as error:
             raise _Failed("configuration", error.key, error.message) from error
         if remote.provider == "local" and not path.startswith("/"):
-            raise _Failed(
-                "configuration", "mirror.bad_path", "A local remote needs an absolute path to be tested with."
-            )
+            raise _Failed("configuration", "mirror.bad_path", "Testing a local remote requires an absolute path.")
         listed = self._ask("reach", access, "lsf", "--max-depth", "1", place(path))
         if listed.code not in (0, NOT_FOUND):
             raise self._refused(listed, access)
@@ -73,7 +71,7 @@ class Probe:
         written = self._ask("write", access, "rcat", place(path, name), given=content)
         if written.code != 0:
             trouble = trouble_of(_words(written, access).reasons)
-            sentence = "Nothing could be written there; check the path and the permissions of the remote's user."
+            sentence = "Writing there failed; check the path and the permissions of the remote's user."
             message = sentence if trouble is OTHER else trouble.sentence
             raise _Failed("write", "rclone.write_failed", message, _message_of(written, access))
 
@@ -88,7 +86,7 @@ class Probe:
         if folder_is_new:
             self._ask("delete", access, "rmdir", place(path))
         if deleted.code != 0:
-            sentence = f"The probe {name} was written but could not be deleted; allow deleting there and remove it."
+            sentence = f"The test file {name} could not be deleted; allow deletion there and remove it."
             raise _Failed("delete", "rclone.delete_failed", sentence, _message_of(deleted, access))
 
     def _refused(self, answer: Answer, access: Access) -> _Failed:

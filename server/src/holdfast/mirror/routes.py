@@ -33,7 +33,7 @@ TheRemotes = Annotated[Remotes, Depends(REMOTES)]
 TheMirrors = Annotated[Mirrors, Depends(MIRRORS)]
 
 
-@remote_routes.get("/providers", summary="Providers of rclone, and their options")
+@remote_routes.get("/providers", summary="List rclone providers and their options")
 @asks_engine
 def list_providers(_caller: AdminOnly, remotes: TheRemotes) -> schemas.ProviderList:
     return schemas.ProviderList(providers=[provider_answer(each) for each in remotes.rclone.providers().values()])
@@ -108,7 +108,7 @@ def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Resp
     return Response(status_code=204)
 
 
-@remote_routes.post("/remotes/{remote_id}/test", summary="Test a remote, step by step", responses=documented(404, 409))
+@remote_routes.post("/remotes/{remote_id}/test", summary="Test a remote step by step", responses=documented(404, 409))
 @asks_engine
 def try_remote(
     caller: AdminOnly,
@@ -129,13 +129,13 @@ def try_remote(
 # --- mirrors of repositories ------------------------------------------------------------------------------------------
 
 
-@mirror_routes.get("/{repository_id}/mirror", summary="The mirror of a repository", responses=documented(404))
+@mirror_routes.get("/{repository_id}/mirror", summary="Get a repository's mirror", responses=documented(404))
 def read_mirror(caller: SignedIn, repository_id: RowId, session: Reading) -> schemas.MirrorAnswer:
     repositories.require(session, caller, repository_id, Role.VIEWER)
     return mirror_answer(session, store.require_mirror(session, repository_id))
 
 
-@mirror_routes.put("/{repository_id}/mirror", summary="Set the mirror of a repository", responses=documented(404, 409))
+@mirror_routes.put("/{repository_id}/mirror", summary="Configure a repository's mirror", responses=documented(404, 409))
 def set_mirror(
     caller: SignedIn, repository_id: RowId, wanted: schemas.MirrorSettings, session: Writing, mirrors: TheMirrors
 ) -> schemas.MirrorAnswer:
@@ -154,7 +154,7 @@ def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirr
     return Response(status_code=204)
 
 
-@starts(mirror_routes, "/{repository_id}/mirror/sync", "Make the mirror equal to the repository")
+@starts(mirror_routes, "/{repository_id}/mirror/sync", "Sync the mirror with the repository")
 def start_sync(
     to_start: ToStart,
     repository_id: RowId,
@@ -169,7 +169,7 @@ def start_sync(
     return to_start.answer("sync", lambda: mirrors.start_sync(session, caller, repository_id, override_sanity=override))
 
 
-@starts(mirror_routes, "/{repository_id}/mirror/hydrate", "Make a repository from its mirror, in a new place")
+@starts(mirror_routes, "/{repository_id}/mirror/hydrate", "Restore a repository from its mirror to a new location")
 def start_hydrate(to_start: ToStart, repository_id: RowId, mirrors: TheMirrors, wanted: schemas.HydrateBody) -> Any:
     """The copy is compared with the mirror and checked by the engine; import it afterwards to use it."""
     session, caller = to_start.session, to_start.caller
@@ -179,7 +179,7 @@ def start_hydrate(to_start: ToStart, repository_id: RowId, mirrors: TheMirrors, 
         if not wanted.confirm:
             raise Unprocessable(
                 "mirror.not_confirmed",
-                "A hydrate fills a folder with the mirror's content; send confirm: true to start it.",
+                "A hydrate fills a folder with the mirror's content; send confirm: true to start.",
             )
         return mirrors.start_hydrate(session, caller, repository.id, wanted.destination)
 

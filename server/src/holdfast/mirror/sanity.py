@@ -16,7 +16,7 @@ def suspicions(
     """Given the state found, the expected state and that of the mirror, return pairs of a key and a sentence."""
     suspicious = list(found.problems)
     if found.identity and engine_id and found.identity != engine_id:
-        suspicious.append(("other_repository", "Another repository is in the folder."))
+        suspicious.append(("other_repository", "The folder contains a different repository."))
     if mirrored and not found.problems:
         suspicious += _compared(found, mirrored, shrink_percent)
     return suspicious
@@ -30,7 +30,7 @@ def of_contents(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         suspicious.append(("damaged", f"The content of {len(damaged)} files does not match their names: {some}."))
     if lost := found["lost"]:
         some = ", ".join(lost[:MOST_NAMED])
-        suspicious.append(("segments_missing", f"{len(lost)} packs that its index names are missing: {some}."))
+        suspicious.append(("segments_missing", f"{len(lost)} packs listed in its index are missing: {some}."))
     return suspicious
 
 
@@ -42,10 +42,10 @@ def _compared(found: Survey, mirrored: Mapping[str, Any], shrink_percent: int) -
         suspicious.append(("shrunk", sentence))
     newest = mirrored.get("newest")
     if newest is not None and found.newest is not None and found.newest < newest:
-        sentence = "It is older than its last mirrored state: it was reset to an earlier one."
+        sentence = "It is older than its last mirrored state, so it was reset to an earlier one."
         suspicious.append(("set_back", sentence))
     return suspicious
 
 
 def sentence_of(suspicious: list[tuple[str, str]]) -> str:
-    return " ".join(["The repository does not look sound.", *(sentence for _, sentence in suspicious), OVERRIDE])
+    return " ".join(["The repository does not look intact.", *(sentence for _, sentence in suspicious), OVERRIDE])

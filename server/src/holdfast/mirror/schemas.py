@@ -22,7 +22,7 @@ class ProviderOption(Schema):
     type: str
     default: str
     required: bool
-    secret: bool = Field(description="Write-only: no answer ever contains its value.")
+    secret: bool = Field(description="Write-only: its value is never returned.")
     advanced: bool
 
 
@@ -54,8 +54,8 @@ class RemoteAnswer(Schema):
     name: str
     provider: str
     options: dict[str, str]
-    secret_options: list[str] = Field(description="The names of the secret options that are set.")
-    repository_ids: list[int] = Field(description="The repositories that are stored on it or mirrored to it.")
+    secret_options: list[str] = Field(description="Names of the secret options that are set.")
+    repository_ids: list[int] = Field(description="Repositories stored on or mirrored to it.")
     created_at: Timestamp
     updated_at: Timestamp
 
@@ -98,26 +98,26 @@ class MirrorAnswer(Schema):
     shrink_threshold_percent: int
     verify: bool
     verify_sample: int
-    last_sync_at: Timestamp | None = Field(description="The last completed sync.")
+    last_sync_at: Timestamp | None = Field(description="Last completed sync.")
     verified_at: Timestamp | None = Field(description="When the mirror was last compared with the repository.")
     verified_by: Literal["hashes", "sizes", "sample"] | None = Field(
-        description="How: hashes of every file; only sizes, where the remote has no hashes (a changed byte is not "
-        "noticed); or sizes and the content of a sample of files."
+        description="How it was compared: hashes of every file; only sizes, if the remote has no hashes (changed bytes "
+        "go unnoticed); or sizes plus the content of a sample of files."
     )
     mirrored_bytes: int | None
     mirrored_files: int | None
-    sync_operation_id: int | None = Field(None, description="The sync that was queued by this request, if any.")
+    sync_operation_id: int | None = Field(None, description="Sync queued by this request, if any.")
 
 
 class SyncBody(Closed):
     override_sanity: StrictBool = Field(
-        False, description="Mirror the repository although it looks damaged or much smaller than before."
+        False, description="Mirror the repository even if it looks damaged or much smaller than before."
     )
 
 
 class HydrateBody(Closed):
     destination: Annotated[str, PlainText(1, 4096)] = Field(
-        description="Folder of the service's machine; it must be empty or not exist."
+        description="Folder on the service's machine; must be empty or not exist yet."
     )
     confirm: StrictBool = False
 

@@ -95,7 +95,7 @@ def _beginning(file: Path) -> bytes:
 def _survey_first(path: Path, found: Survey) -> None:
     found.identity = _identity_of_config(path / "config")
     if found.identity is None:
-        found.find("config_missing", "The file config is missing or does not belong to a repository.")
+        found.find("config_missing", "The file config is missing or is not a repository's.")
     if not (path / "README").is_file():
         found.find("readme_missing", "The file README is missing.")
     found.locked_by = _lock_holders(path / "lock.exclusive")
@@ -112,7 +112,7 @@ def _survey_first(path: Path, found: Survey) -> None:
     count, missing = _missing_segments(path / f"hints.{transaction}", segments)
     if count:
         some = ", ".join(map(str, missing))
-        found.find("segments_missing", f"{count} segments that hold data are missing: {some}.")
+        found.find("segments_missing", f"{count} segments with data are missing: {some}.")
     found.uncommitted = [name for number, name in sorted(segments.items()) if number > transaction]
     if len(found.uncommitted) > MOST_UNCOMMITTED:
         found.find("transaction_open", "The last backup was cut off; run another one before the next sync.")
@@ -219,7 +219,7 @@ def _survey_second(path: Path, found: Survey) -> None:
         _holds_files(path / "packs"),
     )
     if has_archives and not has_data:
-        found.find("segments_missing", "There are archives, but no data that they are made of.")
+        found.find("segments_missing", "There are archives, but no data for them.")
     named = [folder.stat().st_mtime_ns for folder in (path / "archives", path / "index") if folder.is_dir()]
     found.newest = max(named, default=None)
     found.locked_by = _exclusive_holders(path / "locks")

@@ -143,7 +143,7 @@ def _change_webhook_secret(secrets: dict[str, Any], values: dict[str, Any]) -> s
         secrets.pop("previous_secret", None)
     chosen = values.pop("secret", None)
     if chosen is not None and not webhook.is_secret(chosen):
-        raise errors.bad_option("secret", "A webhook secret is whsec_ and 24 to 64 bytes in base64.")
+        raise errors.bad_option("secret", "A webhook secret must be whsec_ followed by 24 to 64 bytes in base64.")
     if chosen is None and "secret" in secrets and not rotate:
         return None
     created = None if chosen is not None else webhook.new_secret()
@@ -165,7 +165,7 @@ def _check(kind: DestinationKind, options: dict[str, Any]) -> None:
         if not apprise_child.is_installed():
             raise errors.bad_option("kind", "Apprise is not installed. Run: pip install 'holdfast[apprise]'.")
     if kind is DestinationKind.SMTP and options.get("username") and options["security"] == "none":
-        raise errors.bad_option("security", "A password is never sent without TLS. Use starttls or tls.")
+        raise errors.bad_option("security", "Passwords are never sent without TLS. Use starttls or tls.")
 
 
 def _check_url(url: str) -> None:
@@ -173,14 +173,14 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise errors.bad_option("url", "This is not an address.") from error
+        raise errors.bad_option("url", "This is not an email address.") from error
     del port
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise errors.bad_option("url", "The address must begin with http:// or https:// and name a host.")
     if parts.username is not None or parts.fragment:
-        raise errors.bad_option("url", "The address must not hold a login or a fragment.")
+        raise errors.bad_option("url", "The address must not contain a login or fragment.")
     if any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
-        raise errors.bad_option("url", "The address must not hold spaces or control characters.")
+        raise errors.bad_option("url", "The address must not contain spaces or control characters.")
     try:
         is_refused = addresses.is_refused(parts.hostname)
     except ValueError:

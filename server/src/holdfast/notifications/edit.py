@@ -221,13 +221,17 @@ def _name_free(session: Session, table: Any, name: str, own_id: int | None = Non
     taken = session.scalar(select(table.id).where(table.name == name))
     if taken is not None and taken != own_id:
         raise Conflict(
-            "notifications.name_taken", "This name is taken. Nothing was changed; choose another.", name=name
+            "notifications.name_taken",
+            "This name is already taken. Nothing was changed; choose another name.",
+            name=name,
         )
 
 
 def _room(session: Session, table: Any, most: int, what: str) -> None:
     if (session.scalar(select(func.count()).select_from(table)) or 0) >= most:
-        raise Conflict("notifications.too_many", f"The limit of {most} {what} is reached. Delete one first.", most=most)
+        raise Conflict(
+            "notifications.too_many", f"The limit of {most} {what} has been reached. Delete one first.", most=most
+        )
 
 
 def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:

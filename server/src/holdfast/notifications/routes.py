@@ -21,7 +21,7 @@ from holdfast.runner.engine_requests import asks_engine
 routes = router("/api/notifications", "notifications")
 
 
-@routes.get("/destinations", summary="All destinations of messages")
+@routes.get("/destinations", summary="List destinations")
 def list_destinations(_caller: AdminOnly, session: Reading, notifications: TheNotifications) -> schemas.DestinationList:
     found = session.scalars(select(Destination).order_by(Destination.name)).all()
     return schemas.DestinationList(
@@ -138,7 +138,7 @@ def delete_report(caller: AdminOnly, report_id: RowId, session: Writing) -> Resp
     return Response(status_code=204)
 
 
-@routes.get("/deliveries", summary="The delivery log, newest first")
+@routes.get("/deliveries", summary="List deliveries, newest first")
 def list_deliveries(
     _caller: AdminOnly,
     session: Reading,
@@ -158,7 +158,7 @@ def list_deliveries(
     return schemas.DeliveryList(deliveries=[present.delivery_answer(row[0], row[1]) for row in rows])
 
 
-@routes.post("/deliveries/{delivery_id}/retry", summary="Send a failed delivery again", responses=documented(404, 409))
+@routes.post("/deliveries/{delivery_id}/retry", summary="Retry a failed delivery", responses=documented(404, 409))
 def retry_delivery(caller: AdminOnly, delivery_id: RowId, session: Writing) -> schemas.DeliveryAnswer:
     """With the same id and the same text."""
     return present.delivery_answer(edit.retry(session, caller, delivery_id), None)

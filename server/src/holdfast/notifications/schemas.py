@@ -26,7 +26,7 @@ class DestinationOptions(Closed):
     secret: SecretStr | None = Field(
         None,
         max_length=200,
-        description="webhook: `whsec_…` (24 to 64 bytes, base64). Created when not given. Write-only.",
+        description="webhook: `whsec_…` (24 to 64 bytes, base64). Generated if omitted. Write-only.",
     )
     rotate_secret: StrictBool = Field(
         False, description="webhook: create a new secret; messages carry signatures of both until `retire_secret`."
@@ -98,7 +98,7 @@ class Scope(Closed):
     repository_ids: Annotated[Ids, Field(min_length=1)] | None = None
     schedule_ids: Annotated[Ids, Field(min_length=1)] | None = None
     labels: Annotated[dict[Label, Label], Field(min_length=1, max_length=20)] | None = Field(
-        None, description="Repositories that have all of these labels, own or their agent's."
+        None, description="Repositories with all of these labels, their own or their agent's."
     )
 
     @model_validator(mode="after")
@@ -112,7 +112,9 @@ class Scope(Closed):
 
 
 class Quiet(Closed):
-    days: Annotated[list[Day], Field(max_length=7)] = Field([], description="On which they begin (default: every day).")
+    days: Annotated[list[Day], Field(max_length=7)] = Field(
+        [], description="Days on which they begin (default: every day)."
+    )
     begin: Clock = Field(alias="from")
     end: Clock = Field(alias="to")
     timezone: Annotated[str, PlainText(1, 64)] = "UTC"
@@ -131,12 +133,12 @@ class RuleBody(Closed):
     )
     least_severity: SeverityWord = "warning"
     scope: Scope = Scope()
-    send: Literal["change", "every"] = Field("change", description="On changes of state, or every event.")
+    send: Literal["change", "every"] = Field("change", description="Send on changes of state, or on every event.")
     remind_hours: Annotated[StrictInt, Field(ge=0, le=8760)] = Field(24, description="0: no reminders.")
     group_seconds: Annotated[StrictInt, Field(ge=0, le=86400)] = Field(
-        30, description="Events within this time after a message are sent together as one further message."
+        30, description="Events within this time after a message are combined into one further message."
     )
-    quiet: Quiet | None = Field(None, description="Holds everything below critical until its end.")
+    quiet: Quiet | None = Field(None, description="Holds everything below critical until the end of the quiet hours.")
     destination_ids: Ids | None = Field(None, description="Default: every destination.")
     template: Template | None = Field(None, description="Text with `{field}`s.")
 
@@ -160,15 +162,15 @@ class RuleAnswer(Schema):
 
 class RuleList(Schema):
     rules: list[RuleAnswer]
-    events: list[str] = Field(description="Every event that rules can name.")
-    fields: list[str] = Field(description="The fields of templates.")
+    events: list[str] = Field(description="All events that rules can match.")
+    fields: list[str] = Field(description="Fields available in templates.")
 
 
 class ReportBody(Closed):
     name: Name
     enabled: StrictBool = True
     period: Literal["daily", "weekly"] = "daily"
-    weekday: Day | None = Field(None, description="Of weekly reports (default: mon).")
+    weekday: Day | None = Field(None, description="For weekly reports (default: mon).")
     at: Clock = "07:00"
     timezone: Annotated[str, PlainText(1, 64)] = "UTC"
     scope: Scope = Scope()

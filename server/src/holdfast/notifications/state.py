@@ -70,7 +70,7 @@ class Notifications:
                 "severity": "info",
                 "at": now.isoformat(),
                 "title": f"Test message to {destination.name}",
-                "text": "If you can read this, messages arrive.",
+                "text": "If you can read this, messages are being delivered.",
             }
             delivery = Delivery(
                 uuid=uuid.uuid4().hex,

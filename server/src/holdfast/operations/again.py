@@ -11,7 +11,7 @@ from holdfast.operations.queue import Origin
 from holdfast.operations.schemas import RetryAnswer
 from holdfast.operations.status import ACTIVE, SUCCEEDED, Status, Trigger
 
-START_ANEW = "An operation of this kind is not started again; start a new one."
+START_ANEW = "Operations of this kind cannot be retried; start a new one."
 
 
 def start_again(session: Session, caller: Caller, registry: Registry, failed: Operation) -> Operation:

@@ -24,7 +24,7 @@ Route = TypeVar("Route", bound=Callable[..., CancelAnswer])
 
 MESSAGES = {
     Status.CANCELLED: "The operation was cancelled.",
-    Status.RUNNING: "A stop was requested; the operation is cancelled when its engine has stopped.",
+    Status.RUNNING: "Cancellation was requested; the operation ends once its engine has stopped.",
 }
 
 
@@ -60,7 +60,7 @@ def cancel(database: Database, caller: Caller, operation: Operation) -> CancelAn
 
 
 def _answer(operation_id: int, status: Status | None) -> CancelAnswer:
-    message = MESSAGES.get(status or Status.CANCELLED, "The operation ended before the request to stop reached it.")
+    message = MESSAGES.get(status or Status.CANCELLED, "The operation ended before it could be cancelled.")
     return CancelAnswer(id=operation_id, status=status or Status.CANCELLED, cancel_requested=True, message=message)
 
 

@@ -57,7 +57,7 @@ class Ticket(Schema):
 TheHub = Annotated[EventHub, Depends(EVENT_HUB)]
 
 
-@routes.post("/ticket", summary="A one-minute ticket for an event stream")
+@routes.post("/ticket", summary="Create a one-minute ticket for an event stream")
 def make_ticket(caller: SignedInToRead, vault: TheVault) -> Ticket:
     """For clients that cannot send headers, such as a browser's EventSource: `/api/events/stream?ticket=…`."""
     claims = {
@@ -117,7 +117,7 @@ def _as_now(database: Database, settings: Settings, claimed: Caller) -> Caller |
         **documented(429),
         200: {
             "content": {"text/event-stream": {"schema": shape(LiveEvents)}},
-            "description": "The stream. The schema names each event, with the schema of its `data`.",
+            "description": "The event stream. The schema lists each event with the schema of its `data`.",
         },
     },
 )
@@ -129,13 +129,13 @@ async def events(
         list[Words] | None,
         Query(
             max_length=MOST,
-            description="Only events of these names, repeated or separated by commas (default: all). `hello`, `reset` "
+            description="Only events with these names, repeated or comma-separated (default: all). `hello`, `reset` "
             "and `session.ended` are always sent.",
         ),
     ] = None,
     last_event_id: Annotated[
         str | None,
-        Header(max_length=20, pattern=r"^[0-9]{1,18}$", description="Resume after this event of an earlier stream."),
+        Header(max_length=20, pattern=r"^[0-9]{1,18}$", description="Resume after this event from an earlier stream."),
     ] = None,
 ) -> StreamingResponse:
     """Events of what you may see; `LiveEvents` describes all of them.

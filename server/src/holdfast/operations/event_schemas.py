@@ -27,7 +27,7 @@ class SessionEndedEvent(Schema):
     """The credential of this stream is no longer valid. The service closes the stream."""
 
     reason: str = Field(
-        description="Error key that a request with this credential gets now, such as auth.session_ended."
+        description="Error key that requests with this credential now receive, such as auth.session_ended."
     )
 
 
@@ -36,9 +36,9 @@ class OperationUpdatedEvent(Schema):
 
     id: int
     status: str
-    cancel_requested: bool | None = Field(None, description="True if the operation was asked to stop.")
-    job_status: str | None = Field(None, description="State of the job, if an agent reported it.")
-    operation: OperationItem = Field(description="The operation as it is now.")
+    cancel_requested: bool | None = Field(None, description="True if cancellation was requested.")
+    job_status: str | None = Field(None, description="State of the job, if reported by an agent.")
+    operation: OperationItem = Field(description="Current state of the operation.")
 
 
 class OperationProgressEvent(Schema):
@@ -90,7 +90,7 @@ class EventArchive(Schema):
 class ArchivesChangedEvent(Schema):
     repository_id: int
     count: int = Field(description="Number of archives.")
-    archives: list[EventArchive] = Field(description="The newest of them, at most 100.")
+    archives: list[EventArchive] = Field(description="The newest ones, at most 100.")
 
 
 class ArchiveAddedEvent(ArchivesChangedEvent):

@@ -145,7 +145,7 @@ class EventHub:
     def turn(self, user_id: int) -> Iterator[None]:
         """Count a stream in for as long as it is open. Raise TooManyRequests or Unavailable if it is one too many."""
         if self._open[user_id] >= self._settings.event_streams_per_user:
-            raise TooManyRequests("events.too_many_streams", "You have too many event streams open.", retry_after=30)
+            raise TooManyRequests("events.too_many_streams", "You have too many open event streams.", retry_after=30)
         if self._open.total() >= self._settings.event_streams:
             raise Unavailable("events.too_many_streams", "Too many event streams are open.", retry_after=30)
         with self._open.one(user_id):

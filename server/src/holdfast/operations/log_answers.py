@@ -15,8 +15,10 @@ from holdfast.operations.models import Operation
 from holdfast.operations.schemas import LogAnswer, LogLine, OperationLog
 from holdfast.operations.status import ACTIVE, Status
 
-Offset = Annotated[int, Query(ge=0, le=2**53, description="Lines already read: 0, then the last `total_lines`.")]
-Tail = Annotated[int | None, Query(ge=1, le=5000, description="Only this many of the last lines.")]
+Offset = Annotated[
+    int, Query(ge=0, le=2**53, description="Number of lines already read: initially 0, then the last `total_lines`.")
+]
+Tail = Annotated[int | None, Query(ge=1, le=5000, description="Return only this many of the last lines.")]
 FindText = Annotated[
     Annotated[str, PlainText(1, 200)] | None,
     Query(description="Text to find after `offset`, ignoring case; searches at most 16 MiB of the log in one call."),

@@ -27,9 +27,9 @@ PAGE_BYTES_MOST = 1024 * 1024
 FIND_BYTES_MOST = 16 * 1024 * 1024
 """Limit of one search."""
 FULL = (
-    "[The log has reached its limit of {} bytes. Only the last lines of what follows are kept, at the end of the log.]"
+    "[The log has reached its limit of {} bytes. Of what follows, only the last lines are kept, at the end of the log.]"
 )
-LEFT_OUT = "[{} lines with {} bytes were left out here.]"
+LEFT_OUT = "[{} lines with {} bytes were omitted here.]"
 
 
 @frozen

@@ -15,8 +15,8 @@ from holdfast.operations.newest import Narrowing
 
 
 async def _narrowing(
-    since: Annotated[Moment | None, Query(description="Created at this time or later.")] = None,
-    until: Annotated[Moment | None, Query(description="Created at this time or earlier.")] = None,
+    since: Annotated[Moment | None, Query(description="Created at or after this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Created at or before this time.")] = None,
     machine_id: Annotated[RowId | None, Query(description="On the machine of this agent.")] = None,
     triggered_by: Annotated[
         Annotated[str, PlainText(1, 200)] | None, Query(description="Name of the user who started it.")
@@ -24,10 +24,10 @@ async def _narrowing(
     q: Annotated[
         Annotated[str, PlainText(1, 200)] | None,
         Query(
-            description="A part of the name of the repository, archive, schedule, package or user, or of the error "
+            description="Part of the name of the repository, archive, schedule, package or user, or of the error "
             "message."
-            " `q`, `machine_id` and `triggered_by` look at 20,000 operations at a time: a page may be short, or empty,"
-            " while `next_cursor` leads on."
+            " `q`, `machine_id` and `triggered_by` search 20,000 operations at a time, so a page may be short or empty "
+            "although `next_cursor` is set."
         ),
     ] = None,
 ) -> Narrowing:

@@ -87,12 +87,12 @@ def list_operations(
     return OperationPage(items=presenter.items(session, kept), next_cursor=next_cursor, total=total)
 
 
-@routes.get("/queue", summary="Running and waiting operations, and why they wait")
+@routes.get("/queue", summary="List running and waiting operations, and why they wait")
 def queue(caller: SignedIn, session: Reading, presenter: ThePresenter) -> Queue:
     return read_queue(session, caller, presenter)
 
 
-@routes.get("/repositories", summary="The state of each repository's derived data")
+@routes.get("/repositories", summary="Get the state of each repository's derived data")
 def derived_data(caller: SignedIn, session: Reading, source: TheDerivedData, settings: TheSettings) -> DerivedDataList:
     visible = rights.visible_repositories(session, caller)
     rows, totals = source.rows(session, visible)
@@ -105,7 +105,9 @@ def derived_data(caller: SignedIn, session: Reading, source: TheDerivedData, set
 
 
 @routes.get(
-    "/repositories/{repository_id}", summary="Archives whose index failed or is cut short", responses=documented(404)
+    "/repositories/{repository_id}",
+    summary="List archives whose index failed or is incomplete",
+    responses=documented(404),
 )
 def troubled_archives(
     caller: SignedIn, repository_id: RowId, session: Reading, source: TheDerivedData
@@ -134,7 +136,7 @@ def resume(caller: AdminOnly, session: Writing) -> Paused:
     return _set_paused(session, caller, paused=False)
 
 
-@routes.put("/limits", summary="Change the concurrency limits")
+@routes.put("/limits", summary="Update the concurrency limits")
 def change_limits(caller: AdminOnly, wanted: LimitsChange, session: Writing) -> Limits:
     """Changes the given limits immediately, without a restart."""
     limits = kernel_limits.change(session, wanted)
@@ -180,7 +182,7 @@ def cancel_operation(caller: LoginOnly, operation_id: RowId, database: TheDataba
 
 @routes.post(
     "/{operation_id}/retry",
-    summary="Start an operation again that did not succeed",
+    summary="Retry an operation that did not succeed",
     responses=documented(404, 409),
     response_model=RetryAnswer,
 )
@@ -198,7 +200,7 @@ def retry_operation(
     return once(session, again)
 
 
-@routes.get("/{operation_id}/logs", summary="Log lines of an operation", responses=documented(404))
+@routes.get("/{operation_id}/logs", summary="Get log lines of an operation", responses=documented(404))
 def operation_logs(
     caller: SignedIn,
     operation_id: RowId,
@@ -221,7 +223,7 @@ def operation_logs(
 
 @routes.get(
     "/{operation_id}/logs/download",
-    summary="The log of a finished operation as a file",
+    summary="Download the log of a finished operation",
     response_class=FileResponse,
     responses={**documented(404, 409), 200: {"content": {"text/plain": {}}, "description": "The log."}},
 )

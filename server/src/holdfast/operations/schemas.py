@@ -35,7 +35,7 @@ class OperationItem(Schema):
     duration_seconds: float | None
     error_message: str | None
     error_key: str | None
-    error_params: dict[str, Any] | None = Field(None, description="Details of the error, by its key.")
+    error_params: dict[str, Any] | None = Field(None, description="Details of the error; fields depend on its key.")
     skip_reason: str | None
     triggered_by: str | None
     schedule_id: int | None
@@ -58,10 +58,10 @@ class OperationItem(Schema):
 class OperationDetail(OperationItem):
     run: list[OperationItem] = Field(description="All operations of the same run, oldest first.")
     detail: dict[str, Any] = Field(description="Kind-specific details.")
-    actions: list[str] = Field(description="Acts on this operation that you are allowed now.")
-    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
+    actions: list[str] = Field(description="Actions currently available to you on this operation.")
+    refusals: dict[str, str] = Field(description="Unavailable actions, each with the error key that explains why.")
     progress_details: dict[str, Any] = Field(
-        description="Progress as far as it is known: files, bytes, speed, current file; empty once it has ended."
+        description="Known progress, such as files, bytes, speed and current file; empty once the operation has ended."
     )
 
 
@@ -69,8 +69,8 @@ class OperationPage(Schema):
     items: list[OperationItem]
     next_cursor: str | None
     total: int | None = Field(
-        description="How many operations fit, on all pages; at most 10,000. Null if a search has not looked at all of "
-        "them."
+        description="Total number of matching operations on all pages, at most 10,000. Null if a search has not "
+        "covered all operations."
     )
 
     @property
@@ -134,7 +134,7 @@ class StartAnswer(Schema):
 
 
 class RetryAnswer(StartAnswer):
-    retry_of: int = Field(description="The operation that is started again.")
+    retry_of: int = Field(description="The operation being retried.")
 
 
 class CancelAnswer(Schema):
@@ -153,17 +153,17 @@ class LogAnswer(Schema):
     job_id: int
     status: str
     lines: list[LogLine]
-    total_lines: int = Field(description="The position reached; send it as the next offset.")
-    log_lines: int = Field(description="How many lines the log holds now.")
+    total_lines: int = Field(description="Position reached; pass it as the next offset.")
+    log_lines: int = Field(description="Current number of lines in the log.")
     has_more: bool
 
 
 class OperationLog(LogAnswer):
     next_match: int | None = Field(
-        None, description="With `find`: the number of the first line that holds the text; `lines` begin there."
+        None, description="With `find`: number of the first line that contains the text; `lines` starts there."
     )
     searched_to: int | None = Field(
-        None, description="With `find`: lines searched so far. Without a match, continue with this as the next offset."
+        None, description="With `find`: lines searched so far. If there is no match, continue with this offset."
     )
 
 

@@ -90,7 +90,7 @@ def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind
     return once(session, start)
 
 
-@routes.get("/jobs", summary="Install jobs, newest first")
+@routes.get("/jobs", summary="List install jobs, newest first")
 def list_jobs(
     _caller: AdminOnly, session: Reading, settings: TheSettings, limit: PageLimit = 100, cursor: Cursor = None
 ) -> PackageJobs:
@@ -99,7 +99,7 @@ def list_jobs(
 
 
 JOBS = JobRoutes(routes=routes, kind=store.KIND, present=jobs, readers=admin_only)
-JOBS.status("/jobs/{job_id}", PackageJob, name="read_job", summary="Status of an install job")
+JOBS.status("/jobs/{job_id}", PackageJob, name="read_job", summary="Get the status of an install job")
 
 
 def _audit(session: Session, caller: Caller, action: str, package: Package, **details: Any) -> None:

@@ -23,7 +23,7 @@ InstallCommand = Annotated[list[Argument], Field(min_length=1, max_length=200), 
 
 class NewPackage(Closed):
     name: Name
-    install_command: InstallCommand = Field(description="Program and arguments; run as they are, without a shell.")
+    install_command: InstallCommand = Field(description="Program and arguments, run as is, without a shell.")
     description: Description | None = None
 
 
@@ -59,15 +59,15 @@ class PackageJob(Schema):
     id: int
     package_id: int
     package_name: str | None
-    status: str = Field(description="As of every job, but `installing` while it runs.")
+    status: str = Field(description="Job status, except that a running job shows `installing`.")
     install_command: list[str]
     started_at: Timestamp | None
     completed_at: Timestamp | None
     created_at: Timestamp
     exit_code: int | None
-    stdout: str | None = Field(description="From the log; null in lists.")
+    stdout: str | None = Field(description="Output from the log; null in lists.")
     stderr: str | None
-    stdout_complete: bool | None = Field(description="False when only the end of it is given here.")
+    stdout_complete: bool | None = Field(description="False if only the end of the output is included here.")
     stderr_complete: bool | None
     error_message: str | None
     error_key: str | None

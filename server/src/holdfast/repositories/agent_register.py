@@ -167,12 +167,12 @@ def checked_place(wanted: RepositoryPlace) -> str:
             "repository.passphrase_on_agent", "The passphrase is stored on the agent; set it on the agent's machine."
         )
     if wanted.ssh_connection_id is not None or wanted.repository_type == "rclone":
-        raise Unprocessable("repository.unsupported_target", "An agent opens repositories on disks and by ssh.")
+        raise Unprocessable("repository.unsupported_target", "Agents open repositories on disks and over ssh.")
     path = store.normal_path(wanted.path)
     if wanted.repository_type == "local" and (not path.startswith("/") or path == "/"):
         raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
     if wanted.repository_type == "ssh" and not path.startswith("ssh://"):
-        raise Unprocessable("repository.bad_address", "The address of a repository by ssh begins with ssh://.")
+        raise Unprocessable("repository.bad_address", "The address of an ssh repository must begin with ssh://.")
     return path
 
 

@@ -98,5 +98,5 @@ def setup_operation(session: Session, repository: Repository) -> Operation | Non
 
 
 def shut_out(agent_machine_id: int | None) -> Conflict:
-    sentence = "The agent of this repository is disabled, revoked or removed; it takes no work."
+    sentence = "This repository's agent is disabled, revoked or removed, and takes no work."
     return Conflict("agents.revoked", sentence, agent_machine_id=agent_machine_id)

@@ -70,7 +70,7 @@ class NoCadence:
 
 
 class LastTick(Protocol):
-    """When schedules were last looked at, by any process."""
+    """When schedules were last checked, by any process."""
 
     @property
     def at(self) -> datetime | None: ...

@@ -124,9 +124,7 @@ class Corrections:
     def move(self, caller: Caller, repository: Repository, path: str) -> None:
         """Correct the path of a repository that was moved. The same repository must be there."""
         if repository.repository_type == "rclone" or repository.rclone_remote_id is not None:
-            raise Unprocessable(
-                "repository.unsupported_target", "The address of a repository in the cloud cannot be changed."
-            )
+            raise Unprocessable("repository.unsupported_target", "The address of a cloud repository cannot be changed.")
         if repository.execution_target == "agent":
             self._move_on_agent(caller, repository, path)
             return

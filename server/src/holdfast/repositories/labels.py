@@ -9,9 +9,7 @@ from holdfast.kit.fields import PlainText
 
 LabelFilter = Annotated[
     Sequence[Annotated[str, PlainText(1, 261)]],
-    Query(
-        max_length=50, description="Only those with this label, as `name=value` or `name`. May be given several times."
-    ),
+    Query(max_length=50, description="Only repositories with this label, as `name=value` or `name`. May be repeated."),
 ]
 
 

@@ -48,7 +48,7 @@ def refuse(session: Session, repository_id: int, name: str, engine_id: str | Non
 
 
 def change(database: Database, caller: Caller, repository_id: int, archive_id: int, *, protected: bool) -> None:
-    """Protect an archive, or no longer. Raise NotFound, Forbidden, or Conflict while archives are being removed."""
+    """Protect or unprotect an archive. Raise NotFound, Forbidden, or Conflict while archives are being removed."""
     with database.writing() as session:
         repository = store.require(session, caller, repository_id, Role.OPERATOR)
         archive = archive_records.of_repository(session, repository_id, archive_id)

@@ -112,7 +112,7 @@ class Register:
         if wanted.keyfile is not None and place.runs_on is not None:
             raise Unprocessable(
                 "repository.keyfile_on_machine",
-                f"The key belongs on the machine that runs the engine; put it there into {FAR_BASE}/.config/borg/keys.",
+                f"The key belongs on the machine that runs the engine; copy it there to {FAR_BASE}/.config/borg/keys.",
             )
         engine, location = self._opened_by(place, wanted)
         location = replace(location, relocated_ok=True, older="accept" if wanted.older_ok else "refuse")

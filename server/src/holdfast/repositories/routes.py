@@ -25,7 +25,7 @@ from holdfast.storage.session import Database
 routes = router("/api/repositories", "repositories")
 
 
-@routes.get("/", summary="All repositories that you may see")
+@routes.get("/", summary="List all repositories visible to you")
 @follows_from_the_store(for_whom="caller")
 def list_repositories(caller: SignedIn, session: Reading, label: LabelFilter = ()) -> schemas.RepositoryList:
     repositories = store.visible(session, rights.visible_repositories(session, caller))
@@ -43,7 +43,7 @@ def create_repository(
     return _presented(database, caller, register.create(caller, wanted))
 
 
-@routes.post("/import", summary="Register an existing repository", status_code=201, responses=documented(409, 423))
+@routes.post("/import", summary="Import an existing repository", status_code=201, responses=documented(409, 423))
 @asks_engine
 def import_repository(
     caller: AdminOnly, wanted: schemas.ImportedRepository, register: TheRegister, database: TheDatabase
@@ -58,7 +58,7 @@ def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) ->
     return present(session, caller, [repository])[0]
 
 
-@routes.put("/{repository_id}", summary="Change settings of a repository", responses=documented(404, 409, 423))
+@routes.put("/{repository_id}", summary="Update a repository's settings", responses=documented(404, 409, 423))
 @asks_engine
 def change_repository(
     caller: SignedIn,
@@ -73,7 +73,10 @@ def change_repository(
 
 
 @routes.delete(
-    "/{repository_id}", summary="Forget a repository, keep its data", status_code=204, responses=documented(404, 409)
+    "/{repository_id}",
+    summary="Forget a repository without deleting its data",
+    status_code=204,
+    responses=documented(404, 409),
 )
 def forget_repository(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Response:
     """Removes the record and its index. The repository itself is not touched."""
@@ -82,7 +85,7 @@ def forget_repository(caller: SignedIn, repository_id: RowId, register: TheRegis
     return Response(status_code=204)
 
 
-@routes.get("/{repository_id}/access", summary="Who may do what with the repository", responses=documented(404))
+@routes.get("/{repository_id}/access", summary="List who may do what with the repository", responses=documented(404))
 def list_access(
     caller: SignedIn,
     repository_id: RowId,
@@ -120,7 +123,7 @@ def break_lock(caller: LoginOnly, repository_id: RowId, register: TheRegister, d
     return schemas.Done(repository_id=repository_id, message="The engine's locks on the repository were removed.")
 
 
-@routes.post("/{repository_id}/setup", summary="Set a repository of an agent up again", responses=documented(404, 409))
+@routes.post("/{repository_id}/setup", summary="Retry setting up an agent's repository", responses=documented(404, 409))
 def set_up_repository(
     caller: SignedIn, repository_id: RowId, session: Writing, register: TheRegister
 ) -> schemas.RepositoryAnswer:
@@ -144,15 +147,17 @@ def confirm_relocation(
         with database.writing() as session:
             repository = store.require(session, caller, repository_id, Role.ADMIN)
             operation = register.agents.confirm_relocation(session, caller, repository)
-        message = "The agent will open the repository at its new place."
+        message = "The agent will open the repository at its new location."
         return schemas.Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.confirm_relocation(caller, repository)
-    return schemas.Done(repository_id=repository_id, message="The engine now accepts the repository at its new place.")
+    return schemas.Done(
+        repository_id=repository_id, message="The engine now accepts the repository at its new location."
+    )
 
 
 @routes.post(
     "/{repository_id}/confirm-older",
-    summary="Confirm the use of an older state of a repository",
+    summary="Confirm using an older state of a repository",
     responses=documented(404, 409, 423, 503),
 )
 @asks_engine
@@ -170,7 +175,7 @@ def confirm_older(
 
 @routes.post(
     "/{repository_id}/accept-replacement",
-    summary="Accept another repository at the path",
+    summary="Accept a different repository at the path",
     responses=documented(404, 409, 423, 503),
 )
 @asks_engine
@@ -182,9 +187,9 @@ def accept_replacement(
     passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
     engine_id, operation = register.corrections.accept_replacement(caller, repository, passphrase)
     if operation is not None:
-        message = "The agent will open the repository that is there now."
+        message = "The agent will open the repository that is now at this location."
         return schemas.Done(repository_id=repository_id, message=message, operation_id=operation.id)
-    return schemas.Done(repository_id=repository_id, message=f"The repository {engine_id} is now the registered one.")
+    return schemas.Done(repository_id=repository_id, message=f"The repository {engine_id} is now registered.")
 
 
 def _require(database: Database, caller: SignedIn, repository_id: int, role: Role) -> Repository:

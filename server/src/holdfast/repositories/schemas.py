@@ -39,7 +39,7 @@ NOT_ENCRYPTED = UNPROTECTED | {mode for mode in get_args(Encryption) if mode.sta
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
 Patterns = Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)]
-CONFIRMS = "Back up sources that hold the service's own data and keys. Only admins can then read them in archives."
+CONFIRMS = "Back up sources that contain the service's own data and keys. Only admins can then read them in archives."
 SourcePaths = Annotated[list[PathText], Field(max_length=1000)]
 
 
@@ -112,7 +112,7 @@ class RepositorySettings(Schema):
     history_index_excludes: Patterns = []
     retention: Retention = Retention()
     labels: Labels = Field(
-        {}, description="Used by schedules to choose repositories, together with its agent's labels."
+        {}, description="Used by schedules, together with its agent's labels, to select repositories."
     )
 
 
@@ -130,7 +130,8 @@ class MirrorWanted(Schema):
     verify: bool = True
     verify_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
         0,
-        description="Files read back after each sync and compared with the repository, where the remote has no hashes.",
+        description="Number of files read back after each sync and compared with the repository, if the remote has no "
+        "hashes.",
     )
 
 
@@ -173,7 +174,7 @@ class RepositoryPlace(RepositorySettings, extra="forbid"):
 class NewRepository(RepositoryPlace):
     encryption: Encryption = Field(
         "repokey-blake2",
-        description="Each engine has its own modes, and both have `none`. Default with engine 2: `aes256-ocb`.",
+        description="Each engine has its own modes; both have `none`. Default with engine 2: `aes256-ocb`.",
     )
     mirror: NewMirror | None = Field(None, description="Mirror it from the start; see PUT /{id}/mirror.")
 
@@ -196,13 +197,12 @@ class NewRepository(RepositoryPlace):
 class ImportedRepository(RepositoryPlace):
     encryption: Encryption | None = Field(
         None,
-        description="`none` and `authenticated…` confirm an unencrypted repository; otherwise the mode is read from "
-        "it.",
+        description="`none` and `authenticated…` confirm an unencrypted repository; otherwise the mode is detected.",
     )
-    keyfile: KeyFile | None = Field(None, description="The exported key of a keyfile repository.")
+    keyfile: KeyFile | None = Field(None, description="Exported key of a keyfile repository.")
     older_ok: bool = Field(
         False,
-        description="Import it also if the engine here has seen a newer state of it, as after a restore of a mirror.",
+        description="Import it even if the engine here has seen a newer state of it, such as after restoring a mirror.",
     )
 
     @model_validator(mode="after")
@@ -214,7 +214,7 @@ class RepositoryChange(Closed):
     """Any of the settings; those not given stay as they are."""
 
     path: PathText | None = Field(
-        None, description="Where the repository was moved to: it must be the same repository, by the engine's id."
+        None, description="New location of a moved repository; its engine id must be the same."
     )
     name: Name | None = None
     compression: Compression | None = None
@@ -231,7 +231,7 @@ class RepositoryChange(Closed):
     labels: Labels | None = Field(None, description="Replaces all labels: those left out are removed.")
     passphrase: Passphrase | None = None
     own_places_confirmed: bool = Field(False, description=CONFIRMS)
-    agent_machine_id: RowId | None = Field(None, description="Another agent of the same machine opens it from now on.")
+    agent_machine_id: RowId | None = Field(None, description="New agent on the same machine that opens it from now on.")
 
 
 class RunningOperation(Schema):
@@ -261,11 +261,11 @@ class RepositoryAnswer(Schema):
     execution_target: str
     agent_machine_id: int | None
     ssh_connection_id: int | None
-    rclone_remote_id: int | None = Field(description="The remote on which the engine itself keeps the repository.")
+    rclone_remote_id: int | None = Field(description="Remote on which the engine itself stores the repository.")
     encryption: str
     compression: str
     source_paths: list[str]
-    own_sources: list[str] = Field(description="Sources that hold the service's own data, confirmed by an admin.")
+    own_sources: list[str] = Field(description="Sources with the service's own data, confirmed by an admin.")
     exclude_patterns: list[str]
     archive_name_template: str
     custom_flags: list[str]
@@ -295,8 +295,8 @@ class RepositoryAnswer(Schema):
     created_at: Timestamp
     updated_at: Timestamp
     my_role: Role = Field(description="Your role on this repository.")
-    actions: list[str] = Field(description="Acts that you are allowed now.")
-    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
+    actions: list[str] = Field(description="Actions currently available to you.")
+    refusals: dict[str, str] = Field(description="Unavailable actions, each with the error key that explains why.")
 
 
 class RepositoryList(Schema):
@@ -322,16 +322,18 @@ class MissingArchive(Schema):
 class OlderAnswer(Schema):
     repository_id: int
     confirmed: bool
-    archives: int = Field(description="How many archives the repository has.")
-    missing: list[MissingArchive] = Field(description="Archives of the index that the repository lacks; at most 1,000.")
+    archives: int = Field(description="Number of archives in the repository.")
+    missing: list[MissingArchive] = Field(description="Indexed archives missing from the repository; at most 1,000.")
     missing_count: int
 
 
 class Replacement(Closed):
-    passphrase: Passphrase | None = Field(None, description="Of the other repository, if it has another one.")
+    passphrase: Passphrase | None = Field(
+        None, description="New passphrase, if the other repository has a different one."
+    )
 
 
 class Done(Schema):
     repository_id: int
     message: str
-    operation_id: int | None = Field(None, description="The operation that does it, where an agent has to.")
+    operation_id: int | None = Field(None, description="The operation that an agent runs for this, if any.")

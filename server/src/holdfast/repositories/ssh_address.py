@@ -55,7 +55,7 @@ def require(text: str) -> SshAddress:
     if address is None or address.path == "/":
         raise Unprocessable(
             "repository.bad_address",
-            "The address of a repository by ssh is ssh://user@host:port/path, or an absolute path with "
+            "The address of an ssh repository must be ssh://user@host:port/path, or an absolute path with "
             "ssh_connection_id.",
         )
     return address

@@ -120,7 +120,7 @@ class OccupiedThere:
             found = InTheWay.model_validate(answer.document())
             conflicts = [(base64.b64decode(path, validate=True), reason) for path, reason in found.found]
         except ValueError as error:
-            raise errors.not_answered("Its answer has another shape than expected.") from error
+            raise errors.not_answered("Its response has an unexpected format.") from error
         if found.link is not None:
             raise Unprocessable(
                 "restore.destination_is_link",

@@ -40,7 +40,7 @@ from holdfast.repositories.work import RepositoryWork
 from holdfast.restore import errors
 from holdfast.restore.schemas import RestoreParams
 
-UNREADABLE = "The machine's answer cannot be read. Look at the destination before you start the restore again."
+UNREADABLE = "The machine's response cannot be read. Check the destination before starting the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
 TRAVELLING = (guarded, occupied, walking, placing, unfit, private_tree)
 """Each imports the standard library and those before it."""
@@ -208,11 +208,11 @@ class MachineRestore(Restore):
         try:
             self._placing(REMOVE)
         except (HoldfastError, Interrupted):
-            self.host.log(f"The folder {readable(self._tree.path)} is left on the machine.")
+            self.host.log(f"The folder {readable(self._tree.path)} remains on the machine.")
 
     def interrupted(self, interrupted: Interrupted) -> Ended:
         if interrupted.step == PLACE:
-            sentence = f"{interrupted.sentence()} Some files may be in place already; start the restore again."
+            sentence = f"{interrupted.sentence()} Some files may already be in place; start the restore again."
             return Failed("operations.interrupted", sentence)
         return super().interrupted(interrupted)
 

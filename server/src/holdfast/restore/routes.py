@@ -55,7 +55,7 @@ def preview_restore(
 
 JOBS = JobRoutes(routes=routes, kind=KIND, present=statuses)
 JOBS.page("/jobs", RestoreJobs, name="restore_jobs", summary="Restores, newest first")
-JOBS.status("/status/{job_id}", RestoreStatus, name="restore_status", summary="Status of a restore")
+JOBS.status("/status/{job_id}", RestoreStatus, name="restore_status", summary="Get the status of a restore")
 JOBS.cancel(
     "/cancel/{job_id}",
     name="cancel_restore",

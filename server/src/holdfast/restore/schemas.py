@@ -43,14 +43,15 @@ class RestoreRequest(Closed):
     repository_id: RowId | None = None
     repository: PathText | None = Field(None, description="Path of a registered repository, instead of its id.")
     archive_id: RowId | None = None
-    archive: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Name, instead of the id.")
+    archive: Annotated[str, PlainText(1, 4096)] | None = Field(
+        None, description="Name of the archive, instead of its id."
+    )
     paths: Paths = Field([], description="What to restore: files, or folders with their contents. Empty: everything.")
     destination: PathValue = Field(description="Absolute path of a folder; created if missing.")
     destination_type: DestinationType = "local"
     destination_machine_id: RowId | None = Field(
         None,
-        description="With `ssh` the ssh connection, with `agent` the agent; by default the one that opens the "
-        "repository.",
+        description="For `ssh` the ssh connection, for `agent` the agent (default: the one that opens the repository).",
     )
     restore_layout: Layout = Field(
         "preserve_path",
@@ -100,7 +101,7 @@ class RestoreStatus(Schema):
     queued_behind_id: int | None
     cancel_requested: bool
     warnings: list[dict[str, Any]]
-    result: dict[str, Any] | None = Field(description="What was restored, left out and not restored.")
+    result: dict[str, Any] | None = Field(description="What was restored, skipped and not restored.")
 
 
 class RestoreJobs(Schema):
@@ -110,7 +111,7 @@ class RestoreJobs(Schema):
 
 class ShownPath(Schema):
     path: str
-    path_b64: str | None = Field(None, description="Exact, where the path is not valid UTF-8.")
+    path_b64: str | None = Field(None, description="Exact path in base64, if it is not valid UTF-8.")
 
 
 class ShownConflict(ShownPath):
@@ -123,20 +124,22 @@ class ShownFile(ShownPath):
 
 
 class RestorePreview(Schema):
-    files: int = Field(description="Names that are not folders.")
+    files: int = Field(description="Number of entries that are not folders.")
     bytes: int
     conflicts: list[ShownConflict] = Field(description="Existing files; the first 1,000.")
     conflict_count: int
     conflicts_known: bool = Field(
-        description="False for callers who may not restore, and for the machine of an agent: then nothing is known of "
-        "files at the destination."
+        description="False for callers who may not restore, and for agent machines: existing files at the destination "
+        "are then unknown."
     )
-    would_write: int | None = Field(description="Files that would be new. Null where conflicts are not known.")
+    would_write: int | None = Field(description="Files that would be new. Null if conflicts are unknown.")
     would_replace: int | None = Field(description="Existing files that would be replaced.")
-    would_keep: int | None = Field(description="Existing files that would stay as they are.")
+    would_keep: int | None = Field(description="Existing files that would stay unchanged.")
     seconds_estimate: float | None = Field(
-        description="How long it may take, by the speed of recent restores of this repository; null without any."
+        description="Estimated duration, based on this repository's recent restores; null without any."
     )
-    free_bytes: int | None = Field(description="Free space at the destination; null where it is not known.")
-    files_passed_over: int = Field(description="Files that would land in the service's own data or in a repository.")
+    free_bytes: int | None = Field(description="Free space at the destination; null if unknown.")
+    files_passed_over: int = Field(
+        description="Files that would be restored into the service's own data or a repository."
+    )
     sample: list[ShownFile]

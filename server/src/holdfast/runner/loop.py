@@ -206,7 +206,7 @@ class Runner:
     def _execute_to_its_end(self, operation: Operation) -> None:
         kind = self._registry.kinds.get(operation.kind)
         if kind is None:
-            sentence = f"This version of the service does not know operations of the kind {operation.kind}."
+            sentence = f"This version of the service does not support operations of kind {operation.kind}."
             self._recorder.end(operation, None, Outcome(Status.FAILED, "operations.unknown_kind", sentence))
             return
         try:
@@ -285,7 +285,7 @@ class Runner:
                 raise
             log.exception("an operation failed unexpectedly", kind=kind.name)
             attempt.wait_until_nothing_lives()
-            sentence = "Something failed inside the service; its log has the details."
+            sentence = "An internal error occurred; see the service's log for details."
             return Outcome(Status.FAILED, "operations.internal", sentence)
 
     # --- ticking ------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def without_details(ending: Outcome | TryAgain) -> Outcome | TryAgain:
 def ending_sentence(ending: Outcome | TryAgain) -> str:
     """The last line of an attempt's log, where the engine has not written one."""
     if isinstance(ending, TryAgain):
-        return f"Will be tried again: {ending.error_message}"
+        return f"Will be retried: {ending.error_message}"
     if ending.status is Status.CANCELLED:
         return "Cancelled."
     return f"Failed: {ending.error_message}" if ending.error_message else ""

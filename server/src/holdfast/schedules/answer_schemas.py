@@ -24,16 +24,16 @@ class ScheduleTarget(Schema):
 class FireTarget(Schema):
     repository_id: int
     name: str
-    start_at: Timestamp | None = Field(description="With its place in the spread; null if it will not start.")
+    start_at: Timestamp | None = Field(description="Start time including the spread; null if it will not start.")
 
 
 class Fire(Schema):
     """A due time, and what happens then."""
 
     due_at: Timestamp
-    local: str = Field(description="The due time as clocks in the schedule's zone show it.")
-    start_at: Timestamp | None = Field(description="When the first target starts; null if none will.")
-    targets: list[FireTarget] = Field(description="Those that you may see; in the calendar at most 20.")
+    local: str = Field(description="Due time as local time in the schedule's zone.")
+    start_at: Timestamp | None = Field(description="When the first target starts; null if none does.")
+    targets: list[FireTarget] = Field(description="Targets visible to you; at most 20 in the calendar.")
     target_count: int
     reason: FireReason
     steps: list[str]
@@ -49,7 +49,7 @@ class Warned(Schema):
 
 
 class Preview(Schema):
-    uuid: str = Field(description="Send it along when creating the schedule to keep the shown spread.")
+    uuid: str = Field(description="Pass it when creating the schedule to keep this spread.")
     explained: str
     fires: list[Fire]
     warnings: list[Warned]
@@ -58,10 +58,10 @@ class Preview(Schema):
 class CalendarEntry(Fire):
     schedule_id: int
     name: str
-    outcome: Outcome | None = Field(description="Null for due times to come.")
+    outcome: Outcome | None = Field(description="Null for future due times.")
     outcome_reason: str | None
     result: str | None
-    due_count: int = Field(description="More than 1: the entry stands for a span of missed due times.")
+    due_count: int = Field(description="If greater than 1, the entry represents a span of missed due times.")
 
 
 class BlackoutAnswer(Schema):
@@ -137,10 +137,10 @@ class ScheduleAnswer(Schema):
     starts_at: Timestamp | None
     availability_check_interval_minutes: int | None
     min_success_interval_minutes: int | None
-    explained: str = Field(description="The calendar in words.")
+    explained: str = Field(description="The schedule's times as text.")
     targets: Targets
     exclude_repository_ids: list[int]
-    repositories: list[ScheduleTarget] = Field(description="The present targets, as far as you may see them.")
+    repositories: list[ScheduleTarget] = Field(description="Current targets that are visible to you.")
     steps: list[dict[str, Any]]
     windows: list[dict[str, Any]]
     on_window_close: str
@@ -153,13 +153,13 @@ class ScheduleAnswer(Schema):
     snoozed_until: Timestamp | None
     next_due_at: Timestamp | None
     longest_gap_seconds: int | None
-    next_run: Timestamp | None = Field(description="The next due time that will start work.")
+    next_run: Timestamp | None = Field(description="Next due time that will start work.")
     last_run: Timestamp | None
     last_result: str | None = Field(
-        description="Of the last due time or start by hand: the worst result of its repositories so far."
+        description="Worst result so far among the repositories of the last due time or manual start."
     )
-    waiting: list[RunSummary] = Field(description="Runs that are due but not released: the oldest 20.")
-    waiting_count: int = Field(description="How many runs wait in all.")
+    waiting: list[RunSummary] = Field(description="The 20 oldest runs that are due but not started.")
+    waiting_count: int = Field(description="Total number of waiting runs.")
     revision: int
     created_by: str | None
     created_at: Timestamp
@@ -211,7 +211,7 @@ class ValidatedCron(Schema):
 class UpcomingJob(Schema):
     id: int
     name: str
-    repository: str | None = Field(description="Path of the repository, if there is one alone.")
+    repository: str | None = Field(description="Path of the repository, if there is exactly one.")
     repository_ids: list[int]
     next_run: Timestamp
     cron_expression: str | None

@@ -20,12 +20,12 @@ from holdfast.schedules.present import blackout_answer
 routes = router("", "schedules")
 
 
-@routes.get("/blackouts", summary="Days on which nothing scheduled starts")
+@routes.get("/blackouts", summary="List blackouts, days without scheduled starts")
 def list_blackouts(_caller: AdminOnly, session: Reading) -> Blackouts:
     return Blackouts(blackouts=[blackout_answer(each) for each in store.blackouts(session)])
 
 
-@routes.post("/blackouts", summary="Add days on which nothing scheduled starts", status_code=201)
+@routes.post("/blackouts", summary="Add a blackout", status_code=201)
 def add_blackout(caller: AdminOnly, wanted: NewBlackout, session: Writing) -> BlackoutAnswer:
     """Due times on these days are skipped. With labels, those of repositories that have all of them."""
     if wanted.timezone not in zones.known():

@@ -14,7 +14,7 @@ from holdfast.schedules.step_schemas import MOST_FIRES, Minutes, Name, Repositor
 class FlatFields(Closed):
     """Fields of products of this family, taken as shorthands for targets and steps."""
 
-    repository: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Path of the one repository.")
+    repository: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Path of the only repository.")
     repository_id: RowId | None = Field(None, description="The one repository.")
     repository_ids: RepositoryIds | None = None
     run_prune_after: bool | None = None
@@ -35,13 +35,15 @@ class CalendarFields(FlatFields):
     description: Annotated[str, PlainText(0, 2000)] | None = None
     cron_expression: Annotated[str, PlainText(0, 1000)] | None = Field(None, examples=["30 2 * * *"])
     interval_minutes: Annotated[int, Field(ge=1, le=5_256_000)] | None = None
-    starts_at: Moment | None = Field(None, description="First due time of an interval; of cron: nothing before it.")
+    starts_at: Moment | None = Field(
+        None, description="First due time of an interval; for cron, nothing runs before it."
+    )
     availability_check_interval_minutes: Minutes | None = None
     min_success_interval_minutes: Minutes | None = Field(
-        None, description="No run while the last success is younger than this."
+        None, description="Skip the run if the last success is more recent than this."
     )
     archive_name_template: Annotated[str, PlainText(1, 200)] | None = Field(
-        None, description="Instead of the repository's: an archive series of its own."
+        None, description="Archive name template to use instead of the repository's, for a separate series."
     )
     targets: Targets | None = None
     spread_minutes: Annotated[int, Field(ge=0, le=1440)] | None = Field(
@@ -53,7 +55,7 @@ class NewSchedule(CalendarFields):
     """A schedule. Without steps it backs up."""
 
     name: Name
-    uuid: Uuid | None = Field(None, description="As a preview answered it, to get exactly the same spread.")
+    uuid: Uuid | None = Field(None, description="Value from a preview, to keep exactly the same spread.")
     enabled: bool = True
     schedule_mode: Literal["cron", "interval", "availability"] = "cron"
     timezone: Annotated[str, PlainText(1, 64)] = Field("UTC", description="IANA name, such as Europe/Berlin.")
@@ -70,13 +72,13 @@ class NewSchedule(CalendarFields):
 class PreviewedSchedule(NewSchedule):
     name: Name = "preview"
     count: Annotated[int, Field(ge=1, le=MOST_FIRES)] = 10
-    since: Moment | None = Field(None, alias="from", description="Fires after this instant; default: now.")
+    since: Moment | None = Field(None, alias="from", description="Return due times after this time (default: now).")
 
 
 class ScheduleChange(CalendarFields):
     """Any of the fields; what is not given stays as it is."""
 
-    revision: int | None = Field(None, description="Refuse the change if the schedule has another revision by now.")
+    revision: int | None = Field(None, description="Refuse the change if the schedule has a different revision.")
     name: Name | None = None
     enabled: bool | None = None
     schedule_mode: Literal["cron", "interval", "availability"] | None = None
@@ -92,7 +94,7 @@ class ScheduleChange(CalendarFields):
 
 
 class Snooze(Closed):
-    until: Moment | None = Field(description="Due times before this instant are skipped; null ends the snooze.")
+    until: Moment | None = Field(description="Due times before this time are skipped; null ends the snooze.")
 
 
 class Duplicate(Closed):
@@ -106,7 +108,7 @@ class RunBody(Closed):
 
 
 class NewBlackout(Closed):
-    """Days on which nothing scheduled starts."""
+    """List blackouts, days without scheduled starts."""
 
     name: Name
     first_day: date

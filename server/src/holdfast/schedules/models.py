@@ -205,7 +205,7 @@ class ScheduleRun(NumberedRow):
 
 
 class Blackout(NumberedRow):
-    """Days on which nothing scheduled starts, everywhere or for repositories with these labels."""
+    """List blackouts, days without scheduled starts, everywhere or for repositories with these labels."""
 
     __tablename__ = "blackouts"
 

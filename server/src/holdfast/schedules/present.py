@@ -125,7 +125,7 @@ class Presented:
 def next_start(
     schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays], now: datetime
 ) -> datetime | None:
-    """The next due time that will start work."""
+    """Next due time that will start work."""
     if not schedule.enabled or schedule.deleted_at is not None:
         return None
     if schedule.schedule_mode == Mode.AVAILABILITY:

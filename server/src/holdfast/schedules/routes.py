@@ -82,7 +82,7 @@ TheRegistry = Annotated[Registry, Depends(REGISTRY)]
 # -----------------------------------------------------------------------------------------------------------
 
 
-@paths.get("/", summary="All schedules that you may see", response_model=Schedules)
+@paths.get("/", summary="List all schedules visible to you", response_model=Schedules)
 def list_schedules(
     caller: SignedIn,
     session: Reading,
@@ -116,7 +116,7 @@ def create_schedule(caller: SignedIn, wanted: NewSchedule, session: Writing, edi
     return _answer(session, caller, editor.create(session, caller, wanted))
 
 
-@paths.post("/preview", summary="What an unsaved schedule would do", response_model=Preview, responses=documented(404))
+@paths.post("/preview", summary="Preview an unsaved schedule", response_model=Preview, responses=documented(404))
 @computes
 def preview_schedule(
     caller: SignedInToRead, wanted: PreviewedSchedule, database: TheDatabase, editor: TheEditor
@@ -140,7 +140,7 @@ def _planned(session: Session, seen: VisibleSchedules, schedule: Schedule) -> Pl
 
 @paths.get(
     "/calendar",
-    summary="Past and coming due times of all schedules",
+    summary="Get past and future due times of all schedules",
     response_model=CalendarAnswer,
     responses=documented(404),
 )
@@ -178,12 +178,12 @@ def read_calendar(
 # ----------------------------------------------------------------------------------
 
 
-@paths.get("/cron-presets", summary="Cron expressions to choose from")
+@paths.get("/cron-presets", summary="List common cron expressions")
 def list_presets(_caller: SignedIn) -> Presets:
     return Presets(presets=presets.PRESETS)
 
 
-@paths.post("/validate-cron", summary="Try a cron expression")
+@paths.post("/validate-cron", summary="Preview a cron expression")
 def validate_cron(_caller: SignedInToRead, wanted: CronToValidate) -> ValidatedCron:
     """Answers 200 also for one that is not valid; `error` says why."""
     expression = wanted.expression()
@@ -207,7 +207,7 @@ def validate_cron(_caller: SignedInToRead, wanted: CronToValidate) -> ValidatedC
     )
 
 
-@paths.get("/upcoming-jobs", summary="Schedules that are due soon")
+@paths.get("/upcoming-jobs", summary="List schedules due soon")
 def upcoming_jobs(
     caller: SignedIn, session: Reading, hours: Annotated[int, Query(ge=1, le=MOST_HOURS)] = 24
 ) -> UpcomingJobs:
@@ -272,13 +272,13 @@ def disable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> 
     return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=False))
 
 
-@paths.post("/{schedule_id}/toggle", summary="Enable a schedule, or disable it", responses=documented(404))
+@paths.post("/{schedule_id}/toggle", summary="Enable or disable a schedule", responses=documented(404))
 def toggle_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
     schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=not schedule.enabled))
 
 
-@paths.post("/{schedule_id}/snooze", summary="Skip due times until an instant", responses=documented(404))
+@paths.post("/{schedule_id}/snooze", summary="Snooze a schedule", responses=documented(404))
 def snooze_schedule(caller: SignedIn, schedule_id: RowId, wanted: Snooze, session: Writing) -> ScheduleAnswer:
     schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.snooze(session, caller, schedule, wanted.until))
@@ -299,7 +299,7 @@ def duplicate_schedule(
 
 @paths.get(
     "/{schedule_id}/next",
-    summary="The next due times of a schedule",
+    summary="Get the next due times of a schedule",
     response_model=Fires,
     responses=documented(404),
 )

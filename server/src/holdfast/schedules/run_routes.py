@@ -28,10 +28,10 @@ from holdfast.schedules.visible_schedules import VisibleSchedules, is_operator_e
 
 routes = router("", "schedules")
 
-Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the page before.")]
+Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the previous page.")]
 
 
-@routes.get("/runs/{schedule_run_id}", summary="One run of a schedule, with its operations", responses=documented(404))
+@routes.get("/runs/{schedule_run_id}", summary="Get a schedule run with its operations", responses=documented(404))
 def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, presenter: ThePresenter) -> RunDetail:
     row = _seen(session, caller, schedule_run_id)
     summary = present.summaries(session, [row])[0]
@@ -57,7 +57,7 @@ def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> R
     return present.summaries(session, [cancelled])[0]
 
 
-@routes.get("/{schedule_id}/runs", summary="What became of a schedule's due times", responses=documented(404))
+@routes.get("/{schedule_id}/runs", summary="List the outcomes of a schedule's due times", responses=documented(404))
 def list_runs(
     caller: SignedIn,
     schedule_id: RowId,

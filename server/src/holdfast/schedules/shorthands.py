@@ -25,7 +25,7 @@ def given(fields: FlatFields) -> dict[str, Any]:
 def with_shorthands(steps: Sequence[Mapping[str, Any]], flat: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Given steps and shorthands, return the steps that both ask for. Raise Unprocessable."""
     if flat.get("run_repository_scripts"):
-        raise errors.step_unsupported(SCRIPT, "Repositories have no scripts of their own. Name the scripts as steps.")
+        raise errors.step_unsupported(SCRIPT, "Repositories have no scripts of their own. Add scripts as steps.")
     if not flat:
         return [dict(step) for step in steps]
     scripts = _scripts([dict(step) for step in steps if step["kind"] == SCRIPT], flat)

@@ -25,8 +25,10 @@ class Targets(Closed):
     """Exactly one of the three."""
 
     repository_ids: RepositoryIds | None = None
-    labels: Labels | None = Field(None, description="Repositories that have all of these labels, own or their agent's.")
-    all: StrictBool | None = Field(None, description="Every repository, also those that are added later.")
+    labels: Labels | None = Field(
+        None, description="Repositories with all of these labels, their own or their agent's."
+    )
+    all: StrictBool | None = Field(None, description="Every repository, including ones added later.")
 
     @model_validator(mode="after")
     def _names_one_way(self) -> Self:
@@ -89,19 +91,21 @@ class ScriptStep(Closed):
     script_id: RowId
     when: Literal["before", "after"] = Field("before", description="Before or after the backup.")
     on_failure: Literal["stop", "warn"] | None = Field(
-        None, description="Before: no backup after a failure (`stop`, the default), or one all the same."
+        None,
+        description="For scripts before the backup: after a failure, skip the backup (`stop`, the default) or run it "
+        "anyway.",
     )
     run_on: Literal["always", "success", "warning", "failure"] | None = Field(
-        None, description="After: how the backup must have ended; default: `always`."
+        None, description="For scripts after the backup: the backup results that run the script (default: `always`)."
     )
     scope: Literal["each", "once"] | None = Field(
         None,
-        description="One run for each repository (`each`, the default), or one for all repositories of a due time.",
+        description="Run once per repository (`each`, the default), or once for all repositories of a due time.",
     )
     parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=50)] = Field(
-        {}, description="Secret ones that are left out stay as they are."
+        {}, description="Omitted secret parameters keep their values."
     )
-    has_secrets: StrictBool | None = Field(None, description="Shown, and ignored when sent back.")
+    has_secrets: StrictBool | None = Field(None, description="Read-only; ignored in requests.")
 
     @model_validator(mode="after")
     def _uses_what_its_place_has(self) -> Self:
@@ -135,11 +139,15 @@ class WindowShape(Schema):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
-    days: Annotated[list[Day], Field(max_length=7)] = Field([], description="Days on which it opens; empty: every day.")
+    days: Annotated[list[Day], Field(max_length=7)] = Field(
+        [], description="Days on which the window opens (empty: every day)."
+    )
     opens: Clock = Field("00:00", alias="from")
-    closes: Clock = Field("24:00", alias="to", description="Not later than `from`: on the next day.")
+    closes: Clock = Field(
+        "24:00", alias="to", description="If not later than `from`, the window closes on the next day."
+    )
     upload_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
-        None, description="Upload limit in KiB/s for what starts in this window. Engine 1 only."
+        None, description="Upload limit in KiB/s for work that starts in this window. Engine 1 only."
     )
 
     def stored(self) -> dict[str, Any]:

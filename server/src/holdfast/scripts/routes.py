@@ -36,7 +36,7 @@ TheLibrary = Annotated[Library, Depends(LIBRARY)]
 TheKind = Annotated[Kind, Depends(kind_named(store.KIND))]
 
 
-@routes.get("/", summary="All scripts that you may use")
+@routes.get("/", summary="List all scripts you may use")
 def list_scripts(caller: SignedIn, session: Reading) -> ScriptList:
     is_admin = caller.role is Role.ADMIN
     found = store.every(session, for_operators=not is_admin) if caller.role >= Role.OPERATOR else []
@@ -81,7 +81,7 @@ def delete_script(caller: AdminOnly, script_id: RowId, session: Writing, scripts
     return Response(status_code=204)
 
 
-@routes.get("/{script_id}/versions", summary="All versions of a script", responses=documented(404))
+@routes.get("/{script_id}/versions", summary="List all versions of a script", responses=documented(404))
 def list_versions(_caller: AdminOnly, script_id: RowId, session: Reading) -> Versions:
     store.get(session, script_id)
     return Versions(versions=[present.version(found) for found in store.versions(session, script_id)])

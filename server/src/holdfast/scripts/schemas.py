@@ -41,7 +41,7 @@ class Parameter(Closed):
     name: ParameterName
     type: Literal["text", "integer", "boolean"] = "text"
     required: StrictBool = False
-    secret: StrictBool = Field(False, description="Encrypted at rest, never shown, and taken out of the log.")
+    secret: StrictBool = Field(False, description="Encrypted at rest, never shown, and removed from logs.")
 
 
 def _of_different_names(parameters: list[Parameter]) -> list[Parameter]:
@@ -59,11 +59,12 @@ class NewScript(Closed):
     description: Annotated[str, PlainText(0, 4000)] | None = None
     content: Content = Field("", description="At most 256 KiB.")
     interpreter: Interpreter = Field(
-        ["/bin/sh"], description="Program and options that read the script's file; no shell is involved."
+        ["/bin/sh"], description="Interpreter and options for the script file; no shell is involved."
     )
     arguments: Arguments = Field([], description="Arguments after the script's file.")
     where: Chosen = Field(
-        "service", description="On the service's machine, or on the ssh machine or agent that opens the repository."
+        "service",
+        description="Runs on the service's machine, or on the ssh machine or agent that opens the repository.",
     )
     installed_as: InstalledAs | None = Field(
         None, description="Agents only: run this file of the agent's own `scripts` folder instead of the content."
@@ -76,7 +77,7 @@ class NewScript(Closed):
 class ScriptChange(Closed):
     """What is not given stays as it is. Another content becomes a new version."""
 
-    version: int | None = Field(None, description="Refuse the change if the script has another version by now.")
+    version: int | None = Field(None, description="Refuse the change if the script has a different version.")
     name: Name | None = None
     description: Annotated[str, PlainText(0, 4000)] | None = None
     content: Content | None = None
@@ -90,9 +91,7 @@ class ScriptChange(Closed):
 
 
 class RunScript(Closed):
-    repository_id: RowId | None = Field(
-        None, description="Repository that the script is given, and whose machine runs it."
-    )
+    repository_id: RowId | None = Field(None, description="Repository passed to the script; its machine may run it.")
     parameters: Values = {}
 
 
@@ -157,14 +156,14 @@ class ScriptAnswer(Schema):
     operators_may_use: bool
     version: int
     sha256: str
-    changed_by: str = Field(description="Who made the newest version.")
+    changed_by: str = Field(description="Author of the newest version.")
     created_at: Timestamp
     updated_at: Timestamp
 
 
 class ScriptDetail(ScriptAnswer):
-    content: str | None = Field(description="Of the newest version; null unless you are an admin.")
-    used_by: list[dict[str, Any]] = Field(description="Schedules that use it, as far as you may see scripts at all.")
+    content: str | None = Field(description="Content of the newest version; null unless you are an admin.")
+    used_by: list[dict[str, Any]] = Field(description="Schedules that use it.")
 
 
 class ScriptList(Schema):

@@ -164,9 +164,7 @@ def _unreachable_is_unavailable() -> Iterator[None]:
         if _is_our_mistake(error):
             raise
         log.warning("the store is unavailable", reason=str(error).splitlines()[0])
-        raise Unavailable(
-            "store.unavailable", "The store cannot be reached or is full at the moment; try again.", retry_after=5
-        ) from error
+        raise Unavailable("store.unavailable", "The store is unavailable or full; try again.", retry_after=5) from error
 
 
 def _is_our_mistake(error: Exception) -> bool:

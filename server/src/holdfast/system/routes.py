@@ -28,8 +28,8 @@ KEEPS_FAILING = 3
 class Health(Schema):
     status: Literal["ok", "degraded", "unavailable"]
     store: Literal["reachable", "unreachable"] | None = None
-    failing: list[str] | None = Field(None, description="Background loops that fail at present, if any.")
-    last_tick_at: Timestamp | None = Field(None, description="When schedules were last looked at, by any process.")
+    failing: list[str] | None = Field(None, description="Background loops that are currently failing, if any.")
+    last_tick_at: Timestamp | None = Field(None, description="When schedules were last checked, by any process.")
 
 
 class EngineFound(Schema):
@@ -41,7 +41,7 @@ class EngineFound(Schema):
 class LoopFound(Schema):
     name: str
     state: Literal["running", "failing"]
-    restarts: int = Field(description="Failures since the process started; each was followed by another try.")
+    restarts: int = Field(description="Failures since the process started; each was retried.")
     failures_in_a_row: int
     last_error: str | None
     last_error_at: datetime | None
@@ -67,7 +67,7 @@ TheSupervisor = Annotated[Supervisor, Depends(SUPERVISOR)]
 TheLastTick = Annotated[LastTick, Depends(LAST_TICK)]
 
 
-@health.get("/ready", summary="The service can work", response_model_exclude_none=True)
+@health.get("/ready", summary="Check that the service is ready", response_model_exclude_none=True)
 async def ready(database: TheDatabase, supervisor: TheSupervisor, last_tick: TheLastTick, response: Response) -> Health:
     """`degraded` while a background loop fails. 503 once a loop keeps failing, or while the store is not reachable."""
     if not (database.is_known_to_be_reachable() or await in_thread("reading", database.is_reachable)):
@@ -83,7 +83,7 @@ async def ready(database: TheDatabase, supervisor: TheSupervisor, last_tick: The
     return Health(status="degraded", store="reachable", failing=names, last_tick_at=ticked)
 
 
-@system.get("/info", summary="Version, plan, features and engines")
+@system.get("/info", summary="Get the version, plan, features and engines")
 def info(
     caller: SignedIn,
     request: Request,

@@ -51,7 +51,7 @@ def test_chosen_repositories_and_steps_run_whatever_their_days_say(world: World)
 def test_a_second_run_is_refused_while_the_first_has_not_ended(world: World) -> None:
     schedule = world.schedule(world.repository())
     run_now(world, schedule)
-    with pytest.raises(Conflict, match="has not ended"):
+    with pytest.raises(Conflict, match="is still active"):
         run_now(world, schedule)
     assert len(world.operations()) == 1
     world.tick(at(2, 2))

@@ -178,10 +178,10 @@ export function Join({ token, onDone }: { token: string; onDone: () => void }) {
         ) : (
           <Problem error={error} />
         ))}
-      {username === null && error === null && <p className="soft">Looking at the invitation…</p>}
+      {username === null && error === null && <p className="soft">Checking the invitation…</p>}
       {username === null && error !== null && (
         <Button kind="plain" onClick={onDone}>
-          Go to the login
+          Go to login
         </Button>
       )}
       {username !== null && (
@@ -203,11 +203,11 @@ export function Join({ token, onDone }: { token: string; onDone: () => void }) {
             <small>At least 8 characters. Four random words are easy to remember and hard to guess.</small>
           </label>
           <label className="field">
-            <span>The same again</span>
+            <span>Repeat the password</span>
             <input className="input" name="again" type="password" autoComplete="new-password" required />
           </label>
           <Button type="submit" kind="primary" disabled={busy}>
-            {busy ? 'One moment…' : 'Set it and log in'}
+            {busy ? 'One moment…' : 'Set password and log in'}
           </Button>
         </form>
       )}
@@ -251,11 +251,11 @@ export function OwnPassword() {
   }
   return (
     <Frame title="Choose your own password">
-      <p className="soft">Another person chose the password you logged in with. Choose one that only you know.</p>
+      <p className="soft">Someone else chose the password you logged in with. Choose one that only you know.</p>
       {error !== null && <Problem error={error} />}
       <form className="stack" onSubmit={submit}>
         <label className="field">
-          <span>The password you just used</span>
+          <span>Current password</span>
           <input className="input" name="current" type="password" autoComplete="current-password" required />
         </label>
         <label className="field">
@@ -264,11 +264,11 @@ export function OwnPassword() {
           <small>At least 8 characters. Four random words are easy to remember and hard to guess.</small>
         </label>
         <label className="field">
-          <span>The new one again</span>
+          <span>Repeat the new password</span>
           <input className="input" name="again" type="password" autoComplete="new-password" required />
         </label>
         <Button type="submit" kind="primary">
-          Change the password
+          Change password
         </Button>
       </form>
     </Frame>

@@ -83,7 +83,7 @@ function Profile({ user, own }: { user: Person; own: boolean }) {
   return (
     <form className="card pad stack" onSubmit={submit}>
       <label className="field short">
-        <span>Mail address</span>
+        <span>Email address</span>
         <input className="input" name="email" type="email" defaultValue={user.email ?? ''} autoComplete="off" />
       </label>
       <fieldset className="plain" disabled={own}>
@@ -301,14 +301,14 @@ function Safety({ user }: { user: Person }) {
       {deleting && (
         <Confirm
           title={`Delete ${user.username}?`}
-          act="Delete the user"
+          act="Delete user"
           keep="Keep"
           busy={remove.isPending}
           error={remove.error}
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>The account cannot be brought back. Backups, schedules and the audit stay.</p>
+          <p>The account cannot be restored. Backups, schedules and the audit log are kept.</p>
         </Confirm>
       )}
     </section>

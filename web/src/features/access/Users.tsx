@@ -28,10 +28,11 @@ export function Users() {
     <>
       <div className="head">
         <p className="soft grow">
-          Viewers look. Operators also back up, restore and check. Admins do everything, and see every repository.
+          Viewers can browse. Operators can also back up, restore and check. Admins can do everything and see every
+          repository.
         </p>
         <Button kind="primary" onClick={() => setAdding(true)}>
-          Add a user
+          Add user
         </Button>
       </div>
       <Loaded query={query} height={200}>
@@ -126,8 +127,8 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
     }
     return (
       <Dialog title={`${user.username} is invited`} onClose={done}>
-        <p>Give this link to {user.username} alone. It works once, for three days.</p>
-        <Secret title="It is shown this once." value={link} />
+        <p>Give this link to {user.username} only. It works once and expires after three days.</p>
+        <Secret title="It is shown only once." value={link} />
         <footer>
           <Button kind="primary" onClick={done}>
             Done
@@ -141,30 +142,30 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
     create.mutate(new FormData(event.currentTarget))
   }
   return (
-    <Dialog title="Add a user" onClose={onClose}>
+    <Dialog title="Add user" onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         <label className="field">
           <span>User name</span>
           <input className="input" name="username" required autoComplete="off" autoCapitalize="none" />
         </label>
         <label className="field">
-          <span>Mail address</span>
+          <span>Email address</span>
           <input className="input" name="email" type="email" autoComplete="off" />
         </label>
         <fieldset className="plain">
           <legend>Password</legend>
           <label className="choice">
             <input type="radio" name="way" checked={invited} onChange={() => setInvited(true)} />
-            <span>They choose it, by a link that you give them</span>
+            <span>They choose it with a link that you send them</span>
           </label>
           <label className="choice">
             <input type="radio" name="way" checked={!invited} onChange={() => setInvited(false)} />
-            <span>A first password, which they change when they log in</span>
+            <span>An initial password, to be changed at the first login</span>
           </label>
         </fieldset>
         {!invited && (
           <label className="field">
-            <span>First password</span>
+            <span>Initial password</span>
             <input
               className="input mono"
               name="password"
@@ -173,7 +174,7 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
               required
               autoComplete="off"
             />
-            <small>Give it to them now. They choose their own at the first login.</small>
+            <small>Share it with them now. They choose their own at the first login.</small>
           </label>
         )}
         <fieldset className="plain">
@@ -191,7 +192,7 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button acts type="submit" kind="primary" disabled={create.isPending}>
-            {invited ? 'Add and make the link' : 'Add'}
+            {invited ? 'Add and create link' : 'Add'}
           </Button>
         </footer>
       </form>

@@ -105,13 +105,13 @@ function Password() {
       <label className="field">
         <span>New password</span>
         <input className="input" type="password" name="next" autoComplete="new-password" minLength={8} required />
-        <small>All your other sessions end.</small>
+        <small>All your other sessions will end.</small>
       </label>
       {change.error && <Problem error={change.error} />}
       {change.isSuccess && <p className="soft">Changed.</p>}
       <div>
         <Button acts type="submit">
-          Change the password
+          Change password
         </Button>
       </div>
     </form>
@@ -143,7 +143,7 @@ function Tokens() {
   return (
     <section className="card pad stack">
       <h2>Account tokens</h2>
-      <p className="soft">For scripts and monitoring. A token does what you may do, up to its scope.</p>
+      <p className="soft">For scripts and monitoring. A token can do what you can, limited by its scope.</p>
       <Loaded query={query} height={80}>
         {({ tokens }) => (
           <ul className="plain-list">
@@ -172,7 +172,7 @@ function Tokens() {
           </ul>
         )}
       </Loaded>
-      {make.data && <Secret title="Copy it now; it is shown this once." value={make.data.token} />}
+      {make.data && <Secret title="Copy it now; it is shown only once." value={make.data.token} />}
       <form
         className="row"
         onSubmit={(event) => {
@@ -184,7 +184,7 @@ function Tokens() {
         <input
           className="input grow auto"
           name="name"
-          placeholder="What it is for"
+          placeholder="Purpose"
           aria-label="Name of the new token"
           required
         />
@@ -194,7 +194,7 @@ function Tokens() {
           <option value="admin">administers</option>
           <option value="metrics">metrics only</option>
         </select>
-        <select className="input auto" name="days" aria-label="Good for" defaultValue="365">
+        <select className="input auto" name="days" aria-label="Valid for" defaultValue="365">
           <option value="30">30 days</option>
           <option value="365">a year</option>
           <option value="0">never expires</option>

@@ -39,11 +39,11 @@ export function SecondFactor() {
           <Glyph name={on ? 'ok' : 'unknown'} /> {on ? 'on' : 'off'}
         </span>
       </div>
-      <p className="soft">A code from an app on your phone, required at each login in addition to the password.</p>
+      <p className="soft">Requires a code from an app on your phone at each login, in addition to the password.</p>
       {!on && !setup.data && (
         <div>
           <Button acts disabled={setup.isPending} onClick={() => setup.mutate()}>
-            Set it up
+            Set up
           </Button>
         </div>
       )}
@@ -61,13 +61,13 @@ export function SecondFactor() {
               Scan it with an authenticator app, or type the secret: <code className="wrap">{setup.data.secret}</code>
             </p>
             <label className="field short">
-              <span>The six digits that the app shows</span>
+              <span>Six-digit code from the app</span>
               <input className="input" name="code" inputMode="numeric" autoComplete="one-time-code" required />
             </label>
             {enable.error && <Problem error={enable.error} />}
             <div className="row">
               <Button acts type="submit" kind="primary" disabled={enable.isPending}>
-                Switch it on
+                Turn on
               </Button>
               <Button kind="plain" onClick={() => setup.reset()}>
                 Cancel
@@ -78,7 +78,7 @@ export function SecondFactor() {
       )}
       {on && !leaving && (
         <div>
-          <Button onClick={() => setLeaving(true)}>Switch it off…</Button>
+          <Button onClick={() => setLeaving(true)}>Turn off…</Button>
         </div>
       )}
       {on && leaving && (
@@ -103,7 +103,7 @@ export function SecondFactor() {
           {disable.error && <Problem error={disable.error} />}
           <div className="row">
             <Button acts type="submit" kind="danger" disabled={disable.isPending}>
-              Switch it off
+              Turn off
             </Button>
             <Button kind="plain" onClick={() => setLeaving(false)}>
               Keep it

@@ -16,7 +16,7 @@ export function Choose() {
         {({ repositories }) =>
           repositories.length === 0 ? (
             <Empty command="holdfast repos create --help">
-              No repositories yet, or none that you may see.{' '}
+              No repositories yet, or none that you can see.{' '}
               <Link to="/repositories" className="link">
                 All repositories
               </Link>

@@ -59,7 +59,7 @@ export function Comparison({ id, lanes, from, to, part, selected, onOpen, onSele
   if (from === to || !earlier || !later)
     return (
       <div className="tm-rows">
-        <p className="muted tm-empty">Both times are the same archive. Choose another one below.</p>
+        <p className="muted tm-empty">Both times are the same archive. Choose a different one below.</p>
       </div>
     )
   return (
@@ -87,8 +87,8 @@ export function Comparison({ id, lanes, from, to, part, selected, onOpen, onSele
               {first?.incomplete && (
                 <Note warn>
                   {counted(first.unindexed_archive_ids.length, 'archive')} between them{' '}
-                  {first.unindexed_archive_ids.length === 1 ? 'is' : 'are'} not indexed, so what came and went there is
-                  not known.
+                  {first.unindexed_archive_ids.length === 1 ? 'is' : 'are'} not indexed, so changes in them are not
+                  known.
                 </Note>
               )}
               {groups.length > 0 && (

@@ -107,7 +107,7 @@ export function Folder({ id, first, isOld, search, change }: Props) {
           acts={acts}
           sort={search.sort}
           change={change}
-          empty={shown.text === '' ? 'This folder is empty here.' : `No name in this folder has “${shown.text}” in it.`}
+          empty={shown.text === '' ? 'This folder is empty here.' : `No name in this folder contains “${shown.text}”.`}
         />
         {versus === undefined && picked.length > 0 && (
           <Picked picked={picked} size={picked.reduce((sum, lane) => sum + (sizeAt(lane, step, steps, facts) ?? 0), 0)}>

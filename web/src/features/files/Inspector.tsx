@@ -170,7 +170,7 @@ function Preview({
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
   })
-  if (!small) return <p className="muted">Too large to show here ({bytes(size)}). Download it to look inside.</p>
+  if (!small) return <p className="muted">Too large to preview ({bytes(size)}). Download it to look inside.</p>
   const type = IMAGES[lane.name.split('.').at(-1)?.toLowerCase() ?? '']
   return (
     <Loaded query={query} height={160}>
@@ -210,7 +210,7 @@ function Picture({ blob, type, name }: { blob: Blob; type: string; name: string 
 function Text({ blob, other: compared, isEarlier }: { blob: Blob; other: Blob | null; isEarlier: boolean }) {
   const text = useText(blob)
   const other = useText(compared)
-  if (text === null) return <p className="muted">Not text: nothing to show here.</p>
+  if (text === null) return <p className="muted">No preview: not a text file.</p>
   if (text === undefined) return null
   if (typeof other === 'string' && other !== text)
     return isEarlier ? (

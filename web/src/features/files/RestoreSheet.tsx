@@ -137,7 +137,7 @@ function Before({ preview, overwrite }: { preview: Schemas['RestorePreview']; ov
         </b>
         <p>
           {!preview.conflicts_known
-            ? 'What is there already is seen on the machine itself. It reports at the end which files were written or kept.'
+            ? 'Existing files are detected on the machine itself. The result lists which files were written or kept.'
             : conflicts
               ? there
               : 'No existing files are affected.'}
@@ -149,7 +149,7 @@ function Before({ preview, overwrite }: { preview: Schemas['RestorePreview']; ov
                 <Glyph name="warn" />{' '}
               </>
             )}
-            {bytes(preview.free_bytes)} are free there
+            {bytes(preview.free_bytes)} free there
             {preview.seconds_estimate !== null && `; it takes about ${duration(preview.seconds_estimate)}`}.
           </p>
         )}
@@ -193,7 +193,7 @@ function Progress({ id, onClose }: { id: number; onClose: () => void }) {
           {!operation.completed_at && <Bar percent={operation.progress_percent} label="Restore" />}
           {files !== null && (
             <p>
-              {counted(files, 'file')} restored{skipped ? `, ${skipped} left as they were` : ''}.
+              {counted(files, 'file')} restored{skipped ? `, ${skipped} left unchanged` : ''}.
             </p>
           )}
           {operation.error_message && (

@@ -70,8 +70,8 @@ export function Search() {
           className="input search-field"
           value={text}
           onChange={(event) => setText(event.target.value)}
-          aria-label="Part of a file's name"
-          placeholder="Part of a file's name, or of its path with a slash"
+          aria-label="Part of a file name"
+          placeholder="Part of a file name, or of the path if it contains a slash"
         />
         <button
           type="button"
@@ -79,7 +79,7 @@ export function Search() {
           aria-pressed={chosen.gone ?? false}
           onClick={() => choose({ gone: chosen.gone ? undefined : true }, false)}
         >
-          only what is gone
+          only deleted files
         </button>
         <MachineFilter chosen={chosen.machine} choose={(key) => choose({ machine: key }, false)} />
         <button type="submit" className="button primary">
@@ -128,7 +128,7 @@ export function Search() {
                       {folder && <span className="sub path-end" title={folder}>{`\u200e${folder}`}</span>}
                       <span className="sub narrow-only">
                         in {hit.repository_name}
-                        {!hit.present_in_latest && ', gone from the newest archive'}
+                        {!hit.present_in_latest && ', deleted since'}
                       </span>
                     </td>
                     <td className="wide-only soft">{hit.repository_name}</td>

@@ -73,10 +73,10 @@ function NoIndex({ id, lanes }: { id: number; lanes: Lanes }) {
     <main>
       <Empty>
         {lanes.coverage.total === 0
-          ? 'No archives yet. The first backup makes one.'
-          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}{' '}
+          ? 'No archives yet. The first backup creates one.'
+          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here once they are.`}{' '}
         <Link to="/repositories/$id/activity" params={{ id: String(id) }} className="link">
-          What runs and what failed
+          Running and failed work
         </Link>
       </Empty>
     </main>

@@ -79,9 +79,7 @@ export function FolderChooser({
             const entries = all.filter((entry) => entry.name.toLowerCase().includes(text.trim().toLowerCase()))
             return (
               <>
-                {all.length === 0 && (
-                  <p className="soft pad">{files ? 'Nothing is in here.' : 'No folder is in here.'}</p>
-                )}
+                {all.length === 0 && <p className="soft pad">{files ? 'This folder is empty.' : 'No folders here.'}</p>}
                 {(all.length > LONG || text) && (
                   <input
                     className="input"
@@ -94,7 +92,7 @@ export function FolderChooser({
                 )}
                 {all.length > 0 && entries.length === 0 && (
                   <p className="soft pad">
-                    No name in here has “{text.trim()}” in it
+                    No name here contains “{text.trim()}”
                     {query.hasNextPage ? `, among the first ${count(all.length)}` : ''}.
                   </p>
                 )}
@@ -121,7 +119,7 @@ export function FolderChooser({
       <footer>
         <Button onClick={onClose}>Cancel</Button>
         <Button kind="primary" disabled={query.isError} onClick={() => choose(path)}>
-          Take this folder
+          Use this folder
         </Button>
       </footer>
     </Dialog>
@@ -153,7 +151,7 @@ function EntryRow({
       {!entry.readable && <span className="tag">not readable</span>}
       {entry.size !== null && <span className="soft number">{bytes(entry.size)}</span>}
       {nameable && (
-        <Button small kind="plain" aria-label={`Take ${entry.name}`} onClick={() => onChoose(entry.path)}>
+        <Button small kind="plain" aria-label={`Use ${entry.name}`} onClick={() => onChoose(entry.path)}>
           Take
         </Button>
       )}

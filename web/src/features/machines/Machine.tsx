@@ -225,7 +225,7 @@ export function Protected({ machine }: { machine: { agent_machine_id?: number; s
           )
           return own.length === 0 ? (
             <Empty>
-              Nothing of this machine is backed up yet.{' '}
+              Nothing on this machine is backed up yet.{' '}
               <Link to="/repositories/new" className="link">
                 Create a repository
               </Link>
@@ -311,7 +311,7 @@ function Diagnosis({ agent }: { agent: Agent }) {
       <div className="row">
         <div className="grow">
           <h2>Diagnosis</h2>
-          <p className="soft">Asks the agent a question, and looks at what it has reported.</p>
+          <p className="soft">Queries the agent and checks what it has reported.</p>
         </div>
         <Button acts small disabled={ask.isPending} onClick={() => ask.mutate()}>
           {ask.isPending ? 'Asking…' : ask.data ? 'Ask again' : 'Diagnose'}

@@ -41,7 +41,7 @@ export function Machines() {
         <h1 className="grow">Machines</h1>
         {query.data && (
           <>
-            <Button onClick={() => setAdding('ssh')}>Add by ssh</Button>
+            <Button onClick={() => setAdding('ssh')}>Add over ssh</Button>
             <Button kind="primary" onClick={() => setAdding('agent')}>
               Add a machine
             </Button>
@@ -52,7 +52,7 @@ export function Machines() {
         {({ machines }) =>
           machines.length === 0 ? (
             <Empty command="holdfast machines enroll --help">
-              No other machines yet. The service's own machine is always there.
+              No other machines yet. The service's own machine is always available.
             </Empty>
           ) : (
             <div className="card scroll">
@@ -65,7 +65,7 @@ export function Machines() {
                     <th>Last backup</th>
                     <th className="wide-only">Repositories</th>
                     <th className="wide-only">Engine</th>
-                    <th className="wide-only">Reached by</th>
+                    <th className="wide-only">Connection</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -130,13 +130,13 @@ function Add({ machines, onClose }: { machines: Machine[]; onClose: () => void }
   return (
     <Dialog title="Add a machine" onClose={onClose}>
       <p className="soft">
-        An agent is a small program on the machine that is to be backed up. It calls this service, so nothing has to be
+        An agent is a small program on the machine to back up. It connects to this service, so no port needs to be
         opened there.
       </p>
       {make.error && <Problem error={make.error} />}
       {token && (
         <>
-          <p>Paste this into a terminal of the machine:</p>
+          <p>Paste this into a terminal on the machine:</p>
           <code className="command">{line}</code>
           <div>
             <Button small icon="copy" onClick={() => void navigator.clipboard?.writeText(line)}>
@@ -144,7 +144,7 @@ function Add({ machines, onClose }: { machines: Machine[]; onClose: () => void }
             </Button>
           </div>
           <ul className="plain-list" aria-live="polite">
-            <Tick done>The token works for 60 minutes and for one machine.</Tick>
+            <Tick done>The token is valid for 60 minutes and for one machine.</Tick>
             <Tick done={arrived !== undefined} next>
               {arrived ? `${arrived.name} has enrolled.` : 'Waiting for the machine…'}
             </Tick>
@@ -153,8 +153,8 @@ function Add({ machines, onClose }: { machines: Machine[]; onClose: () => void }
             </Tick>
             <Tick done={(arrived?.engine_versions.length ?? 0) > 0} next={arrived?.status === 'online'}>
               {arrived?.engine_versions.length
-                ? `BorgBackup ${arrived.engine_versions.join(', ')} is there.`
-                : 'BorgBackup is found'}
+                ? `BorgBackup ${arrived.engine_versions.join(', ')} is installed.`
+                : 'BorgBackup is installed'}
             </Tick>
           </ul>
           {!arrived && (
@@ -162,7 +162,7 @@ function Add({ machines, onClose }: { machines: Machine[]; onClose: () => void }
               <summary className="soft">Nothing happens?</summary>
               <ul>
                 <li>
-                  The machine must reach this address: <code>curl {location.origin}/health/live</code>
+                  The machine must be able to reach this address: <code>curl {location.origin}/health/live</code>
                 </li>
                 <li>
                   It needs Python 3.11 or newer: <code>python3 --version</code>
@@ -189,7 +189,7 @@ function Add({ machines, onClose }: { machines: Machine[]; onClose: () => void }
         <Button onClick={onClose}>{arrived ? 'Done' : 'Close'}</Button>
         {!token && (
           <Button acts kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
-            Make the line to paste
+            Create install command
           </Button>
         )}
       </footer>

@@ -101,7 +101,7 @@ function Key({ connection, onDone }: { connection: Connection; onDone: () => voi
   })
   return (
     <section className="card pad stack" aria-label="The service's key">
-      <h2>Let the service in</h2>
+      <h2>Authorize the service's key</h2>
       <Loaded query={key} height={60}>
         {(found) => (
           <>
@@ -125,7 +125,7 @@ function Key({ connection, onDone }: { connection: Connection; onDone: () => voi
         }}
       >
         <label className="field grow">
-          <span>Or let the service add it, with the account's password. It is not stored.</span>
+          <span>Or let the service add it, using the account's password, which is not stored.</span>
           <input
             className="input"
             type="password"
@@ -165,16 +165,16 @@ function NewHostKey({
     onSuccess: onDone,
   })
   return (
-    <section className="card pad stack" aria-label="Another host key">
-      <Note warn title="The machine shows another key than before.">
-        It was installed again, or another machine answers in its place. Compare the fingerprint on the machine itself:
-        ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
+    <section className="card pad stack" aria-label="Host key changed">
+      <Note warn title="The machine's host key has changed.">
+        It may have been reinstalled, or another machine is answering in its place. Compare the fingerprint on the
+        machine itself: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
       </Note>
       {fingerprint && <code className="command">{fingerprint}</code>}
       {accept.error && <Problem error={accept.error} />}
       <div>
         <Button acts kind="danger" disabled={!fingerprint || accept.isPending} onClick={() => accept.mutate()}>
-          It is right: accept the new key
+          It matches: accept the new key
         </Button>
       </div>
     </section>
@@ -207,7 +207,7 @@ function Remove({ connection }: { connection: Connection }) {
           onAct={() => remove.mutate()}
           onClose={() => setAsked(false)}
         >
-          <p>The service forgets how to reach it. Nothing changes on the machine itself.</p>
+          <p>The service removes the connection. Nothing changes on the machine itself.</p>
         </Confirm>
       )}
     </>
@@ -236,7 +236,7 @@ export function AddSsh({ onClose }: { onClose: () => void }) {
     },
   })
   return (
-    <Dialog title="Add a machine by ssh" onClose={onClose}>
+    <Dialog title="Add a machine over ssh" onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
@@ -266,7 +266,7 @@ export function AddSsh({ onClose }: { onClose: () => void }) {
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button acts type="submit" kind="primary" disabled={create.isPending}>
-            Next: let the service in
+            Next: authorize the key
           </Button>
         </footer>
       </form>

@@ -3,12 +3,12 @@ import { Glyph, type GlyphName } from '../../ui/Glyph'
 
 const VERDICT: Record<string, GlyphName> = { ok: 'ok', failed: 'bad', unknown: 'unknown', skipped: 'unknown' }
 const STEP: Record<string, string> = {
-  reach: 'The machine answers',
-  host_key: 'It is the machine of the first time',
+  reach: 'The machine responds',
+  host_key: 'Its host key is unchanged',
   key: "The account accepts the service's key",
-  engine: 'BorgBackup is there',
-  python: 'Python is there',
-  disk: 'The disk can be read',
+  engine: 'BorgBackup is installed',
+  python: 'Python is installed',
+  disk: 'Its free space can be read',
 }
 
 /** What a test of an ssh machine found, step by step. */
@@ -20,7 +20,7 @@ export function Steps({ test }: { test: Schemas['TestAnswer'] }) {
           <Glyph name={VERDICT[one.verdict] ?? 'unknown'} />
           <span>
             {STEP[one.step] ?? one.step}
-            {one.verdict === 'skipped' && <span className="soft"> (not looked at)</span>}
+            {one.verdict === 'skipped' && <span className="soft"> (not checked)</span>}
             {one.message && <span className="sub">{one.message}</span>}
           </span>
         </li>

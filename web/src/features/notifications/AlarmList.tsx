@@ -14,7 +14,7 @@ type Alarm = Schemas['AlarmItem']
 
 const STATES = [
   ['open', 'Open'],
-  ['acknowledged', 'Put off'],
+  ['acknowledged', 'Acknowledged'],
   ['cleared', 'Cleared'],
 ] as const
 
@@ -52,7 +52,7 @@ export function AlarmList() {
               <Empty command="holdfast alarms list">
                 {state === 'open' ? (
                   <span className="evidence wrap">
-                    <Glyph name="ok" /> <span>No alarm is open. The evidence is checked every minute.</span>
+                    <Glyph name="ok" /> <span>No open alarms. The evidence is checked every minute.</span>
                   </span>
                 ) : (
                   'None.'
@@ -95,12 +95,12 @@ function Row({ alarm, onPutOff }: { alarm: Alarm; onPutOff: () => void }) {
           )}
           {alarm.state === 'acknowledged' && (
             <>
-              , put off{alarm.acknowledged_by ? ` by ${alarm.acknowledged_by}` : ''}
+              , acknowledged{alarm.acknowledged_by ? ` by ${alarm.acknowledged_by}` : ''}
               {alarm.acknowledged_until ? ` until ${moment(alarm.acknowledged_until)}` : ' until it gets worse'}
               {alarm.comment ? `: ${alarm.comment}` : ''}
             </>
           )}
-          {!alarm.evidence_known && ', the evidence is missing'}
+          {!alarm.evidence_known && ', evidence missing'}
         </p>
       </div>
       <div className="row acts">
@@ -111,7 +111,7 @@ function Row({ alarm, onPutOff }: { alarm: Alarm; onPutOff: () => void }) {
         )}
         {alarm.state !== 'cleared' && (
           <Button small onClick={onPutOff}>
-            Put off…
+            Acknowledge…
           </Button>
         )}
       </div>
@@ -151,7 +151,7 @@ function PutOff({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
     put.mutate(new FormData(event.currentTarget))
   }
   return (
-    <Dialog title="Put this alarm off" onClose={onClose}>
+    <Dialog title="Acknowledge this alarm" onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         <p>{alarm.message}</p>
         <label className="field">
@@ -163,7 +163,7 @@ function PutOff({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
               </option>
             ))}
           </select>
-          <small>It comes back earlier if it gets worse.</small>
+          <small>It returns earlier if it gets worse.</small>
         </label>
         <label className="field">
           <span>Why</span>
@@ -173,7 +173,7 @@ function PutOff({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button acts type="submit" kind="primary" disabled={put.isPending}>
-            Put it off
+            Acknowledge
           </Button>
         </footer>
       </form>

@@ -51,7 +51,7 @@ export function ChannelForm({
     save.mutate(new FormData(event.currentTarget))
   }
   return (
-    <Dialog title={channel ? `Edit ${channel.name}` : 'Add a channel'} onClose={onClose}>
+    <Dialog title={channel ? `Edit ${channel.name}` : 'Add channel'} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         {!channel && (
           <fieldset className="plain">
@@ -157,7 +157,7 @@ function Mail({ channel }: { channel: Channel | null }) {
             name="password"
             type="password"
             autoComplete="new-password"
-            placeholder={channel?.secret_options.includes('password') ? 'as it is' : ''}
+            placeholder={channel?.secret_options.includes('password') ? 'unchanged' : ''}
           />
         </label>
       </div>
@@ -182,7 +182,7 @@ function Address({ kind, channel }: { kind: Kind; channel: Channel | null }) {
           name="url"
           required={!channel}
           defaultValue={secret ? '' : String(options.url ?? '')}
-          placeholder={secret ? 'as it is' : kind === 'apprise' ? 'tgram://token/chat' : 'https://hooks.example.org/…'}
+          placeholder={secret ? 'unchanged' : kind === 'apprise' ? 'tgram://token/chat' : 'https://hooks.example.org/…'}
         />
       </label>
       {kind === 'ping' && (

@@ -24,14 +24,14 @@ export function Channels() {
   return (
     <>
       <div className="head">
-        <p className="soft grow">Where messages go. A new channel gets failures, warnings, alarms and recoveries.</p>
+        <p className="soft grow">Where messages go. New channels receive failures, warnings, alarms and recoveries.</p>
         <Button kind="primary" onClick={() => setEditing('new')}>
-          Add a channel
+          Add channel
         </Button>
       </div>
       {secret && (
         <div className="gap">
-          <Secret title="The secret that signs its messages; it is shown this once." value={secret} />
+          <Secret title="The secret that signs its messages; it is shown only once." value={secret} />
         </div>
       )}
       <Loaded query={query} height={200}>
@@ -40,7 +40,7 @@ export function Channels() {
             <Empty>
               No channels yet, so no messages are sent.{' '}
               <button type="button" className="link" onClick={() => setEditing('new')}>
-                Send failures by mail or to a chat
+                Send failures by email or to a chat
               </button>
             </Empty>
           ) : (
@@ -122,7 +122,7 @@ function Row({ channel, onEdit }: { channel: Channel; onEdit: () => void }) {
           Edit
         </Button>
         <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
-          {channel.enabled ? 'Switch off' : 'Switch on'}
+          {channel.enabled ? 'Turn off' : 'Turn on'}
         </Button>
         <Button small kind="plain" onClick={() => setDeleting(true)}>
           Delete…
@@ -141,14 +141,14 @@ function Row({ channel, onEdit }: { channel: Channel; onEdit: () => void }) {
       {deleting && (
         <Confirm
           title={`Delete ${channel.name}?`}
-          act="Delete the channel"
+          act="Delete channel"
           keep="Keep"
           busy={remove.isPending}
           error={remove.error}
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>Waiting messages for it are not sent.</p>
+          <p>Its waiting messages will not be sent.</p>
         </Confirm>
       )}
     </section>

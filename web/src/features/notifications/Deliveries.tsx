@@ -46,7 +46,7 @@ export function Deliveries() {
         {(pages) => {
           const deliveries = pages.pages.flatMap((page) => page.deliveries)
           if (deliveries.length === 0)
-            return <Empty>{failed ? 'No message has failed in the last 30 days.' : 'No message yet.'}</Empty>
+            return <Empty>{failed ? 'No message failed in the last 30 days.' : 'No message yet.'}</Empty>
           return (
             <>
               <div className="card scroll">
@@ -102,7 +102,7 @@ function Row({ delivery }: { delivery: Delivery }) {
         <span className="sub narrow-only">{delivery.destination}</span>
         {delivery.last_error && delivery.state !== 'sent' && <span className="sub wrap">{delivery.last_error}</span>}
       </td>
-      <td className="wide-only soft">{delivery.destination ?? 'a channel that is gone'}</td>
+      <td className="wide-only soft">{delivery.destination ?? 'deleted channel'}</td>
       <td>
         <span className={glyph === 'bad' ? 'evidence failed' : 'evidence'}>
           <Glyph name={glyph} /> {word}

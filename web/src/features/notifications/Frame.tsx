@@ -22,12 +22,12 @@ export function NotificationsFrame() {
       <h1 className="title">{admin || !me ? 'Notifications' : 'Alarms'}</h1>
       {admin && <Tabs label="Notifications" items={TABS} />}
       {isRefused ? (
-        <Note title="Channels, rules, reports and deliveries are for admins.">
+        <Note title="Only admins can see channels, rules, reports and deliveries.">
           You see the{' '}
           <Link to="/notifications/alarms" className="link">
             alarms
           </Link>{' '}
-          of what is shared with you.
+          of repositories shared with you.
         </Note>
       ) : (
         <Outlet />

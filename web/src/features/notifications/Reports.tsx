@@ -31,9 +31,9 @@ export function Reports() {
   return (
     <>
       <div className="head">
-        <p className="soft grow">A summary that comes also when all is well: silence is then a sign, too.</p>
+        <p className="soft grow">A summary that is also sent when all is well, so that silence means trouble.</p>
         <Button kind="primary" onClick={() => setEditing('new')}>
-          Add a report
+          Add report
         </Button>
       </div>
       {remove.error && <Problem error={remove.error} />}
@@ -41,7 +41,7 @@ export function Reports() {
         {({ reports }) =>
           reports.length === 0 ? (
             <Empty>
-              No report.{' '}
+              No reports.{' '}
               <button type="button" className="link" onClick={() => setEditing('new')}>
                 Every morning at 07:00
               </button>
@@ -105,7 +105,7 @@ function Form({ report, onClose }: { report: Report | null; onClose: () => void 
     save.mutate(new FormData(event.currentTarget))
   }
   return (
-    <Dialog title={report ? `Edit ${report.name}` : 'Add a report'} onClose={onClose}>
+    <Dialog title={report ? `Edit ${report.name}` : 'Add report'} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         <label className="field">
           <span>Name</span>

@@ -20,17 +20,17 @@ export function Rules() {
     <>
       <div className="head">
         <p className="soft grow">
-          Which events become messages. A problem is sent once, and again only when it changes.
+          Which events are sent as messages. A problem is sent once, then again only if it changes.
         </p>
         <Button kind="primary" onClick={() => setEditing('new')}>
-          Add a rule
+          Add rule
         </Button>
       </div>
       <Loaded query={query} height={160}>
         {({ rules, events }) => (
           <>
             {rules.length === 0 ? (
-              <Empty>No rule: nothing is sent.</Empty>
+              <Empty>No rules, so nothing is sent.</Empty>
             ) : (
               <div className="stack">
                 {rules.map((one) => (
@@ -90,7 +90,7 @@ function Row({ rule, channels, onEdit }: { rule: Rule; channels: { id: number; n
         Edit
       </Button>
       <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
-        {rule.enabled ? 'Switch off' : 'Switch on'}
+        {rule.enabled ? 'Turn off' : 'Turn on'}
       </Button>
       <Button acts small kind="plain" disabled={remove.isPending} onClick={() => remove.mutate()}>
         Delete
@@ -151,14 +151,14 @@ function Form({
   }
   const toggled = <T,>(list: T[], one: T) => (list.includes(one) ? list.filter((x) => x !== one) : [...list, one])
   return (
-    <Dialog title={rule ? `Edit ${rule.name}` : 'Add a rule'} onClose={onClose}>
+    <Dialog title={rule ? `Edit ${rule.name}` : 'Add rule'} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         <label className="field">
           <span>Name</span>
           <input className="input" name="name" required defaultValue={rule?.name ?? ''} />
         </label>
         <label className="field">
-          <span>How bad it must be</span>
+          <span>Minimum severity</span>
           <select className="input" name="severity" defaultValue={rule?.least_severity ?? 'warning'}>
             {Object.entries(SEVERITY).map(([value, words]) => (
               <option key={value} value={value}>
@@ -168,7 +168,7 @@ function Form({
           </select>
         </label>
         <details className="plain">
-          <summary>{chosen.length ? `Events: ${chosen.join(', ')}` : 'Every event; choose some'}</summary>
+          <summary>{chosen.length ? `Events: ${chosen.join(', ')}` : 'All events; choose some'}</summary>
           <div className="row chips">
             {[...new Set([...events, ...chosen])].map((one) => (
               <button
@@ -187,7 +187,7 @@ function Form({
           <legend>To</legend>
           <label className="choice">
             <input type="checkbox" checked={every} onChange={(event) => setEvery(event.target.checked)} />
-            <span>every channel, also those to come</span>
+            <span>all channels, including new ones</span>
           </label>
           {!every &&
             channels.map((one) => (
@@ -201,13 +201,13 @@ function Form({
           <label className="field">
             <span>When</span>
             <select className="input" value={send} onChange={(event) => setSend(event.target.value)}>
-              <option value="change">when it begins, changes or ends</option>
-              <option value="every">each time</option>
+              <option value="change">when it starts, changes or ends</option>
+              <option value="every">every time</option>
             </select>
           </label>
           {send === 'change' && (
             <label className="field">
-              <span>Reminder after hours</span>
+              <span>Reminder after (hours)</span>
               <input
                 className="input"
                 type="number"
@@ -221,7 +221,7 @@ function Form({
         </div>
         <label className="choice">
           <input type="checkbox" checked={quiet} onChange={(event) => setQuiet(event.target.checked)} />
-          <span>Quiet hours: messages that are not critical wait until they end</span>
+          <span>Quiet hours: non-critical messages wait until they end</span>
         </label>
         {quiet && (
           <div className="row">

@@ -12,7 +12,7 @@ const rule = {
 
 test('a rule reads as a sentence', () => {
   expect(sentence(rule, [])).toBe(
-    'Tells every channel of warnings and failures, when it begins, changes or ends, with a reminder every day.',
+    'Sends warnings and failures to every channel when it starts, changes or ends, with a reminder every day.',
   )
   expect(
     sentence(
@@ -25,5 +25,5 @@ test('a rule reads as a sentence', () => {
       },
       [{ id: 3, name: 'ops' }],
     ),
-  ).toBe('Tells ops, #4 of backup.failed, each time, but not between 22:00 and 06:00 unless critical.')
+  ).toBe('Sends backup.failed to ops, #4 every time, but not between 22:00 and 06:00 unless critical.')
 })

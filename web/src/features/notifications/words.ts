@@ -6,7 +6,7 @@ export const KIND: Record<string, string> = {
 }
 
 export const SEVERITY: Record<string, string> = {
-  info: 'everything, also what went well',
+  info: 'everything, including successes',
   warning: 'warnings and failures',
   critical: 'failures only',
 }
@@ -25,11 +25,11 @@ export function sentence(rule: Rule, channels: { id: number; name: string }[]): 
   const what = rule.events.length ? rule.events.join(', ') : SEVERITY[rule.least_severity]
   const names = rule.destination_ids?.map((id) => channels.find((one) => one.id === id)?.name ?? `#${id}`)
   const where = names ? names.join(', ') || 'no channel' : 'every channel'
-  const how = rule.send === 'every' ? 'each time' : 'when it begins, changes or ends'
+  const how = rule.send === 'every' ? 'every time' : 'when it starts, changes or ends'
   const remind =
     rule.send === 'change' && rule.remind_hours ? `, with a reminder every ${hours(rule.remind_hours)}` : ''
   const quiet = rule.quiet ? `, but not between ${rule.quiet.from} and ${rule.quiet.to} unless critical` : ''
-  return `Tells ${where} of ${what}, ${how}${remind}${quiet}.`
+  return `Sends ${what} to ${where} ${how}${remind}${quiet}.`
 }
 
 const hours = (value: number) => (value === 24 ? 'day' : value === 1 ? 'hour' : `${value} hours`)

@@ -55,7 +55,7 @@ export function Activity() {
           if (items.length === 0 && query.hasNextPage)
             return (
               <Empty>
-                Nothing among the newest 20,000.{' '}
+                No match among the newest 20,000.{' '}
                 <button type="button" className="link" onClick={() => void query.fetchNextPage()}>
                   Search older ones
                 </button>
@@ -135,7 +135,7 @@ function Filters() {
           key={search.q}
           defaultValue={search.q}
           placeholder="Name, user or error"
-          aria-label="Search the activity by a name, a user or an error"
+          aria-label="Search activity by name, user or error"
         />
       </form>
     </div>
@@ -160,7 +160,7 @@ export function OperationTable({ items }: { items: Item[] }) {
           <tr>
             <th>When</th>
             <th>What</th>
-            <th>How it ended</th>
+            <th>Result</th>
             <th className="wide-only">By</th>
             <th className="wide-only right">Took</th>
           </tr>

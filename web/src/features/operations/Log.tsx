@@ -47,7 +47,7 @@ export function Log({ operation }: { operation: Detail }) {
     }
   }
   const download = () => save({ operation_id: operation.id }).catch(setError)
-  if (!operation.has_logs && !active) return <p className="muted">It left no log.</p>
+  if (!operation.has_logs && !active) return <p className="muted">No log.</p>
   return (
     <section aria-label="Log" className="stack">
       <div className="row log-tools">

@@ -11,7 +11,7 @@ const NAMES: Record<string, [string, 'bytes' | 'count']> = {
   deduplicated_size: ['New in the repository', 'bytes'],
   restored_files: ['Files restored', 'count'],
   restored_size: ['Bytes restored', 'bytes'],
-  skipped_files: ['Left as they were', 'count'],
+  skipped_files: ['Left unchanged', 'count'],
   files_proven: ['Files read back', 'count'],
   files_checked: ['Files chosen', 'count'],
   bytes_proven: ['Bytes read back', 'bytes'],

@@ -25,7 +25,7 @@ export function Queue() {
         {(queue) => (
           <div className="stack">
             {queue.repositories.length === 0 && (
-              <Empty command="holdfast backup NAME">Nothing runs and nothing waits.</Empty>
+              <Empty command="holdfast backup NAME">Nothing is running or waiting.</Empty>
             )}
             {queue.repositories.map((lane) => (
               <Lane key={lane.repository_id ?? 'none'} lane={lane} />

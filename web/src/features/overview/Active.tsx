@@ -25,7 +25,7 @@ export function ActiveOperations({ running, waiting }: { running: Active[]; wait
         </Link>
       </div>
       <div className="card">
-        {shown.length === 0 && <p className="running-row muted">Nothing runs and nothing waits.</p>}
+        {shown.length === 0 && <p className="running-row muted">Nothing is running or waiting.</p>}
         {shown.map((operation) => (
           <ActiveRow key={operation.id} operation={operation} />
         ))}

@@ -54,7 +54,7 @@ function Row({ alarm }: { alarm: Schemas['AlarmItem'] }) {
       </div>
       <div className="row acts">
         <Button acts small disabled={note.isPending} onClick={() => note.mutate()}>
-          Take note
+          Acknowledge
         </Button>
       </div>
     </div>

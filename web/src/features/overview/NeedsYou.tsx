@@ -15,9 +15,9 @@ const SHOWN = 6
 export function NeedsYou({ items }: { items: Item[] }) {
   const shown = items.slice(0, SHOWN)
   return (
-    <section aria-label="Needs you">
+    <section aria-label="Needs attention">
       <div className="head">
-        <h2>Needs you</h2>
+        <h2>Needs attention</h2>
         <span className="muted">{items.length || ''}</span>
         {items.length > SHOWN && (
           <Link to="/repositories" className="end">
@@ -30,8 +30,8 @@ export function NeedsYou({ items }: { items: Item[] }) {
           <div className="needs-row">
             <Glyph name="ok" />
             <div>
-              <b>Nothing needs you.</b>
-              <p>Backups are fresh, and files were read back to prove them.</p>
+              <b>Nothing needs attention.</b>
+              <p>Backups are recent, and files were read back to verify them.</p>
             </div>
           </div>
         )}
@@ -126,46 +126,46 @@ function words(item: Item): { title: ReactNode; detail: ReactNode } {
         ),
       }
     case 'backup_never':
-      return { title: 'never backed up', detail: 'Nothing of it can be restored yet.' }
+      return { title: 'never backed up', detail: 'Nothing can be restored yet.' }
     case 'backup_overdue':
       return {
         title: (
           <>
-            last backed up {since}, {item.threshold_days} days are allowed
+            last backed up {since}, {item.threshold_days} days allowed
           </>
         ),
         detail: last,
       }
     case 'restore_check_never':
-      return { title: 'no restore was ever proven', detail: 'Reading some files back shows that a restore works.' }
+      return { title: 'no restore verified yet', detail: 'Read some files back to verify that restores work.' }
     case 'restore_check_overdue':
       return {
         title: (
           <>
-            restore last proven {since}, {item.threshold_days} days are allowed
+            restore last verified {since}, {item.threshold_days} days allowed
           </>
         ),
-        detail: 'Reading some files back shows that a restore works.',
+        detail: 'Read some files back to verify that restores work.',
       }
     case 'restore_check_failed':
       return { title: <>reading files back failed {since}</>, detail: item.message }
     case 'check_failed':
       return { title: <>the check failed {since}</>, detail: item.message }
     case 'damaged':
-      return { title: <>damage found {since}</>, detail: <>{item.message} What is not damaged can be restored.</> }
+      return { title: <>damage found {since}</>, detail: <>{item.message} Undamaged files can be restored.</> }
     case 'shut':
       return { title: <>could not be opened {since}</>, detail: item.message }
     case 'setup_failed':
-      return { title: 'could not be created', detail: 'Its settings are kept. See the log, then try again.' }
+      return { title: 'could not be created', detail: 'Its settings are kept. Check the log, then try again.' }
     case 'setup_pending':
-      return { title: 'is being set up', detail: 'It can be used when its machine has created it.' }
+      return { title: 'is being set up', detail: 'It can be used once its machine has created it.' }
     case 'never_synced':
       return {
         title: 'its archives have not been read yet',
-        detail: 'They are known after the first backup or a resync.',
+        detail: 'Run a backup or a resync to read them.',
       }
     case 'evidence_old':
-      return { title: <>last looked at {since}</>, detail: 'What is known of it may be out of date.' }
+      return { title: <>last checked {since}</>, detail: 'Its status may be out of date.' }
     default:
       return { title: item.reason.replaceAll('_', ' '), detail: item.message }
   }

@@ -46,8 +46,8 @@ function Nothing() {
           <h1>{me.role === 'admin' ? 'Nothing is backed up yet.' : 'Nothing is shared with you yet.'}</h1>
           <p>
             {me.role === 'admin'
-              ? 'Make the first backup, or import a repository that borg or another program has made.'
-              : 'An admin can give you rights to a repository; it then appears here.'}
+              ? 'Create the first backup, or import a repository that borg or another program has made.'
+              : 'Repositories appear here once an admin gives you access.'}
           </p>
         </div>
       </section>
@@ -55,7 +55,7 @@ function Nothing() {
         <Empty command="holdfast repos create --help">
           <div className="row">
             <Link to="/welcome/{-$step}" params={{ step: 'what' }} className="button primary">
-              Make the first backup
+              Create the first backup
             </Link>
             <Link to="/repositories/import" className="button">
               Import a repository
@@ -97,7 +97,7 @@ function Everything({ overview }: { overview: Answer }) {
           <section>
             <div className="head">
               <h2>Repositories</h2>
-              <span className="muted">those that need you first</span>
+              <span className="muted">needs attention first</span>
               <Link to="/repositories" className="end">
                 {total === 1 ? 'All' : `All ${count(total)}`}
               </Link>
@@ -137,11 +137,11 @@ function Facts({ overview }: { overview: Answer }) {
           .{' '}
         </>
       ) : (
-        'No file has been read back to prove it yet. '
+        'No file has been read back yet. '
       )}
       {dataAge.newest && dataAge.oldest && (
         <>
-          If every machine died now, the data you could get back would be <Age at={dataAge.newest} />
+          If every machine failed now, you could recover data from <Age at={dataAge.newest} />
           {age(dataAge.oldest, now) !== age(dataAge.newest, now) && (
             <>
               {' '}

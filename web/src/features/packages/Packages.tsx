@@ -26,7 +26,7 @@ export function Packages() {
     <>
       <div className="head">
         <p className="soft grow">
-          Programs that backups need on the service's machine, such as those that dump a database. One is installed at a
+          Programs that backups need on the service's machine, such as database dump tools. They are installed one at a
           time.
         </p>
         <Button kind="primary" onClick={() => setEditing('new')}>
@@ -36,7 +36,7 @@ export function Packages() {
       <Loaded query={query} height={160}>
         {({ packages }) =>
           packages.length === 0 ? (
-            <Empty command="holdfast packages --help">None. Most services need none.</Empty>
+            <Empty command="holdfast packages --help">None. Most installations need none.</Empty>
           ) : (
             <div className="stack">
               {packages.map((one) => (
@@ -107,7 +107,7 @@ function Row({ one, onEdit }: { one: Package; onEdit: () => void }) {
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>What is installed stays installed.</p>
+          <p>The program stays installed.</p>
         </Confirm>
       )}
     </section>
@@ -153,11 +153,11 @@ function Form({ one, onClose }: { one: Package | null; onClose: () => void }) {
           />
         </label>
         <label className="field">
-          <span>What it is for</span>
+          <span>Purpose</span>
           <input className="input" name="description" defaultValue={one?.description ?? ''} />
         </label>
         <label className="field">
-          <span>Command, one argument on each line</span>
+          <span>Command, one argument per line</span>
           <textarea
             className="input mono"
             name="command"
@@ -165,7 +165,7 @@ function Form({ one, onClose }: { one: Package | null; onClose: () => void }) {
             required
             defaultValue={one?.install_command.join('\n') ?? 'apt-get\ninstall\n--yes\n'}
           />
-          <small>It runs unchanged, without a shell, as the service's user.</small>
+          <small>It runs as is, without a shell, as the service's user.</small>
         </label>
         {save.error && <Problem error={save.error} />}
         <footer>

@@ -47,7 +47,7 @@ export function RemoteForm({ remote, onClose }: { remote: Remote | null; onClose
     save.mutate(new FormData(event.currentTarget))
   }
   return (
-    <Dialog title={remote ? `Edit ${remote.name}` : 'Add a remote'} onClose={onClose}>
+    <Dialog title={remote ? `Edit ${remote.name}` : 'Add remote'} onClose={onClose}>
       <Loaded query={providers} height={240}>
         {(found) => {
           const options = found.providers.find((one) => one.name === provider)?.options ?? []
@@ -114,7 +114,7 @@ function Field({ option, remote }: { option: Option; remote: Remote | null }) {
         autoComplete={option.secret ? 'new-password' : 'off'}
         required={option.required && !kept && !option.default}
         defaultValue={option.secret ? '' : (remote?.options[option.name] ?? '')}
-        placeholder={kept ? 'as it is' : option.default}
+        placeholder={kept ? 'unchanged' : option.default}
       />
       <small>{help}</small>
     </label>

@@ -12,10 +12,10 @@ import { RemoteForm } from './RemoteForm'
 type Remote = Schemas['RemoteAnswer']
 const VERDICT: Record<string, GlyphName> = { ok: 'ok', failed: 'bad', skipped: 'unknown' }
 const STEP: Record<string, string> = {
-  program: 'rclone is there',
+  program: 'rclone is installed',
   configuration: 'its settings are valid',
-  reach: 'the other side answers',
-  credentials: 'it lets us in',
+  reach: 'the remote responds',
+  credentials: 'it accepts the credentials',
   write: 'a file can be written',
   read: 'and read back',
   delete: 'and removed',
@@ -33,17 +33,17 @@ export function Remotes() {
     <>
       <div className="head">
         <p className="soft grow">
-          Other places by rclone: object stores, drives, sftp. Mirrors of repositories go there.
+          Storage reached with rclone, such as object stores, drives and sftp, for mirrors of repositories.
         </p>
         <Button kind="primary" onClick={() => setEditing('new')}>
-          Add a remote
+          Add remote
         </Button>
       </div>
       <Loaded query={query} height={160}>
         {({ remotes }) =>
           remotes.length === 0 ? (
             <Empty command="holdfast remotes --help">
-              No remote yet. A second copy elsewhere survives the loss of this place.
+              No remotes yet. A second copy elsewhere survives the loss of this site.
             </Empty>
           ) : (
             <div className="stack">
@@ -115,14 +115,14 @@ function Row({ remote, onEdit }: { remote: Remote; onEdit: () => void }) {
       {deleting && (
         <Confirm
           title={`Delete ${remote.name}?`}
-          act="Delete the remote"
+          act="Delete remote"
           keep="Keep"
           busy={remove.isPending}
           error={remove.error}
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>Files stored there stay. Its credentials are deleted.</p>
+          <p>Files stored there are kept. Its credentials are deleted.</p>
         </Confirm>
       )}
     </section>

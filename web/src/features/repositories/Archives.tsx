@@ -63,7 +63,7 @@ export function Archives() {
           if (all.length === 0 && !text)
             return (
               <Empty command={`holdfast backup ${repository?.name ?? 'NAME'}`}>
-                No archive yet. The first backup makes one.
+                No archives yet. The first backup creates one.
               </Empty>
             )
           return (
@@ -89,7 +89,7 @@ export function Archives() {
                 )}
                 <span className="end">{repository && <Sizes repository={repository} />}</span>
               </div>
-              {shown.length === 0 && <Empty>No archive has this in its name.</Empty>}
+              {shown.length === 0 && <Empty>No archive name contains this.</Empty>}
               {shown.length > 0 && (
                 <Table
                   repository={id}
@@ -118,11 +118,11 @@ const RULE_WORDS: Record<string, string> = {
   secondly: 'one of the newest',
   keep: 'one of the newest',
   quarterly_3monthly: 'quarterly',
-  protected: 'protected, by no rule',
+  protected: 'kept only by its protection',
 }
 
 const keptAs = (rule: string | null) => {
-  if (rule === null) return 'goes at the next prune'
+  if (rule === null) return 'removed at the next prune'
   const name = rule.replace(/\W.*/, '')
   return rule.endsWith('[oldest]') ? 'the oldest' : (RULE_WORDS[name] ?? name)
 }
@@ -200,7 +200,7 @@ function Table({
                     kind="plain"
                     disabled={one.protected_at !== null}
                     title={one.protected_at ? 'It is protected. Remove its protection first.' : undefined}
-                    aria-label={`Delete the archive of ${moment(one.start)}`}
+                    aria-label={`Delete archive of ${moment(one.start)}`}
                     onClick={() => onDelete(one)}
                   >
                     Delete…
@@ -297,14 +297,14 @@ function Delete({ archive, onClose }: { archive: Archive; onClose: () => void })
       <p>
         The archive of <b>{moment(archive.start)}</b>
         {archive.nfiles !== null && ` with ${counted(archive.nfiles, 'file')}`} can then no longer be restored. Other
-        archives stay whole.
+        archives are not affected.
       </p>
-      <Note>Files that exist only in this archive will exist nowhere. Space is freed at the next compaction.</Note>
+      <Note>Files that exist only in this archive will be lost. Space is reclaimed at the next compaction.</Note>
       {remove.error && <Problem error={remove.error} />}
       <footer>
         <Button onClick={onClose}>Keep it</Button>
         <Button acts kind="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
-          Delete the archive
+          Delete archive
         </Button>
       </footer>
     </Dialog>

@@ -61,7 +61,7 @@ export function Create({ importing = false }: { importing?: boolean }) {
                 </option>
               ))}
             </select>
-            <small>Its files are backed up, and its own engine does the work.</small>
+            <small>Its files are backed up by its own engine.</small>
           </label>
         )}
         <FolderField
@@ -71,16 +71,11 @@ export function Create({ importing = false }: { importing?: boolean }) {
           placeholder="/srv/backups/web-server"
           onChange={setPath}
         >
-          A folder of {place.name}, as it is seen there.
+          A folder of {place.name}, as seen from that machine.
         </FolderField>
-        <SourcesField
-          label="What to back up, a path on each line"
-          place={place}
-          value={sources}
-          onChange={setSources}
-        />
+        <SourcesField label="What to back up, one path per line" place={place} value={sources} onChange={setSources} />
         <label className="field">
-          <span>What to leave out</span>
+          <span>What to exclude</span>
           <textarea className="input mono" name="excludes" rows={2} placeholder="**/.cache" />
         </label>
         <label className="field">
@@ -101,14 +96,13 @@ export function Create({ importing = false }: { importing?: boolean }) {
           />
           {!importing && (
             <small>
-              Made in your browser. Write it down now, away from this machine: without it the backups cannot be read.
+              Generated in your browser. Write it down now and keep it away from this machine: without it, the backups
+              cannot be read.
             </small>
           )}
         </label>
         {!importing && (
-          <Note warn>
-            If this machine burns, the passphrase is the one thing that Holdfast cannot give back to you.
-          </Note>
+          <Note warn>If this machine is lost, the passphrase is the one thing Holdfast cannot recover for you.</Note>
         )}
         {create.error && <Problem error={create.error} />}
         <div>

@@ -10,7 +10,7 @@ function ForAdmins({ children }: { children: ReactNode }) {
     return (
       <main>
         <Note title="Only an admin can add repositories." heading>
-          Ask an admin to add it and to share it with you.
+          Ask an admin to add one and share it with you.
         </Note>
       </main>
     )

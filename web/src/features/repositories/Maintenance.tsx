@@ -16,7 +16,7 @@ export function Maintenance() {
       <Act
         refusal={repository.refusals.check}
         title="Check"
-        words="Reads the repository's structure and finds damage before a restore does."
+        words="Reads the repository's structure to find damage before a restore does."
         button="Check now"
         run={() =>
           data(
@@ -27,7 +27,7 @@ export function Maintenance() {
       <Act
         refusal={repository.refusals.check}
         title="Check every byte"
-        words="Reads and verifies all stored data. It takes as long as reading the whole repository."
+        words="Reads and verifies all stored data. Takes as long as reading the whole repository."
         button="Verify all data"
         run={() =>
           data(
@@ -42,7 +42,7 @@ export function Maintenance() {
       <Act
         refusal={repository.refusals.compact}
         title="Compact"
-        words="Frees the space of archives that were pruned or deleted."
+        words="Reclaims the space of pruned and deleted archives."
         button="Compact now"
         run={() =>
           data(
@@ -55,8 +55,8 @@ export function Maintenance() {
       />
       <Act
         refusal={repository.refusals.resync}
-        title="Read the archive list again"
-        words="For a repository that other programs write to as well."
+        title="Reload the archive list"
+        words="For repositories that other programs also write to."
         button="Resync"
         run={async () => {
           const answer = await data(

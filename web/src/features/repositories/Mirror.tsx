@@ -15,13 +15,13 @@ import { useInvalidate, useRepository, useRepositoryId } from './Repository'
 type Found = Schemas['MirrorAnswer']
 const MODES: Record<Found['mode'], string> = {
   after_backup: 'after each backup',
-  interval: 'every so often',
-  manual: 'only by hand',
+  interval: 'at an interval',
+  manual: 'only manually',
 }
 const COMPARED: Record<string, string> = {
   hashes: 'every file compared by its hash',
   sizes: 'every file compared by its size',
-  sample: 'sizes compared, and a sample read back',
+  sample: 'sizes compared, plus a sample read back',
 }
 
 /** A second copy of the repository elsewhere: is the copy a copy? */
@@ -49,7 +49,7 @@ export function Mirror() {
         {(mirror) =>
           mirror === null ? (
             <Empty command={`holdfast mirror --help`}>
-              <p>No mirror. If this place is lost, so is the repository.</p>
+              <p>No mirror. If this location is lost, so is the repository.</p>
               {me?.role === 'admin' && (
                 <p className="more">
                   <Button kind="primary" onClick={() => setEditing(true)}>
@@ -101,7 +101,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
         {admin && (
           <>
             <Button onClick={onEdit}>Edit</Button>
-            <Button onClick={() => setDialog('refill')}>Refill from it…</Button>
+            <Button onClick={() => setDialog('refill')}>Restore from it…</Button>
             <Button kind="plain" onClick={() => setDialog('remove')}>
               Remove…
             </Button>
@@ -130,7 +130,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
             ? `every ${mirror.interval_minutes} minutes`
             : MODES[mirror.mode]}
         </Fact>
-        <Fact name="Stops if it would shrink by">{mirror.shrink_threshold_percent} %</Fact>
+        <Fact name="Stops if it shrinks by">{mirror.shrink_threshold_percent} %</Fact>
       </dl>
       {sync.error && <Problem error={sync.error} />}
       {dialog === 'refill' && <Refill mirror={mirror} onClose={() => setDialog(null)} onStarted={open} />}
@@ -144,7 +144,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
           onAct={() => remove.mutate()}
           onClose={() => setDialog(null)}
         >
-          <p>The copy at {mirror.remote} stays there, but is no longer updated.</p>
+          <p>The copy at {mirror.remote} is kept, but no longer updated.</p>
         </Confirm>
       )}
     </div>
@@ -182,7 +182,7 @@ function Refill({
     onSuccess: onStarted,
   })
   return (
-    <Dialog title="Refill from the mirror" onClose={onClose}>
+    <Dialog title="Restore from the mirror" onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
@@ -199,7 +199,7 @@ function Refill({
           ) : (
             ''
           )}{' '}
-          is written into a folder of the service's machine.
+          is written to a folder on the service's machine.
         </p>
         <label className="field">
           <span>Folder</span>
@@ -218,7 +218,7 @@ function Refill({
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button acts type="submit" kind="danger" disabled={start.isPending}>
-            Refill
+            Restore
           </Button>
         </footer>
       </form>
@@ -281,7 +281,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
                 </select>
               </label>
               <label className="field">
-                <span>Path there</span>
+                <span>Path on the remote</span>
                 <input
                   className="input mono"
                   name="path"
@@ -305,7 +305,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
               </label>
               {mode === 'interval' && (
                 <label className="field short">
-                  <span>Minutes between two syncs</span>
+                  <span>Minutes between syncs</span>
                   <input
                     className="input"
                     type="number"
@@ -318,7 +318,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
               )}
               <div className="row">
                 <label className="field">
-                  <span>Stop if it would shrink by %</span>
+                  <span>Stop if it shrinks by %</span>
                   <input
                     className="input"
                     type="number"
@@ -330,7 +330,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
                   />
                 </label>
                 <label className="field">
-                  <span>At most KiB/s</span>
+                  <span>Limit in KiB/s</span>
                   <input
                     className="input"
                     type="number"
@@ -343,7 +343,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
               </div>
               <label className="choice">
                 <input type="checkbox" name="verify" defaultChecked={mirror?.verify ?? true} />
-                <span>Compare both sides after each sync</span>
+                <span>Verify after each sync</span>
               </label>
               {save.error && <Problem error={save.error} />}
               <footer>

@@ -47,7 +47,7 @@ export function Repositories() {
         {(page) => {
           const known = Object.values(page.counts).reduce((sum, value) => sum + value, 0)
           if (known === 0 && !filter.q)
-            return <Empty command="holdfast repos create --help">No repositories yet, or none that you may see.</Empty>
+            return <Empty command="holdfast repos create --help">No repositories yet, or none that you can see.</Empty>
           return (
             <>
               <Filters counts={page.counts} />
@@ -98,7 +98,7 @@ function Filters({ counts }: { counts: { [word: string]: number } }) {
         value={search.sort ?? 'need'}
         onChange={(event) => change({ sort: event.target.value as Search['sort'] })}
       >
-        <option value="need">Those that need you first</option>
+        <option value="need">Needs attention first</option>
         <option value="name">By name</option>
         <option value="size">Largest first</option>
         <option value="backup">Oldest backup first</option>

@@ -68,7 +68,7 @@ function Needs({ id }: { id: number }) {
   const items = useOverview().data?.attention.filter((one) => one.repository_id === id) ?? []
   if (items.length === 0) return null
   return (
-    <section className="card needs gap" aria-label="Needs you">
+    <section className="card needs gap" aria-label="Needs attention">
       {items.map((item) => (
         <Need key={item.key} item={item} />
       ))}

@@ -58,7 +58,7 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
     <section className="card pad stack" aria-labelledby="retention">
       <div>
         <h2 id="retention">Retention</h2>
-        <p className="soft">Which archives stay. Try rules here: nothing is removed before a prune.</p>
+        <p className="soft">Which archives to keep. Try rules here: nothing is removed until a prune.</p>
       </div>
       <div className="row">
         {RULES.map(([rule, words]) => (
@@ -91,7 +91,7 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
         <p className="muted">Also kept: all archives of the last {repository.retention.keep_within}.</p>
       )}
       {isEmpty(policy) ? (
-        <p className="muted">Give at least one rule, such as 7 daily and 4 weekly.</p>
+        <p className="muted">Set at least one rule, such as 7 daily and 4 weekly.</p>
       ) : (
         <Ahead
           key={ahead}
@@ -109,10 +109,10 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
           disabled={!changed || isEmpty(policy) || !mayChange || save.isPending}
           onClick={() => save.mutate()}
         >
-          Save as the rules of this repository
+          Save as this repository's rules
         </Button>
         {changed && <Button onClick={() => setPolicy(saved)}>Undo changes</Button>}
-        {save.isSuccess && !changed && <span className="soft">Saved. The next prune uses them.</span>}
+        {save.isSuccess && !changed && <span className="soft">Saved. They apply from the next prune.</span>}
         {!mayChange && <span className="muted">{refusalWord(repository.refusals.change ?? '')}</span>}
       </div>
       {save.error && <Problem error={save.error} />}
@@ -228,7 +228,7 @@ function Line({
         A prune today keeps <b>{counted(simulated.kept_now, 'archive')}</b> and removes <b>{simulated.removed_now}</b>.{' '}
         {simulated.gaps.length > 0 && (
           <>
-            Later the longest time without a restore point is{' '}
+            The longest time without a restore point will be{' '}
             {simulated.gaps.map((gap) => `${inWords(gap.worst_seconds)} ${ageWord(gap.age)}`).join(', ')}.
           </>
         )}

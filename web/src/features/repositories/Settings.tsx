@@ -15,8 +15,8 @@ export function RepositorySettings() {
   if (!repository) return null
   if (!repository.actions.includes('change'))
     return (
-      <Note title="Only an admin of this repository can change its settings.">
-        An admin decides what is backed up, what is left out, and whether Holdfast manages it.
+      <Note title="Only admins can change the settings of this repository.">
+        Admins choose what is backed up, what is excluded, and whether Holdfast manages it.
       </Note>
     )
   return <Form key={repository.updated_at} repository={repository} />
@@ -50,14 +50,9 @@ function Form({ repository }: { repository: Repository }) {
           <span>Name</span>
           <input className="input" name="name" defaultValue={repository.name} required />
         </label>
-        <SourcesField
-          label="What is backed up, a path on each line"
-          place={place}
-          value={sources}
-          onChange={setSources}
-        />
+        <SourcesField label="What to back up, one path per line" place={place} value={sources} onChange={setSources} />
         <label className="field">
-          <span>What is left out, a pattern on each line</span>
+          <span>What to exclude, one pattern per line</span>
           <textarea
             className="input mono"
             name="excludes"
@@ -91,7 +86,7 @@ function Form({ repository }: { repository: Repository }) {
       <section className="card pad row">
         <div className="grow">
           <h2>Forget this repository</h2>
-          <p className="soft">Holdfast stops managing it. The repository and all its archives stay where they are.</p>
+          <p className="soft">Holdfast stops managing it. The repository and all its archives are kept.</p>
         </div>
         <Button onClick={() => setForgetting(true)}>Forget…</Button>
       </section>
@@ -110,7 +105,7 @@ function Forget({ repository, onClose }: { repository: Repository; onClose: () =
   return (
     <Dialog title={`Forget ${repository.name}?`} onClose={onClose}>
       <p>Nothing is deleted at {repository.path}. It can be imported again at any time, with its passphrase.</p>
-      <Note warn>Holdfast's stored passphrase goes with it. Make sure that you have it elsewhere.</Note>
+      <Note warn>Holdfast deletes its stored passphrase. Make sure you have it elsewhere.</Note>
       {forget.error && <Problem error={forget.error} />}
       <footer>
         <Button onClick={onClose}>Keep it</Button>

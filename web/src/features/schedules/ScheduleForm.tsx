@@ -78,7 +78,7 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
         </label>
         {schedule?.targets.labels ? (
           <p className="soft">
-            What: every repository with{' '}
+            Every repository with{' '}
             {Object.entries(schedule.targets.labels)
               .map(([label, value]) => `${label}=${value}`)
               .join(', ')}

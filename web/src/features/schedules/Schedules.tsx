@@ -124,7 +124,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
           </Button>
         )}
         <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
-          {schedule.enabled ? 'Switch off' : 'Switch on'}
+          {schedule.enabled ? 'Turn off' : 'Turn on'}
         </Button>
         <Button small kind="plain" onClick={() => setDeleting(true)}>
           Delete…
@@ -154,14 +154,14 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
       {deleting && (
         <Confirm
           title={`Delete ${schedule.name}?`}
-          act="Delete the schedule"
+          act="Delete schedule"
           keep="Keep"
           busy={remove.isPending}
           error={remove.error}
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>Its archives stay. It starts no further work.</p>
+          <p>Its archives are kept. It starts no further work.</p>
         </Confirm>
       )}
       {[toggle, snooze, run].map((one, index) => one.error && <Problem key={String(index)} error={one.error} />)}

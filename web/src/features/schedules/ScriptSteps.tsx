@@ -82,7 +82,7 @@ function Step({
       />
       {step.when === 'after' ? (
         <Choice
-          label={`After which backups ${name} runs`}
+          label={`After which results ${name} runs`}
           value={step.run_on ?? 'always'}
           options={{
             always: 'however it ended',
@@ -94,7 +94,7 @@ function Step({
         />
       ) : (
         <Choice
-          label={`What follows if ${name} fails`}
+          label={`What happens if ${name} fails`}
           value={step.on_failure ?? 'stop'}
           options={{ stop: 'no backup if it fails', warn: 'a backup even if it fails' }}
           onChange={(on_failure) => onChange(changed(step, { on_failure: on_failure as ScriptStep['on_failure'] }))}
@@ -107,7 +107,7 @@ function Step({
       ))}
       {elsewhere && (
         <small className="muted whole">
-          It runs on the repository's machine, so it cannot run once for all: that is for scripts of the service.
+          It runs on the repository's machine. Only scripts that run on the service can run once for all repositories.
         </small>
       )}
     </div>
@@ -169,7 +169,7 @@ function Parameter({
         aria-label={`${of.name} of ${script}`}
         type={of.secret ? 'password' : of.type === 'integer' ? 'number' : 'text'}
         autoComplete="off"
-        placeholder={of.secret && step.has_secrets ? 'stays as it is' : ''}
+        placeholder={of.secret && step.has_secrets ? 'unchanged' : ''}
         required={of.required && !(of.secret && step.has_secrets)}
         value={value === undefined ? '' : String(value)}
         onChange={(event) =>

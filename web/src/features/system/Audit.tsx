@@ -208,7 +208,7 @@ function TheObject({ of, onNarrow }: { of: Schemas['AuditItem']; onNarrow: (more
 
 function Narrow({ children, onClick }: { children: React.ReactNode; onClick: () => void }) {
   return (
-    <button type="button" className="narrow" title="Show only these" onClick={onClick}>
+    <button type="button" className="narrow" title="Apply filters" onClick={onClick}>
       {children}
     </button>
   )

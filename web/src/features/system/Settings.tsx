@@ -26,7 +26,7 @@ export function Settings() {
   if (me.data.role !== 'admin')
     return (
       <main>
-        <Note title="The settings of the service are for admins.">
+        <Note title="Only admins can see the service's settings.">
           Your own password, sessions and tokens are under your name.
         </Note>
       </main>

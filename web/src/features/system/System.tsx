@@ -46,10 +46,10 @@ function Loops({ loops }: { loops: Schemas['LoopFound'][] }) {
   const failing = loops.filter((one) => one.state === 'failing')
   return (
     <section className="card pad stack">
-      <h2>Work in the background</h2>
+      <h2>Background work</h2>
       <p className="evidence">
         <Glyph name={failing.length ? 'bad' : 'ok'} />
-        {failing.length ? `${failing.length} of ${loops.length} fail` : `All ${loops.length} run`}
+        {failing.length ? `${failing.length} of ${loops.length} failinging` : `All ${loops.length} runningning`}
       </p>
       {failing.map((one) => (
         <p key={one.name} className="soft wrap">
@@ -95,7 +95,7 @@ function Limits() {
         const all = Object.values(limits.running).reduce((sum, value) => sum + value, 0)
         return (
           <form className="card pad stack" onSubmit={submit}>
-            <h2>Jobs side by side</h2>
+            <h2>Concurrent jobs</h2>
             <div className="row limits">
               {LIMITS.map(([group, words, name]) => (
                 <label className="field narrow" key={name}>

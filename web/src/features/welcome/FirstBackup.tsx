@@ -50,7 +50,7 @@ export function FirstBackup({ draft, change, go }: Step) {
     )
   const failed = ended(backup) && !good(backup)
   return (
-    <Panel title={failed ? 'The backup did not succeed' : 'The first backup, and the proof'} lead={lead(backup)}>
+    <Panel title={failed ? 'The backup failed' : 'First backup and verification'} lead={lead(backup)}>
       <ul className="card needs">
         <Line glyph={glyphOf(backup)} title="Back up" detail={backup && outcome(backup)}>
           {backup?.status === 'running' && <Bar percent={backup.progress_percent} label="Backup" />}
@@ -83,8 +83,8 @@ export function FirstBackup({ draft, change, go }: Step) {
 }
 
 function lead(backup: Operation | undefined): string {
-  if (!ended(backup)) return 'It is running. You may leave this page; it continues.'
-  return good(backup) ? 'A backup is worth what comes back out of it. So one file is read back now.' : ''
+  if (!ended(backup)) return 'It is running. You can leave this page; it continues.'
+  return good(backup) ? 'A backup is only worth what you can restore from it, so one file is now read back.' : ''
 }
 
 function glyphOf(operation: Operation | undefined): GlyphName {
@@ -157,7 +157,7 @@ function Proof({ repository }: { repository: number }) {
           ) : archive ? (
             'Opening the repository…'
           ) : (
-            'Waiting for the list of archives…'
+            'Waiting for the archive list…'
           )
         }
       >
@@ -177,7 +177,7 @@ function Proof({ repository }: { repository: number }) {
               ? proof(check)
               : check && ended(check)
                 ? check.error_message
-                : 'Reading files back and comparing them…'
+                : 'Reading files back and comparing…'
           }
         >
           {prove.error && <Problem error={prove.error} retry={() => prove.mutate()} />}
@@ -187,8 +187,8 @@ function Proof({ repository }: { repository: number }) {
         <li className="needs-row welcome-end">
           <span />
           <div>
-            <b>That is all.</b>
-            <p>Now schedule it for every night.</p>
+            <b>All done.</b>
+            <p>Now schedule it to run every night.</p>
           </div>
           <div className="row acts">
             <Link to="/" className="button">
@@ -208,7 +208,7 @@ function proof(check: Operation): string {
   const result = { ...check.detail, ...check.result } as Record<string, unknown>
   const files = result.files_proven ?? result.files_checked ?? result.nfiles
   return typeof files === 'number'
-    ? `${counted(files, 'file')} read back and found to be the same.`
+    ? `${counted(files, 'file')} read back and found identical.`
     : 'Files were read back.'
 }
 

@@ -48,8 +48,8 @@ export function KeyStep({ draft, change, go }: Step) {
       title={made ? 'Keep this away from the machine' : 'The key to your backups'}
       lead={
         made
-          ? 'If this machine burns, the recovery kit and the repository are all you need. Holdfast itself is not.'
-          : 'Backups are encrypted. This passphrase was made in your browser; it opens them.'
+          ? 'If this machine is lost, you need only the recovery kit and the repository, not Holdfast itself.'
+          : 'Backups are encrypted. This passphrase, generated in your browser, opens them.'
       }
       back={made ? undefined : () => go('where')}
       next={
@@ -102,7 +102,7 @@ function Refusal({ error }: { error: unknown }) {
       {there && (
         <p>
           <Link to="/repositories/import" className="link">
-            Import what is there instead
+            Import the existing one instead
           </Link>
         </p>
       )}
@@ -125,7 +125,7 @@ function Keep({ kit, words, kept, onKept }: { kit: Kit; words: string[]; kept: b
       <section className="card pad row">
         <div className="grow">
           <h2>Recovery kit</h2>
-          <p className="soft">One page: passphrase, key, place, and the lines to restore with plain borg.</p>
+          <p className="soft">One page with passphrase, key, location, and the commands to restore with plain borg.</p>
         </div>
         <Button icon="download" kind={saved ? 'normal' : 'primary'} onClick={() => keep(kit, () => setSaved(true))}>
           Save
@@ -164,8 +164,8 @@ function Keep({ kit, words, kept, onKept }: { kit: Kit; words: string[]; kept: b
       <div className="print-only">
         <h1>Recovery kit of {kit.name}</h1>
         <p>
-          Made {kit.made}. Keep it away from the machine that is backed up. Whoever has it and the repository can read
-          every backup.
+          Made {kit.made}. Keep it away from the machine that is backed up. Anyone who has it and the repository can
+          read every backup.
         </p>
         {parts(kit).map((part) => (
           <section key={part.title}>
@@ -189,7 +189,7 @@ function Lost({ draft, go }: Pick<Step, 'draft' | 'go'>) {
   return (
     <Panel
       title="The passphrase was shown once"
-      lead="The page was reloaded, and the browser does not store the passphrase."
+      lead="The page was reloaded, and the browser does not keep the passphrase."
       next={
         draft.kept ? (
           <Button kind="primary" onClick={() => go('backup')}>

@@ -33,7 +33,7 @@ export function Welcome() {
   if (me && me.role !== 'admin')
     return (
       <main>
-        <Note title="Only an admin can set up backups.">You will see the repositories that are shared with you.</Note>
+        <Note title="Only an admin can set up backups.">You will see the repositories shared with you.</Note>
       </main>
     )
   const at = Math.max(

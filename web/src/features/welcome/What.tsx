@@ -36,7 +36,7 @@ export function What({ draft, change, go }: Step) {
   return (
     <Panel
       title="What should be backed up?"
-      lead="Folders of the machine on which Holdfast runs. Other machines come later, under Machines."
+      lead="Folders on the machine that runs Holdfast. Add other machines later, under Machines."
       next={
         <>
           <Button
@@ -64,7 +64,7 @@ export function What({ draft, change, go }: Step) {
                 small
                 kind="plain"
                 icon="close"
-                aria-label={`Leave ${path} out`}
+                aria-label={`Remove ${path}`}
                 onClick={() => change({ paths: draft.paths.filter((one) => one !== path) })}
               />
             </li>
@@ -90,7 +90,7 @@ export function What({ draft, change, go }: Step) {
         </form>
         {choosing && <FolderChooser files place={HERE} onChoose={add} onClose={() => setChoosing(false)} />}
         <p id="what-hint" className={wrong ? 'soft' : 'muted'} role={wrong ? 'status' : undefined}>
-          {wrong ? 'A full path begins with a slash, such as /home/anna.' : 'Type a full path, or take one of these:'}
+          {wrong ? 'A full path begins with a slash, such as /home/anna.' : 'Type a full path, or choose one of these:'}
         </p>
         <div className="row">
           {COMMON.filter((path) => !draft.paths.includes(path)).map((path) => (

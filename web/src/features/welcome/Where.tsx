@@ -11,7 +11,7 @@ export function Where({ draft, change, go }: Step) {
   return (
     <Panel
       title="Where should the backups be stored?"
-      lead="In a folder of this machine: a second disk or a mounted network drive is best. It is made if it is not there."
+      lead="In a folder on this machine, ideally on a second disk or a mounted network drive. It is created if missing."
       back={() => go('what')}
       next={
         <Button
@@ -44,12 +44,12 @@ export function Where({ draft, change, go }: Step) {
             onChange={(event) => change({ place: event.target.value })}
             disabled={draft.repository !== null}
           />
-          {inside && <small>It is inside the backed-up folders, so it is left out of its own backups.</small>}
+          {inside && <small>It is inside the backed-up folders, so backups leave it out.</small>}
         </label>
       </section>
       <Note>
-        On the same disk a backup survives a mistake, not the disk. A mirror to another place can be added at any time.
-        There is a repository already?{' '}
+        A backup on the same disk survives mistakes, but not the disk's failure. You can add a mirror elsewhere at any
+        time. Already have a repository?{' '}
         <Link to="/repositories/import" className="link">
           Import it
         </Link>

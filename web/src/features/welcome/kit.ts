@@ -25,13 +25,13 @@ export function parts(kit: Kit): Part[] {
     { title: 'Where it is', words: `A repository of BorgBackup ${kit.engine}.`, code: kit.path },
     { title: 'Passphrase', words: 'Without it the backups cannot be read.', code: kit.passphrase },
     {
-      title: 'See what is there',
-      words: 'On any machine that has BorgBackup and reaches the repository:',
+      title: 'List the archives',
+      words: 'On any machine with BorgBackup and access to the repository:',
       code: `${open}\n${list}`,
     },
     {
-      title: 'Get it back',
-      words: 'The files come into the folder in which you are. ARCHIVE is a name from the list.',
+      title: 'Restore',
+      words: 'Files are restored into the current folder. ARCHIVE is a name from the list.',
       code: `mkdir restored && cd restored\n${extract}`,
     },
     {
@@ -63,7 +63,7 @@ pre { font: 13px/1.5 ui-monospace, monospace; background: #f0f3f3; padding: .8em
 </head>
 <body>
 <h1>Recovery kit of ${escaped(kit.name)}</h1>
-<p>Made ${escaped(kit.made)}. Keep it away from the machine that is backed up: on paper, or in a password manager. Whoever has it and the repository can read every backup.</p>
+<p>Made ${escaped(kit.made)}. Keep it away from the machine that is backed up: on paper, or in a password manager. Anyone who has it and the repository can read every backup.</p>
 ${sections.join('\n')}
 </body>
 </html>

@@ -28,11 +28,11 @@ Conditions = list[ColumnElement[bool]]
 
 
 async def wanted_entries(
-    since: Annotated[Moment | None, Query(description="Not before this time.")] = None,
+    since: Annotated[Moment | None, Query(description="Only entries at or after this time.")] = None,
     until: Annotated[Moment | None, Query(description="Before this time.")] = None,
     actor: Annotated[Word | None, Query(description="User name.")] = None,
     action: Annotated[Word | None, Query(description="For example auth.login.")] = None,
-    object_type: Annotated[Word | None, Query(description="Kind of object, for example repository.")] = None,
+    object_type: Annotated[Word | None, Query(description="Type of object, for example repository.")] = None,
     object_id: Annotated[Annotated[str, PlainText(1, 200)] | None, Query(description="Id of the object.")] = None,
     outcome: Annotated[Word | None, Query(description="For example ok or refused.")] = None,
 ) -> Conditions:
@@ -62,7 +62,7 @@ def conditions_of(wanted: AuditFilter) -> Conditions:
 Wanted = Annotated[Conditions, Depends(wanted_entries)]
 
 
-@audit.get("", summary="The audit trail: what happened, who did it and from where")
+@audit.get("", summary="List audit entries: what happened, who did it and from where")
 def list_entries(
     _caller: AdminOnly,
     session: Reading,
@@ -80,7 +80,7 @@ def list_entries(
 
 @audit.get(
     "/export",
-    summary="The audit trail as NDJSON",
+    summary="Export audit entries as NDJSON",
     response_class=StreamingResponse,
     responses={
         200: {

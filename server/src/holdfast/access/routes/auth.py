@@ -70,7 +70,10 @@ async def log_in(
 
 
 @auth.post(
-    "/login/totp", summary="Finish a login with a code", dependencies=[Depends(public)], responses=documented(409, 429)
+    "/login/totp",
+    summary="Complete a login with a code",
+    dependencies=[Depends(public)],
+    responses=documented(409, 429),
 )
 def log_in_with_code(request: Request, response: Response, body: CodeLogin, login: TheLogin) -> LoginAnswer:
     result = login.with_code(body.login_challenge_token, body.code, address_of(request))
@@ -78,7 +81,7 @@ def log_in_with_code(request: Request, response: Response, body: CodeLogin, logi
     return LoginAnswer.of(result)
 
 
-@auth.post("/invitation", summary="Look at an invitation", dependencies=[Depends(public)], responses=documented(404))
+@auth.post("/invitation", summary="Get an invitation", dependencies=[Depends(public)], responses=documented(404))
 def read_invitation(body: InvitationToken, session: Reading) -> InvitationAnswer:
     found = invitations.find(session, body.token)
     return InvitationAnswer(username=found.username, expires_at=found.expires_at)
@@ -86,7 +89,7 @@ def read_invitation(body: InvitationToken, session: Reading) -> InvitationAnswer
 
 @auth.post(
     "/invitation/accept",
-    summary="Choose a password by an invitation",
+    summary="Accept an invitation and choose a password",
     dependencies=[Depends(public)],
     responses=documented(404),
 )
@@ -115,7 +118,7 @@ def _begin_in_browser(request: Request, response: Response, login: Login, result
     browser_requests.set_cookie(request, response, cookie, login.settings)
 
 
-@auth.post("/refresh", summary="Get a new access token for an active session")
+@auth.post("/refresh", summary="Refresh the access token of an active session")
 def refresh(request: Request, response: Response, caller: SessionToRefresh, login: TheLogin) -> LoginAnswer:
     """Also accepts an expired access token while its session is active, and from the service's own pages their
     cookie.
@@ -160,7 +163,7 @@ async def change_password(
     return LoginAnswer.of(await hashing.run(whose_turn(caller), change, body.current_password, body.new_password))
 
 
-@auth.post("/totp/setup", summary="Prepare codes for logins", responses=documented(409))
+@auth.post("/totp/setup", summary="Set up login codes", responses=documented(409))
 def set_up_totp(caller: LoginOnly, session: Writing, login: TheLogin) -> TotpSecret:
     """Logins do not change until a code has been confirmed with /api/auth/totp/enable."""
     enrolment = Account(login, caller).set_up_totp(session)

@@ -36,7 +36,7 @@ def find(look: Look) -> Iterator[Finding]:
 
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     skew = float(evidence.get("clock_skew_seconds") or 0)
-    return f"The clock of {name} is {age(abs(skew))} {'ahead' if skew > 0 else 'behind'}; set it, or let NTP do so."
+    return f"The clock of {name} is {age(abs(skew))} {'ahead' if skew > 0 else 'behind'}; correct it, or use NTP."
 
 
 KIND = AlarmKind("clock_skew", find, message, raise_after=LASTING, clear_after=LASTING)

@@ -60,8 +60,8 @@ def message(name: str, evidence: Mapping[str, Any]) -> str:
     found_by = str(evidence.get("found_by")).replace("_", " ")
     found_at = on_day(evidence.get("found_at"))
     return (
-        f"{name} is damaged: a {found_by} found it at {found_at}. Keep a copy before a repair; a full check clears "
-        "this."
+        f"{name} is damaged: a {found_by} found it at {found_at}. Make a copy before repairing; a full check clears "
+        f"this alarm."
     )
 
 

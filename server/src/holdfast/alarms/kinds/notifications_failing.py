@@ -45,8 +45,8 @@ def message(name: str, evidence: Mapping[str, Any]) -> str:
     del name
     since = on_day(evidence.get("failing_since"))
     return (
-        f"Messages to {evidence.get('destination')} have not been delivered since {since}. Its error is in holdfast "
-        "notify deliveries."
+        f"Messages to {evidence.get('destination')} have not been delivered since {since}. For the error, see "
+        f"holdfast notify deliveries."
     )
 
 

@@ -40,8 +40,8 @@ def message(name: str, evidence: Mapping[str, Any]) -> str:
     services = ", ".join(map(str, evidence.get("services") or ()))
     where = "the machine of Holdfast itself" if name.startswith("service ") else name
     return (
-        f"A backup stopped {services} on {where}, and starting failed: {evidence.get('error')} It is tried again "
-        "until it starts."
+        f"A backup stopped {services} on {where}, and restarting failed: {evidence.get('error')} Retrying until it "
+        f"starts."
     )
 
 

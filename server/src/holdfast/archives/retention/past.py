@@ -1,4 +1,4 @@
-"""Which restore points there were on past days: from the archives that are there and the record of those that
+"""Get the restore points of past days: from the archives that are there and the record of those that
 are gone.
 """
 

@@ -22,16 +22,16 @@ routes = router("/api/repositories/{repository_id}/retention", "archives")
 DEFAULT_DAYS, MOST_DAYS, MOST_POINTS = 90, 3660, 5000
 
 
-@routes.get("/past", summary="Which restore points there were on past days", responses=documented(404))
+@routes.get("/past", summary="Get the restore points of past days", responses=documented(404))
 def read_past(
     caller: SignedIn,
     repository_id: RowId,
     session: Reading,
-    days: Annotated[int, Query(ge=0, le=MOST_DAYS, description="How many days to look back from today (UTC).")] = (
+    days: Annotated[int, Query(ge=0, le=MOST_DAYS, description="Number of days to look back from today (UTC).")] = (
         DEFAULT_DAYS
     ),
     series: Annotated[
-        Annotated[str, PlainText(0, 4096)] | None, Query(description="Only the archives of this series. Default: all.")
+        Annotated[str, PlainText(0, 4096)] | None, Query(description="Only archives of this series. Default: all.")
     ] = None,
 ) -> Past:
     """From the archives that are there, the record of archives that are gone, and the results of older prunes.

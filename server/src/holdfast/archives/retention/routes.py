@@ -39,7 +39,7 @@ LOSSES_SHOWN = 20
 
 @routes.post(
     "/simulate",
-    summary="What retention policies would keep, today and later",
+    summary="Simulate retention policies, today and in the future",
     response_model=Simulation,
     responses=documented(404),
 )

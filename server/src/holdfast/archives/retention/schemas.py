@@ -19,18 +19,18 @@ class SimulationRequest(Closed):
     compare_with: Retention | None = Field(None, description="A second policy, simulated over the same backups.")
     until: date | None = Field(
         None,
-        description="Last day (UTC), at most 731 days ahead. Default: 90 days ahead, or as far as there are not too "
-        "many backups.",
+        description="Last day (UTC), at most 731 days ahead. Default: 90 days ahead, or fewer if there are too many "
+        "backups.",
     )
     every_minutes: int | None = Field(
         None,
         ge=5,
         le=525_600,
-        description="Time between backups to come. Default: as the schedules of the repository say, else as often as "
-        "so far.",
+        description="Interval of future backups. Default: from the repository's schedules, otherwise the past "
+        "frequency.",
     )
     series: Annotated[str, PlainText(0, 4096)] | None = Field(
-        None, description="Only the archives of this series. Default: all."
+        None, description="Only archives of this series. Default: all."
     )
 
 
@@ -40,7 +40,7 @@ class Backups(Schema):
     origin: Origin = Field(
         description="`request`, `schedule`, `past` (as often as so far) or `assumed` (daily, where nothing is known)."
     )
-    every_minutes: int | None = Field(description="Null where a schedule's calendar tells.")
+    every_minutes: int | None = Field(description="Null if schedules determine the times.")
     count: int
 
 
@@ -49,8 +49,8 @@ class Judged(Schema):
     name: str
     start: Timestamp
     rule: str | None = Field(
-        description="The engine's rule that keeps it, such as `daily`; `protected` where only its protection does; "
-        "null: it is removed."
+        description="The engine's rule that keeps it, such as `daily`; `protected` if only its protection does; null "
+        "if it is removed."
     )
 
 
@@ -61,28 +61,27 @@ class PointsOfDay(Schema):
 
 class Gap(Schema):
     age: Band
-    worst_seconds: int = Field(description="Longest time between two restore points of that age.")
+    worst_seconds: int = Field(description="Longest gap between two restore points of that age.")
 
 
 class ForecastPoint(Schema):
     """The bytes that a repository needs at the end of a day, after a compaction."""
 
     day: date
-    bytes: int | None = Field(description="Null more than 30 days ahead: only the range is known.")
-    low: int = Field(description="Nine times of ten it is between `low` and `high`.")
+    bytes: int | None = Field(description="Null for days more than 30 ahead, where only the range is known.")
+    low: int = Field(description="With 90 % probability, the size is between `low` and `high`.")
     high: int
 
 
 class Forecast(Schema):
-    now: int | None = Field(description="Bytes of all archives today; null without a forecast.")
+    now: int | None = Field(description="Size of all archives today, in bytes; null without a forecast.")
     basis: Literal["chunks", "sizes"] | None = Field(
-        description="`chunks`: what stays was added up from the file history; `sizes`: from recorded sizes alone."
+        description="`chunks`: computed from the file history; `sizes`: from recorded sizes only."
     )
-    points: list[ForecastPoint] = Field(description="For 7, 30 and 90 days ahead, as far as the last day.")
+    points: list[ForecastPoint] = Field(description="For 7, 30 and 90 days ahead, up to the last day.")
     reason: NoForecast | None = Field(
-        description="Why there is none: fewer than 7 backups of known size in 7 days in a series, no measured size, or "
-        "more"
-        " than 20 series (`several_series`; also where the sizes of several are not known apart)."
+        description="Why there is no forecast: fewer than 7 backups of known size in 7 days in a series, no measured "
+        "size, or more than 20 series (`several_series`; also if the sizes of several series are not known separately)."
     )
 
 
@@ -90,17 +89,15 @@ class Simulated(Schema):
     """What one policy does."""
 
     policy: Retention
-    archives: list[Judged] = Field(description="What a prune would do today, newest first.")
+    archives: list[Judged] = Field(description="What a prune would do today, newest archive first.")
     kept_now: int
     removed_now: int
-    counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day, from today on.")
-    days: list[PointsOfDay] = Field(
-        description="Restore points that are left on the last day, by the day they are from."
-    )
+    counts: list[PointsOfDay] = Field(description="Number of restore points at the end of each day, from today.")
+    days: list[PointsOfDay] = Field(description="Restore points remaining on the last day, by the day they were made.")
     oldest: Timestamp | None = Field(description="The oldest restore point on the last day.")
     gaps: list[Gap] = Field(description="On the last day.")
     losses: Losses | None = Field(
-        description="What would exist nowhere after a prune today; null if nothing would go, or without an index."
+        description="What a prune today would lose; null if nothing would be removed, or without an index."
     )
     forecast: Forecast
 
@@ -108,9 +105,9 @@ class Simulated(Schema):
 class Simulation(Schema):
     until: date
     is_shortened: bool = Field(
-        description="Whether `until` is less than the default of 90 days ahead, because there are too many backups."
+        description="Whether `until` was moved closer than the default of 90 days because there are too many backups."
     )
-    archives: int = Field(description="Archives that were considered.")
+    archives: int = Field(description="Number of archives considered.")
     backups: Backups
     simulated: Simulated
     compared: Simulated | None
@@ -119,20 +116,19 @@ class Simulation(Schema):
 class PastPoint(Schema):
     """An archive that there was at the end of at least one of the days."""
 
-    archive_id: int | None = Field(description="Null for an archive that is gone.")
+    archive_id: int | None = Field(description="Null for a removed archive.")
     name: str
     series: str
     start: Timestamp
-    gone_at: Timestamp | None = Field(description="When it was removed or lost; null: it is there.")
+    gone_at: Timestamp | None = Field(description="When it was removed or lost; null if it still exists.")
 
 
 class Past(Schema):
     since: date
     until: date = Field(description="Today (UTC).")
     recorded_since: Timestamp = Field(
-        description="Since when every removal of an archive is recorded. Before it only prunes of the service are "
-        "known."
+        description="Time since which every removal is recorded. Before it, only prunes by the service are known."
     )
-    counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day.")
+    counts: list[PointsOfDay] = Field(description="Number of restore points at the end of each day.")
     points: list[PastPoint] = Field(description="Newest first, at most 5,000.")
     points_count: int

@@ -67,7 +67,7 @@ def save(
     except IntegrityError as error:
         raise Conflict(
             "backup.database_name_taken",
-            f"The repository has a database called {wanted.name} already.",
+            f"The repository already has a database named {wanted.name}.",
             name=wanted.name,
         ) from error
     record(session, caller, "changed" if known else "created", stored)
@@ -94,7 +94,7 @@ def record(session: Session, caller: Caller, word: str, stored: DumpedDatabase) 
 def _check(session: Session, places: ServicePlaces, repository: Repository, wanted: DatabaseBody) -> None:
     require_able(session, repository)
     if wanted.kind != "postgresql_globals" and wanted.database is None:
-        raise Unprocessable("backup.database_field_missing", "Give the name of the database.", field="database")
+        raise Unprocessable("backup.database_field_missing", "Specify the name of the database.", field="database")
     if wanted.kind != "sqlite":
         return
     path = wanted.database or ""
@@ -117,7 +117,7 @@ def own_places() -> Unprocessable:
 
 def require_able(session: Session, repository: Repository) -> None:
     """Raise Unprocessable unless dumps can be made on the machine where the engine of the repository runs."""
-    sentence = "This agent cannot dump databases; install a newer version of it."
+    sentence = "This agent is too old to dump databases; update it."
     agent_target.require_able(session, repository, JobKind.BACKUP_DUMP, sentence)
 
 

@@ -33,7 +33,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
 
-NO_RECORDS = "The agent reported success without the records of its dumps. Do not rely on the archive."
+NO_RECORDS = "The agent reported success without records of its dumps. Do not rely on the archive."
 LONGEST_TEXT = 200
 
 

@@ -24,7 +24,7 @@ routes = router("/api/repositories", "dumps")
 TheVault = Annotated[Vault, Depends(VAULT)]
 
 
-@routes.get("/{repository_id}/databases", summary="Databases that are dumped", responses=documented(404))
+@routes.get("/{repository_id}/databases", summary="List databases to dump", responses=documented(404))
 def list_databases(caller: SignedIn, repository_id: RowId, session: Reading) -> Databases:
     """Passwords are never shown."""
     store.require(session, caller, repository_id, Role.OPERATOR)

@@ -21,7 +21,7 @@ class DumpParams(Closed):
 
 
 class DatabaseBody(Closed):
-    name: Name = Field(description="Unique within the repository; its file in the archive is called so.")
+    name: Name = Field(description="Unique within the repository; also names its file in the archive.")
     kind: DatabaseKind = Field(
         description="`postgresql_globals`: the roles and tablespaces of a server. `mysql` includes MariaDB."
     )
@@ -43,7 +43,7 @@ class DatabaseAnswer(Schema):
     user: str | None
     has_password: bool
     file: str = Field(description="Path of its dump in an archive of the series `<repository>-databases`.")
-    restore_command: str = Field(description="Loads the dump, once it has been restored to a folder.")
+    restore_command: str = Field(description="Command that loads the dump after it has been restored to a folder.")
     created_at: Timestamp
     updated_at: Timestamp
 

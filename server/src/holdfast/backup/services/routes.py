@@ -13,13 +13,13 @@ from holdfast.repositories import store
 routes = router("/api/repositories", "services")
 
 
-@routes.get("/{repository_id}/services", summary="Services that backups stop", responses=documented(404))
+@routes.get("/{repository_id}/services", summary="List services that backups stop", responses=documented(404))
 def list_services(caller: SignedIn, repository_id: RowId, session: Reading) -> Services:
     store.require(session, caller, repository_id, Role.OPERATOR)
     return Services(services=list(stored.of_repository(session, repository_id)))
 
 
-@routes.put("/{repository_id}/services", summary="Choose the services that backups stop", responses=documented(404))
+@routes.put("/{repository_id}/services", summary="Set the services that backups stop", responses=documented(404))
 def set_services(caller: LoginOnly, repository_id: RowId, wanted: Services, session: Writing) -> Services:
     """Replaces the list; an empty one stops nothing. Nothing is stopped before the next backup."""
     repository = store.require_administered(session, caller, repository_id)

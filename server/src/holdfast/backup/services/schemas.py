@@ -13,5 +13,5 @@ UnitName = Annotated[str, Field(pattern=rf"^{UNIT_NAME}$", max_length=255, examp
 
 class Services(Closed):
     services: Annotated[list[UnitName], Field(max_length=MOST_SERVICES)] = Field(
-        description="systemd units of the machine that runs the engine, stopped in this order while a backup runs."
+        description="systemd units on the machine that runs the engine, stopped in this order during backups."
     )

@@ -38,5 +38,5 @@ def replace(session: Session, caller: Caller, repository: Repository, names: Seq
 def require_able(session: Session, repository: Repository, names: Sequence[str]) -> None:
     """Raise Unprocessable where the agent is too old: it would back up without stopping anything."""
     if names:
-        sentence = "This agent cannot stop services; install a newer version of it."
+        sentence = "This agent is too old to stop services; update it."
         agent_target.require_able(session, repository, Capability.SERVICE_HOLD, sentence)

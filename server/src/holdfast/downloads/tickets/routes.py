@@ -80,7 +80,7 @@ async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depend
     return rules
 
 
-@routes.post("", summary="An address for one download, for browsers", responses=documented(404, 409, 429))
+@routes.post("", summary="Create a download ticket for browsers", responses=documented(404, 409, 429))
 def make_ticket(
     caller: SignedInToRead,
     wanted: Annotated[Downloaded, Body()],

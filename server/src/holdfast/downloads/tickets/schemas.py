@@ -17,7 +17,7 @@ class ArchiveDownload(Closed):
     archive_id: RowId
     paths: Paths = Field([], description="Files, or folders with their contents. Empty: the whole archive.")
     format: Literal["file", "tar", "zip"] = Field(
-        "zip", description="`file`: the content of one file. `tar`, `zip`: the paths, below the folder that all are in."
+        "zip", description="`file`: the content of one file. `tar`, `zip`: the paths, relative to their common folder."
     )
 
 
@@ -28,11 +28,11 @@ class LogDownload(Closed):
 
 
 class AuditDownload(Closed):
-    """The audit trail as NDJSON, for admins."""
+    """Export audit entries as NDJSON, for admins."""
 
     audit: AuditFilter
 
 
 class DownloadLink(Schema):
-    url: str = Field(description="Path on this service. GET it once, without a credential.")
-    expires_in: int = Field(description="Seconds within which the download must be started.")
+    url: str = Field(description="Path on this service, for one GET without a credential.")
+    expires_in: int = Field(description="Seconds until the ticket expires; the download must start before.")

@@ -13,7 +13,7 @@ from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 grants = group(
-    "Who may restore to which machines and folders, besides the repository's own machine.",
+    "List who may restore to which machines and folders, besides the repository's own machine.",
     "holdfast grants add /srv/restored --user anna --machine agent:web",
     "holdfast grants add /srv/restored --role operator",
     "holdfast grants list",

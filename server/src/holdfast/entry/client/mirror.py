@@ -92,7 +92,7 @@ def sync(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the mirror equal to the repository."""
+    """Sync the mirror with the repository."""
     _start(repository, "sync", {"override_sanity": override_sanity}, no_wait=no_wait, as_json=as_json)
 
 

@@ -290,7 +290,7 @@ def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
 def accept_replacement(
     repository: Repository, passphrase_stdin: PassphraseStdin = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Accept another repository at the path, and use it from now on."""
+    """Accept a different repository at the path, and use it from now on."""
     service, found = REPOSITORIES.chosen(repository)
     confirm(f"Use the other repository at {found['path']} as {found['name']} from now on?", yes=yes)
     body = {"passphrase": read_secret("Passphrase", from_input=True)} if passphrase_stdin else {}
@@ -299,7 +299,7 @@ def accept_replacement(
 
 @repositories.command("setup")
 def set_up_again(repository: Repository, as_json: AsJson = False) -> None:
-    """Set a repository of an agent up again, after its set-up failed or was cancelled."""
+    """Retry setting up an agent's repository, after its set-up failed or was cancelled."""
     service, found = REPOSITORIES.chosen(repository)
     answer = service.post(f"{REPOSITORIES.url_of(found)}/setup")
     _registered(service, answer, "set up", as_json=as_json)

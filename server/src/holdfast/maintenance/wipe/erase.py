@@ -193,7 +193,7 @@ class _Wipe:
 
     def _compact(self, tally: _Tally) -> Outcome | TryAgain:
         """All archives are gone: from here on the wipe itself is done, even if the rest fails."""
-        self._context.log(f"All {len(tally.removed)} archives are removed.")
+        self._context.log(f"All {len(tally.removed)} archives removed.")
         if not self._params.run_compact:
             return self._ended(Outcome(Status.COMPLETED), "compact_skipped", tally)
         self._context.report(phase="compact", message="Giving space back")

@@ -41,9 +41,7 @@ class _FirstTime(Exception):
     """No earlier request has used this idempotency key."""
 
 
-@routes.post(
-    "/{repository_id}/wipe-preview", summary="See what a wipe would remove", responses=documented(404, 409, 423)
-)
+@routes.post("/{repository_id}/wipe-preview", summary="Preview a wipe", responses=documented(404, 409, 423))
 @asks_engine
 def preview_wipe(
     caller: LoginOnly,
@@ -62,7 +60,7 @@ def preview_wipe(
 
 @routes.post(
     "/{repository_id}/wipe",
-    summary="Remove every archive of a repository",
+    summary="Wipe all archives of a repository",
     responses=documented(404, 409, 423),
     response_model=WipeJob,
 )
@@ -127,17 +125,17 @@ def _cancel_preview(database: Database, caller: Caller, preview: WipePreview) ->
 
 
 def _already_over(preview: WipePreview) -> Conflict:
-    sentence, key = "The preview was started or cancelled before.", "operations.already_finished"
+    sentence, key = "The preview has already been started or cancelled.", "operations.already_finished"
     return Conflict(key, sentence, status=preview.status, operation_id=preview.operation_id)
 
 
 JOBS = JobRoutes(routes=routes, present=jobs, find=preview_or_wipe)
-JOBS.status("/{repository_id}/wipe-jobs/{job_id}", WipeJob, name="read_wipe", summary="A preview or a wipe")
+JOBS.status("/{repository_id}/wipe-jobs/{job_id}", WipeJob, name="read_wipe", summary="Get a preview or wipe")
 JOBS.cancel(
     "/{repository_id}/wipe-jobs/{job_id}/cancel",
     name="cancel_wipe",
-    summary="Cancel a preview or a wipe",
-    description="Archives that a running wipe has already removed stay removed; its status lists them.",
+    summary="Cancel a preview or wipe",
+    description="Archives already removed by a running wipe stay removed; its status lists them.",
     least=Role.ADMIN,
     others=_cancel_preview,
 )

@@ -9,7 +9,7 @@ from holdfast.kit.schema import Closed, Schema
 
 
 class WipePreviewBody(Closed):
-    run_compact: StrictBool = Field(True, description="Free the space after the archives are removed.")
+    run_compact: StrictBool = Field(True, description="Reclaim the space after removing the archives.")
 
 
 class WipeStartBody(Closed):
@@ -47,11 +47,13 @@ class WipeJob(Schema):
     archive_count: int
     archive_fingerprint: str
     archives: list[WipedArchive]
-    confirmation_phrase: str | None = Field(None, description="Phrase to type to start from this preview.")
+    confirmation_phrase: str | None = Field(None, description="Phrase to confirm a wipe from this preview.")
     protected_count: int = Field(
-        0, description="Of a preview: protected archives. While there are any, a wipe is refused (`wipe.protected`)."
+        0, description="Protected archives, for a preview. A wipe is refused while there are any (`wipe.protected`)."
     )
-    blocked: bool = Field(description="Other work of the repository runs or waits; a wipe would wait behind it.")
+    blocked: bool = Field(
+        description="Other operations of the repository are running or waiting; a wipe would wait for them."
+    )
     blocking_reason: str | None
     deleted_count: int | None = Field(None, description="Null while unknown.")
     remaining_count: int | None = None

@@ -57,7 +57,7 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
     except subprocess.TimeoutExpired:
         return Result(ok=False, message=f"Apprise did not finish within {SECONDS:.0f} seconds.")
     if ended.returncode == 0:
-        return Result(ok=True, message="Apprise has delivered the message.")
+        return Result(ok=True, message="Apprise delivered the message.")
     words = ended.stdout.decode("utf-8", "replace").strip()
     return Result(ok=False, message=clean(words.replace(secrets["url"], masked(secrets["url"]))) or "Apprise failed.")
 
@@ -69,7 +69,7 @@ import apprise
 logging.getLogger("apprise").setLevel(logging.CRITICAL)
 target = apprise.Apprise(asset=apprise.AppriseAsset(secure_logging=True, async_mode=False, plugin_paths=[]))
 if not target.add(asked["url"]):
-    print("Apprise does not understand this address.")
+    print("Apprise does not support this address.")
     sys.exit(2)
 ok = target.notify(title=asked["title"], body=asked["body"], body_format="markdown")
 if not ok:

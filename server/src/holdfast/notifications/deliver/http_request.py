@@ -39,7 +39,7 @@ def post(url: str, body: bytes, headers: dict[str, str], seconds: float = SECOND
             answer = connection.getresponse()
             content = answer.read(MOST_ANSWER)
     except AddressRefused as error:
-        return Result(ok=False, message=f"{error}; messages are not sent there.")
+        return Result(ok=False, message=f"{error}; messages cannot be sent there.")
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Result(ok=False, message=_reason(error, seconds))
     return _judged(answer, content)
@@ -79,7 +79,7 @@ def _reason(error: Exception, seconds: float) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"The certificate is not trusted: {clean(error.verify_message)}."
     if isinstance(error, TimeoutError):
-        return f"No answer within {seconds:.0f} seconds."
+        return f"No response within {seconds:.0f} seconds."
     if isinstance(error, socket.gaierror):
         return "The host name cannot be resolved."
     return f"Not delivered: {clean(error) or type(error).__name__}."

@@ -19,11 +19,11 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
         with deadline(SECONDS) as guard:
             _talk(guard, options, secrets, message_of(options, body, delivery_uuid))
     except addresses.AddressRefused as error:
-        return Result(ok=False, message=f"{error}; messages are not sent there.")
+        return Result(ok=False, message=f"{error}; messages cannot be sent there.")
     except ssl.SSLCertVerificationError as error:
         return Result(ok=False, message=f"The certificate is not trusted: {clean(error.verify_message)}.")
     except TimeoutError:
-        return Result(ok=False, message=f"No answer within {SECONDS:.0f} seconds.")
+        return Result(ok=False, message=f"No response within {SECONDS:.0f} seconds.")
     except smtplib.SMTPNotSupportedError as error:
         return Result(ok=False, message=f"The mail server lacks a required feature: {clean(error)}.")
     except smtplib.SMTPResponseException as error:
@@ -31,7 +31,7 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
         return Result(ok=False, message=f"The mail server answered {error.smtp_code}: {words}.")
     except (OSError, smtplib.SMTPException, EOFError) as error:
         return Result(ok=False, message=f"Not delivered: {clean(error) or type(error).__name__}.")
-    return Result(ok=True, message="The mail server has accepted the message.")
+    return Result(ok=True, message="The mail server accepted the message.")
 
 
 def message_of(options: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> EmailMessage:

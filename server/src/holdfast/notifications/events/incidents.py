@@ -92,7 +92,7 @@ def item_of(incident: Incident, kind: str, at: datetime) -> dict[str, Any]:
         "severity": "info",
         "at": at.isoformat(),
         "title": f"Recovered: {incident.item.get('title', '')}",
-        "text": f"Failing since {shown(incident.opened_at)}, {times}; well again since {shown(at)}.",
+        "text": f"Failing since {shown(incident.opened_at)}, {times}; recovered at {shown(at)}.",
         "incident": {**about, "recovered_at": at.isoformat()},
     }
 

@@ -13,20 +13,20 @@ from holdfast.restore.grants.schemas import NewRestoreGrant, RestoreGrantAnswer,
 routes = router("/api/restore-grants", "restore")
 
 
-@routes.get("", summary="Who may restore to which machines and folders")
+@routes.get("", summary="List who may restore to which machines and folders")
 def list_restore_grants(caller: AdminOnly, session: Reading) -> RestoreGrants:
     """In addition to the repository's own machine, to which every user with the right to restore may restore."""
     del caller
     return RestoreGrants(grants=granting.answers(session, store.every(session)))
 
 
-@routes.post("", summary="Allow a user or a role to restore to a folder of a machine", status_code=201)
+@routes.post("", summary="Grant a user or role restores to a folder", status_code=201)
 def add_restore_grant(caller: AdminLoginOnly, wanted: NewRestoreGrant, session: Writing) -> RestoreGrantAnswer:
     """An identical grant is returned as it is."""
     return granting.answers(session, [granting.add(session, caller, wanted)])[0]
 
 
-@routes.delete("/{grant_id}", summary="Take a grant back", status_code=204, responses=documented(404))
+@routes.delete("/{grant_id}", summary="Revoke a grant", status_code=204, responses=documented(404))
 def remove_restore_grant(caller: AdminLoginOnly, grant_id: RowId, session: Writing) -> Response:
     """Restores that have begun continue; those that still wait fail with `restore.not_granted`."""
     granting.remove(session, caller, grant_id)

@@ -31,7 +31,7 @@ class RestoreGrantAnswer(Schema):
     machine_id: int | None
     machine_name: str | None
     folder: str
-    folder_b64: str | None = Field(description="Exact, where the path is not valid UTF-8.")
+    folder_b64: str | None = Field(description="Exact path in base64, if it is not valid UTF-8.")
     created_by: str | None
     created_at: Timestamp
 

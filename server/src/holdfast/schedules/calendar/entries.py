@@ -280,7 +280,7 @@ def _warnings(found: Forecast, targets: int, now: datetime) -> Iterator[Mapping[
     if calendar.mode == "cron" and found.conditions.windows:
         judged = list(found.between(now, now + YEAR, max(MOST_JUDGED // max(targets, 1), 1)))
         if closed := sum(fire.reason == "window_closed" for fire in judged):
-            message = f"{closed} of the next {len(judged)} due times find no open window and will be missed."
+            message = f"{closed} of the next {len(judged)} due times fall outside every window and will be missed."
             yield _warned("window_closed", message)
 
 

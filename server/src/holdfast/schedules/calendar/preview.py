@@ -228,7 +228,7 @@ def ever_in_window(calendar: Calendar, chosen: Sequence[Window], now: datetime) 
 
 
 def explain(calendar: Calendar) -> str:
-    """The calendar in words."""
+    """The schedule's times as text."""
     if calendar.mode == "cron":
         return f"{cron.explain(calendar.expression)} ({calendar.timezone})"
     if calendar.mode == "interval":

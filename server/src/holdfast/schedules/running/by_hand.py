@@ -40,7 +40,8 @@ def run_now(
     if not targets:
         raise Unprocessable(
             "schedules.no_targets",
-            "No repository of this schedule was chosen. Nothing was started; choose repositories of the schedule.",
+            "None of the chosen repositories belong to this schedule. Nothing was started; choose repositories of the "
+            "schedule.",
         )
     _make_way(session, schedule, {target.id for target in targets}, now)
     run_id = uuid.uuid4().hex
