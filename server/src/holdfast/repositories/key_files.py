@@ -39,7 +39,7 @@ class KeyFiles:
         return file
 
     def put_given(self, database: Database, repository_uuid: str, content: str) -> Path | None:
-        """As `put`, for a key that somebody gives with an import.
+        """As `put`, for a key provided with an import.
 
         None if it says that it is the key of a managed repository that has one here: the engine would find either, and
         the store would keep the wrong one.
