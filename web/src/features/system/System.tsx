@@ -49,7 +49,7 @@ function Loops({ loops }: { loops: Schemas['LoopFound'][] }) {
       <h2>Background work</h2>
       <p className="evidence">
         <Glyph name={failing.length ? 'bad' : 'ok'} />
-        {failing.length ? `${failing.length} of ${loops.length} failinging` : `All ${loops.length} runningning`}
+        {failing.length ? `${failing.length} of ${loops.length} failing` : `All ${loops.length} running`}
       </p>
       {failing.map((one) => (
         <p key={one.name} className="soft wrap">
