@@ -17,7 +17,7 @@ from backup_agent.places import Places
 from backup_engine.system_folders import SYSTEM, is_within
 from backup_jobs.restore.place import Refused
 from backup_jobs.restore.private_tree import PrivateTree, opened
-from backup_jobs.restore.unfit import Inside
+from backup_jobs.restore.unfit import Inside, accessible
 from backup_jobs.restore.walking import folders_in, walk
 
 NOT_ALLOWED = "restore.not_allowed_there"
@@ -88,7 +88,7 @@ class RestoreTo:
         names = (name for place in self._system for name in place.names if is_within(name, destination))
         inner = sorted({_below(name, destination) for name in names})
         shut = {place.inode for place in self._system} - {None}
-        with opened(destination) as target:
+        with opened(destination) as target, private.tree() as tree, accessible(tree):
             for source in private.sources(roots):
                 with closing(Inside(source.folder)) as inside:
                     named = [name for name in inner if source.names is None or name in source.names]
@@ -132,13 +132,19 @@ def _inodes_on_the_way(path: bytes) -> frozenset[Inode]:
 
 def _meeting(source: int, target: int, path: bytes, shut: set[Inode | None]) -> bytes | None:
     """The first folder that exists on both sides and is not an allowed destination."""
-    for visited in walk(source, target, path=path):
+    for visited in walk(source, target, path=path, unreadable=_expect_shut):
         mine, theirs = visited.folders
         visited.below = [name for name in folders_in(mine) if _is_folder(theirs, name)]
         for name in visited.below:
             if _inode(os.stat(name, dir_fd=theirs, follow_symlinks=False)) in shut:
                 return visited.path + b"/" + name if visited.path else name
     return None
+
+
+def _expect_shut(error: OSError) -> None:
+    """Nothing can be placed below a folder of the machine that this user may not enter. The tree's own are open now."""
+    if not isinstance(error, PermissionError):
+        raise error
 
 
 def _is_folder(folder: int, name: bytes) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from backup_engine.guarded import ABOVE, ABOVE_OWN_PLACE, IN_OWN_PLACE, OWN, Guard
 from backup_jobs.restore.occupied import FILE_THERE, FILE_WHERE_FOLDER, FOLDER_THERE
-from backup_jobs.restore.walking import OPEN, ignored, reached, walk
+from backup_jobs.restore.walking import OPEN, ignored, is_above_rights, reached, walk
 
 DEEPEST = 200
 """Levels of folders that exist on both sides: each holds two descriptors."""
@@ -312,7 +312,7 @@ def _replace(name: bytes, source: int, target: int) -> str | None:
 
 
 def _rename_folder(name: bytes, source: int, target: int) -> None:
-    if os.geteuid() == 0:
+    if is_above_rights():
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
         return
     # Only root may move a folder to another one without write permission for it.
@@ -323,7 +323,7 @@ def _rename_folder(name: bytes, source: int, target: int) -> None:
 
 
 def _open_source(folder: int, name: bytes) -> int:
-    if os.geteuid() != 0:
+    if not is_above_rights():
         mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
         os.chmod(name, mode | stat.S_IRWXU, dir_fd=folder)
     return os.open(name, OPEN, dir_fd=folder)

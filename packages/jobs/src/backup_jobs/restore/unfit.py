@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from backup_jobs.restore.walking import folders_in, reached, remove, walk
+from backup_jobs.restore.walking import folders_in, is_above_rights, reached, remove, walk
 
 FOREIGN = "it is a hard link to a file outside the restored folder"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -73,7 +73,7 @@ def accessible(tree: int) -> Iterator[dict[bytes, int]]:
     The folders that had to be opened up come with the modes that they get back.
     """
     closed: list[tuple[bytes, int]] = []
-    if os.geteuid() != 0:
+    if not is_above_rights():
         _open_up(tree, b".", b".", closed)
         for visited in walk(tree):
             for name in folders_in(visited.folders[0]):

@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OWNERS = 0o700
+OVERRIDES = 1 << 1
+"""The capability of passing over the modes of files (`CAP_DAC_OVERRIDE`)."""
 
 Identity = tuple[int, int]
 Unreadable = Callable[[OSError], None]
@@ -37,6 +40,18 @@ class _Level:
     name: bytes
     identities: tuple[Identity, ...]
     waiting: list[bytes]
+
+
+def is_above_rights() -> bool:
+    """Whether this process may enter every folder whatever its mode. Root may, unless that was taken from it."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return True  # not Linux
+    held = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), OVERRIDES)
+    return bool(held & OVERRIDES)
 
 
 def raised(error: OSError) -> None:
@@ -162,7 +177,7 @@ def _emptied(folder: int, refused: list[OSError]) -> list[bytes]:
 
 def _opened_to_empty(above: int, name: bytes, refused: list[OSError]) -> int | None:
     try:
-        if os.geteuid() != 0:  # only root may empty a folder that its owner may not write to
+        if not is_above_rights():  # only root may empty a folder that its owner may not write to
             descriptor = os.open(
                 name, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above
             )
