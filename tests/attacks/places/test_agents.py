@@ -92,7 +92,7 @@ def test_a_wide_restore_passes_over_what_an_agent_must_leave_alone(tmp_path: Pat
     assert ended.warned
     assert machine.forged() == [str(machine.root / "harmless")]
     assert (ended.details["files_restored"], ended.details["files_passed_over"]) == (1, 4)
-    assert any("4 files were passed over" in warning["message"] for warning in ended.warnings)
+    assert any("4 files were skipped because" in warning["message"] for warning in ended.warnings)
 
 
 @pytest.mark.parametrize("chosen", ["agent/config", "repository", "service/config"])
