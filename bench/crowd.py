@@ -23,7 +23,7 @@ import psutil
 from backup_engine.process import ENGINE_NICENESS
 from backup_protocol import AUTHORIZATION_HEADER
 from bench.crowd_support.clients import SORTS
-from bench.filling import prepare
+from bench.filling import create
 from bench.fleet import enroll
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
@@ -47,7 +47,7 @@ def run(options: Options) -> list[Measurement]:
     number = QUICK_CLIENTS if options.quick else CLIENTS
     seconds = QUICK_SECONDS if options.quick else SECONDS
     with folder() as place, settings_for(place / "data", options.store) as settings:
-        database = prepare(settings)
+        database = create(settings)
         agents = enroll(database, number + BESIDE)
         database.dispose()
         with serving(settings) as service:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
-from starlette.concurrency import run_in_threadpool
 
 from holdfast.access.caller import SignedIn, SignedInToRead
 from holdfast.access.plans import require_feature
@@ -13,6 +12,7 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
+from holdfast.api.threads import in_thread
 from holdfast.archives import browse_view, changes_view, lanes_view, losses_view, path_view, paths
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import EngineFolder
@@ -223,7 +223,7 @@ async def browse(
         )
         return repository, archive, wanted, sealed, page
 
-    repository, archive, wanted, sealed, page = await run_in_threadpool(from_index)
+    repository, archive, wanted, sealed, page = await in_thread("reading", from_index)
     source: Literal["index", "engine"] = "index" if page is not None else "engine"
     if page is None:
         wanted.require_order_of_engine()
