@@ -93,7 +93,7 @@ def test_a_wide_restore_passes_over_the_data_folder_and_says_so(running: Running
     assert (beside / "wanted").read_text() == "wanted"
     assert (status["result"]["files_restored"], status["result"]["files_passed_over"]) == (1, 2)
     assert str(data).lstrip("/") in status["result"]["passed_over"][0]["path"]
-    assert "2 files were passed over" in status["warnings"][0]["message"]
+    assert "2 files were skipped because" in status["warnings"][0]["message"]
 
 
 def test_the_config_of_another_repository_is_not_overwritten(running: Running) -> None:

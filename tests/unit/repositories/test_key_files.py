@@ -181,6 +181,11 @@ def test_keys_of_other_machines_and_of_other_repositories_do_not_open_each_other
         session.scalars(select(Repository)).one().execution_target = "ssh"
     keep_known_keys(database, key_files)
     assert stored(database) is None, "its key is on its machine"
+    with database.writing() as session:
+        one = session.scalars(select(Repository)).one()
+        one.execution_target, one.has_keyfile = "local", False
+    keep_known_keys(database, key_files)
+    assert stored(database) is None, "its key is in the repository"
 
     sealed = Vault(settings).encrypt(KEY, key_context(UUID))
     with pytest.raises(SecretUnreadable):

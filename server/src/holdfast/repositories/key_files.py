@@ -46,7 +46,7 @@ class KeyFiles:
         """
         found = FIRST_LINE.match(content)
         with database.reading() as session:
-            taken = select(Repository.id).where(Repository.has_keyfile, Repository.engine_id == (found and found[1]))
+            taken = select(Repository.id).where(Repository.engine_id == (found and found[1]))
             is_taken = found is not None and session.scalars(taken).first() is not None
         return None if found and is_taken and self._find(found[1]) else self.put(repository_uuid, content)
 
