@@ -88,12 +88,12 @@ def history_everywhere(
 def _machines(words: Many) -> list[str]:
     """Raise Unprocessable for a word that cannot be the key of a machine."""
     if not all(MACHINE.fullmatch(word) for word in words):
-        raise Unprocessable("archives.bad_machine", "machine must be `local`, `agent:ID` or `ssh:ID`.")
+        raise Unprocessable("archives.bad_machine", "The `machine` parameter must be `local`, `agent:ID` or `ssh:ID`.")
     return list(words)
 
 
 def _numbers(words: Many) -> list[int]:
     """Raise Unprocessable unless all are ids."""
     if not all(word.isascii() and word.isdigit() and len(word) <= LONGEST_ID for word in words):
-        raise Unprocessable("archives.bad_repository_id", "repository_id must be a number.")
+        raise Unprocessable("archives.bad_repository_id", "The `repository_id` parameter must be a number.")
     return [int(word) for word in words]

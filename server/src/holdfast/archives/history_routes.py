@@ -62,7 +62,7 @@ def read_changes(
     repository, sealed = look.into(repository_id)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     if set(change) - {"added", "removed", "modified"}:
-        raise Unprocessable("archives.bad_change", "change must be added, removed or modified.")
+        raise Unprocessable("archives.bad_change", "The `change` parameter must be added, removed or modified.")
     other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
     prefix = paths.asked(path_prefix, path_b64)
     sealed.require([prefix])
