@@ -65,6 +65,7 @@ class Site:
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
             "BORG_SELFTEST": "disabled",
+            "PYTHONHASHSEED": "0",  # else the engine's JSON has its keys in another order each time
         }
 
     def accept(self) -> None:
