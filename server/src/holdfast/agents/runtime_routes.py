@@ -79,7 +79,7 @@ def unregister(agent: ThisAgent, gateway: TheGateway) -> Unregistered:
 async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) -> HeartbeatAnswer:
     """`cancel_job_ids` names jobs of this agent that should stop."""
     if body.agent_id != agent.agent_id:
-        raise Forbidden("agents.foreign_agent_id", "agent_id does not match the credential.")
+        raise Forbidden("agents.foreign_agent_id", "The `agent_id` does not match the credential.")
     now = clock.now()
     if not gateway.fleet.note(agent, body, now):
         await gateway.intake.take(Heartbeat(agent, body, now))
