@@ -163,7 +163,7 @@ def test_hints_that_name_no_numbers_are_passed_over(repository: Path) -> None:
 
     (told,) = survey(repository, 1).problems
 
-    assert told == ("segments_missing", "2 segments that hold data are missing: 7, 9.")
+    assert told == ("segments_missing", "2 segments with data are missing: 7, 9.")
 
 
 @pytest.mark.parametrize(("major", "name"), [(1, "config"), (1, "hints.5"), (2, "config/id"), (2, "locks/a")])
