@@ -21,6 +21,7 @@ from holdfast.archives.retention import judging
 from holdfast.archives.route_values import Asked, ExactPath, Looking, NameCursor, TheIndex, TheLiveAnswers
 from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
 from holdfast.archives.series_view import neighbours
+from holdfast.downloads.lookup import TheLookup
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.history.answers import NO_FACTS, BrowsePage
 from holdfast.kit import clock
@@ -28,7 +29,6 @@ from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations.routes import Cursor
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed, ThePlaces
 from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
 
@@ -192,7 +192,7 @@ async def browse(
     database: TheDatabase,
     index: TheIndex,
     live: TheLiveAnswers,
-    places: ThePlaces,
+    lookup: TheLookup,
     engine_requests: TheEngineRequests,
     asked: Asked,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
@@ -209,21 +209,25 @@ async def browse(
     The engine can only sort by name. A `next_cursor` continues in the order it was made for.
     """
 
-    def from_index() -> tuple[Repository, Archive, browse_view.Wanted, Sealed, BrowsePage | None]:
-        with database.reading() as session:
-            repository = store.require(session, caller, repository_id, Role.VIEWER)
-            archive = archive_records.of_repository(session, repository_id, archive_id)
-            before, _ = neighbours(session, archive)
-            sealed = places.sealed(session, caller, repository)
-        wanted = browse_view.Wanted(asked.exact(), limit, cursor, sort, q, sizes)
+    repository, archive = await lookup.seen(caller, repository_id, archive_id)
+    is_indexed = archive.history_state == "indexed"
+    if not is_indexed:
+        engine_requests.require_room(caller.user_id)
+    wanted = browse_view.Wanted(asked.exact(), limit, cursor, sort, q, sizes)
+
+    def from_index() -> tuple[Sealed, BrowsePage | None]:
+        sealed = lookup.sealed(caller, repository)
         sealed.require([wanted.directory])
-        page = index.ask(
+        if not is_indexed:
+            return sealed, None
+        with database.reading() as session:
+            before, _ = neighbours(session, archive)
+        return sealed, index.ask(
             repository,
             lambda opened, covered: browse_view.from_index(opened, covered, archive, before, wanted, sealed),
         )
-        return repository, archive, wanted, sealed, page
 
-    repository, archive, wanted, sealed, page = await in_thread("reading", from_index)
+    sealed, page = await in_thread("reading", from_index)
     source: Literal["index", "engine"] = "index" if page is not None else "engine"
     if page is None:
         wanted.require_order_of_engine()

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, select
 from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
+from holdfast.api.threads import in_thread
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.lookup import MOST_KNOWN, Seen, seen
@@ -56,13 +57,19 @@ class ArchiveLookup:
     def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> Found:
         """Raise NotFound, Conflict for a lost archive, or Forbidden if the caller may not read one of the paths."""
         key = caller.view, repository_id, archive_id
-        known = self._known.get(key)
-        if known is None:
-            known = self._known.read(key, partial(self._read, caller, repository_id, archive_id))
+        known = self._known.get(key) or self._looked_up(caller, repository_id, archive_id)
+        archive = archive_records.require_present(known.archive)
         repository = known.seen.repository
         sealed = self.sealed(caller, repository)
         sealed.require(paths)
-        return repository, known.archive, sealed
+        return repository, archive, sealed
+
+    async def seen(self, caller: Caller, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
+        """The archive may be lost. One that is known takes no thread. Raise NotFound."""
+        known = self._known.get((caller.view, repository_id, archive_id))
+        if known is None:
+            known = await in_thread("reading", partial(self._looked_up, caller, repository_id, archive_id))
+        return known.seen.repository, known.archive
 
     def sealed(self, caller: Caller, repository: Repository) -> Sealed:
         """It follows from the mounts and links of this machine, which are looked at once a second."""
@@ -78,11 +85,13 @@ class ArchiveLookup:
             self._sealed[key] = known
         return known[1]
 
-    def _read(self, caller: Caller, repository_id: int, archive_id: int) -> _Known:
-        with self._database.reading() as session:
-            found = seen(session, caller, repository_id)
-            archive = archive_records.of_repository(session, repository_id, archive_id)
-            return _Known(found, archive_records.require_present(archive))
+    def _looked_up(self, caller: Caller, repository_id: int, archive_id: int) -> _Known:
+        def read() -> _Known:
+            with self._database.reading() as session:
+                found = seen(session, caller, repository_id)
+                return _Known(found, archive_records.of_repository(session, repository_id, archive_id))
+
+        return self._known.read((caller.view, repository_id, archive_id), read)
 
 
 ARCHIVE_LOOKUP = Part[ArchiveLookup]("archive_lookup")
