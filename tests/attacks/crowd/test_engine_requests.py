@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import func, select
@@ -21,6 +22,7 @@ from holdfast.kit.wake import Wake
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import lane_of
+from holdfast.repositories import archive_records
 from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import SECONDS_BETWEEN_ANSWERS, EngineRequests
 from holdfast.runner.engine_turns import in_turn
@@ -87,6 +89,10 @@ def test_live_requests_of_one_user_keep_nobody_else_waiting(
             assert running.client.get("/health/ready").status_code == 200
             assert running.client.get("/api/auth/me", headers=admin).status_code == 200
             assert sum(one.done() for one in asked) == refused, "the others still wait"
+            looked_up = Mock(wraps=archive_records.of_repository)
+            monkeypatch.setattr(archive_records, "of_repository", looked_up)
+            assert running.client.get(folders[0], headers=admin).status_code == 503
+            assert not looked_up.called, "nothing is read for a request that is refused"
 
         answers = [one.result(PATIENCE) for one in asked]
 
