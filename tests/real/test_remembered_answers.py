@@ -85,6 +85,15 @@ class Place:
     def ask(self, path: str = "/archives/live", /, **params: Any) -> Any:
         return self.running.client.get(f"{self.url}{path}", params=params, headers=self.headers)
 
+    def wait_until_idle(self) -> None:
+        """A change is followed by work in the background, whose engines are counted as well."""
+
+        def idle() -> bool:
+            queue = self.running.client.get("/api/operations/queue", headers=self.headers)
+            return not queue.json()["repositories"]
+
+        wait_until(idle, what="nothing runs")
+
     def names(self) -> list[str]:
         answer = self.ask()
         assert answer.status_code == 200, answer.text
@@ -192,6 +201,7 @@ def test_a_folder_of_an_archive_without_an_index_is_read_by_an_engine_once(place
     place.create("one")
     assert place.running.client.post(f"{place.url}/resync", headers=place.headers).status_code == 200
     [archive] = wait_until(lambda: place.ask("/archives").json()["archives"], what="it is known")
+    place.wait_until_idle()
     inside = str(place.source).lstrip("/")
     browse = f"/archives/{archive['id']}/browse"
 
@@ -277,6 +287,7 @@ def test_what_the_row_says_of_the_repository_counts_at_once(place: Place) -> Non
     assert place.ask().json()["archives"][0]["series"] == "docs"
     assert place.running.client.post(f"{place.url}/resync", headers=place.headers).status_code == 200
     [archive] = wait_until(lambda: place.ask("/archives").json()["archives"], what="it is known")
+    place.wait_until_idle()
 
     assert place.ask().json()["archives"][0]["archive_id"] == archive["id"]
 

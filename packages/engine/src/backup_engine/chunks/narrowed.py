@@ -186,7 +186,7 @@ def nearest(ahead: Any) -> Any:
 
 
 def install(wanted: Wanted) -> None:
-    """Have the engine tell which paths a command was given, and read items through `wanted`."""
+    """Make the engine report the paths of its command to `wanted`, and read items through it."""
     from borg.archive import DownloadPipeline  # type: ignore[import-not-found]
     from borg.patterns import PatternMatcher
 
