@@ -1,19 +1,20 @@
-"""Calls: the engine on an agent's machine, run while a caller waits for its output.
+"""Calls: engine runs on an agent's machine whose output a caller is waiting for.
 
-A job belongs to the agent from its claim to its end, even if the link is cut. A call is the opposite: it runs at once
-for a waiting caller, and it ends with the link. The agent sends frames to `POST /calls/{id}/output`: the engine's
-output, its errors, and a last frame with how it ended (see `frames`). Without that last frame the end is unknown,
-however the connection closed.
+A job belongs to the agent from its claim to its end, even if the connection is cut. A call is the opposite: it runs at
+once and ends with the connection. The agent sends frames to `POST /calls/{id}/output`: the engine's output, its errors,
+and a last frame that states how it ended (see `frames`). Without that last frame the outcome is unknown, however the
+connection closed.
 """
 
 OUTPUT, PACKED_OUTPUT, ERRORS = b"o", b"z", b"e"
-"""Frames of a call, beside `frames.HERE` and `frames.END`."""
+"""Frames of a call, in addition to `frames.HERE` and `frames.END`."""
 HERE_SECONDS = 10.0
-"""How often an agent sends a sign of life while its engine is silent."""
+"""Interval of the agent's signs of life while its engine is silent."""
 
 LOOK = "look"
-"""In the payload of a call, in place of a job: a question about folders of the machine. Only for agents that report
-`folders.look`; the answer is one line of JSON, as `backup_jobs.folders` writes it."""
+"""Key in a call's payload that marks a question about the machine's folders instead of an engine run. Sent only to
+agents that report `folders.look`. The answer is one line of JSON, as written by `backup_jobs.folders`.
+"""
 
 CALL_METHODS = frozenset(
     {
@@ -32,4 +33,6 @@ CALL_METHODS = frozenset(
         "try_chunks",
     }
 )
-"""Methods that an agent runs for a call. Of those that change a repository, only atomic ones."""
+"""Engine methods that an agent runs for a call. Methods that change a repository are included only if they are
+atomic.
+"""

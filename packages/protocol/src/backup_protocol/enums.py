@@ -1,16 +1,16 @@
-"""The fixed words of the contract."""
+"""Enumerations and fixed strings of the contract."""
 
 from enum import StrEnum
 
 SCHEMA_VERSION = 1
-"""Of job payloads. An agent fails a job of another version with `UNSUPPORTED_JOB`."""
+"""Version of job payloads. An agent fails jobs of any other version with `UNSUPPORTED_JOB`."""
 
 AUTHORIZATION_HEADER = "X-Backup-Agent-Authorization"
-ENROLLMENT_TOKEN_PREFIX = "bk_enroll_"  # noqa: S105 - the beginning of every token, not one
+ENROLLMENT_TOKEN_PREFIX = "bk_enroll_"  # noqa: S105 - the prefix of every token, not a token
 AGENT_TOKEN_PREFIX = "bk_agent_"  # noqa: S105
 
 UNSUPPORTED_JOB = "unsupported_job"
-"""The error key of a job whose schema version or kind the agent does not know."""
+"""Error key of a job whose schema version or kind the agent does not support."""
 
 
 class AgentStatus(StrEnum):
@@ -35,7 +35,7 @@ TERMINAL_JOB_STATUSES = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobSta
 
 
 class JobKind(StrEnum):
-    """Kinds of jobs for an agent. Each is also the name of a capability."""
+    """Kinds of agent jobs. Each value is also a capability."""
 
     ENGINE_CALL = "engine.call"
     """Not a job: see `calls`."""
@@ -51,38 +51,39 @@ class JobKind(StrEnum):
     RESTORE_EXTRACT = "restore.extract"
     RESTORE_RECEIVE = "restore.receive"
     SCRIPT_RUN = "script.run"
-    """The agent supports scripts; whether it runs them is decided by the machine's own `config.toml`."""
+    """The agent can run scripts; the machine's own `config.toml` decides whether it does."""
 
     BACKUP_DUMP = "backup.dump"
-    """Dumps of databases; which ones is decided by the machine's own `config.toml`."""
+    """The agent can dump databases; the machine's own `config.toml` decides which ones."""
 
 
 class Capability(StrEnum):
-    """Capabilities of an agent besides the kinds of jobs."""
+    """Capabilities of an agent other than job kinds."""
 
     BACKUP_CANCEL = "backup.cancel"
     LOGS_STREAM = "logs.stream"
     SERVICE_HOLD = "service.hold"
-    """To stop services for a backup; which ones is decided by the machine's own `config.toml`."""
+    """Stop services during a backup; the machine's own `config.toml` decides which ones."""
 
     FOLDERS_LOOK = "folders.look"
-    """To list folders of the machine for a call, so that sources and destinations can be chosen: see `calls`."""
+    """List folders of the machine in a call, so that a user can choose sources and destinations: see `calls`."""
 
     CHUNKS_READ = "chunks.read"
-    """To read metadata chunks of archives for a call (`read_chunks`, `try_chunks`), so that they are indexed by what
-    differs from the archive before."""
+    """Read metadata chunks of archives in a call (`read_chunks`, `try_chunks`). The service then indexes only what
+    differs from the previous archive.
+    """
 
     ARCHIVES_PROTECTED = "archives.protected"
-    """To leave the archives alone that a prune names as protected."""
+    """Keep the archives that a prune lists as protected."""
 
 
 class LogStream(StrEnum):
     STDOUT = "stdout"
     STDERR = "stderr"
     AGENT = "agent"
-    """Job states as the agent reports them."""
+    """Job states reported by the agent."""
 
 
 def is_warning(return_code: int) -> bool:
-    """Whether the engine finished its work with this code, but with warnings."""
+    """Whether this return code means that the engine finished its work, but with warnings."""
     return return_code == 1 or 100 <= return_code <= 127

@@ -1,8 +1,8 @@
-"""Frames with an explicit end, so that a complete stream is never guessed: for calls, and for restores that an agent
+"""Frames with an explicit end, which prove that a stream is complete. Used for calls and for restores that an agent
 receives.
 
-The stream of a restore begins with a survey; then come the engine's tar stream in pieces, and the end. Between them may
-be frames that only show that the sender is alive. A stream without an end was cut, however the connection closed.
+The stream of a restore begins with a survey, followed by the engine's tar stream in pieces and an end frame. Frames in
+between may only show that the sender is alive. A stream without an end frame was cut, however the connection closed.
 """
 
 import struct
@@ -14,16 +14,18 @@ HEAD = struct.Struct(">cQ")
 SURVEY, DATA, END, HERE = b"s", b"d", b"x", b"h"
 LARGEST_FRAME = 16 * 1024 * 1024
 LARGEST_MESSAGE = 8 * 1024 * 1024
-"""Bytes of a survey or an end, which are read whole."""
+"""Largest size of a survey or an end frame in bytes; both are read into memory whole."""
 MOST_MESSAGE_VALUES = 200_000
-"""JSON values of a survey or an end."""
+"""Maximum number of JSON values in a survey or an end frame."""
 
 
 @frozen
 class ReceiveSurvey:
-    """Facts from the archive's listing. `links` are archived links that other archived paths lead through, as `{path,
-    path_b64?}`: the stream does not hold them. `listed` has every item as `{path, path_b64?, type, size, hard_link?}`,
-    so that the receiver can name missing items; it is empty where the list would be too long.
+    """Facts from the archive's listing.
+
+    `links` are archived links that lead to other archived paths, as `{path, path_b64?}`; the stream does not contain
+    them. `listed` contains every item as `{path, path_b64?, type, size, hard_link?}`, so that the receiver can name
+    missing items. It is empty if the list would be too long.
     """
 
     files: int
@@ -35,7 +37,7 @@ class ReceiveSurvey:
 
 @frozen
 class ReceiveEnd:
-    """How the engine ended. The stream was complete only with `completed` or `completed_with_warnings`."""
+    """How the engine ended. The stream is complete only if `status` is `completed` or `completed_with_warnings`."""
 
     status: str
     error_key: str | None = None

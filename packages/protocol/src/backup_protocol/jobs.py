@@ -1,4 +1,4 @@
-"""A job as an agent gets it: everything needed to run it, without further requests to the server."""
+"""A job as an agent receives it: everything it needs to run the job without further requests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -10,7 +10,7 @@ from backup_protocol.enums import JobKind
 from backup_protocol.reading import Malformed, read, write
 
 Environment = dict[str, Any]
-"""Variable name to a value, or to `{"secret_ref": name}`."""
+"""Maps a variable name to a value or to `{"secret_ref": name}`."""
 
 
 @frozen
@@ -23,14 +23,16 @@ class RepositoryBlock:
     relocated_ok: bool = False
     unencrypted_ok: bool = False
     engine_id: str | None = None
-    """The id that the repository must have; a different repository must not be read or written."""
+    """Expected id of the repository; the agent must not read or write a repository with a different id."""
     older: str = "refuse"
-    """`accept`: the engine is to forget that it has seen a newer state; `look`: only for this run."""
+    """`accept` makes the engine forget that it has seen a newer state of the repository; `look` does so for this run
+    only.
+    """
 
 
 @frozen
 class Block:
-    """What every kind's block has."""
+    """Fields that the blocks of all kinds have."""
 
     environment: Environment = field(default_factory=dict)
 
@@ -42,15 +44,19 @@ class BackupBlock(Block):
     exclude_patterns: tuple[str, ...] = ()
     compression: str | None = None
     comment: str | None = None
-    """Carries `holdfast:<operation uuid>`, which identifies the archive as this job's, even after a crash."""
+    """Contains `holdfast:<operation uuid>`, which identifies the archive as this job's even after a crash."""
     custom_flags: tuple[str, ...] = ()
     upload_ratelimit_kib: int | None = None
     within: tuple[str, ...] = ()
-    """If given, the sources must really be inside these folders: the requesting user may back up nothing else."""
+    """If set, the real paths of all sources must be inside these folders: the requesting user may back up nothing
+    else.
+    """
     service_places: tuple[dict[str, Any], ...] = ()
-    """The service's own folders, each with its device and inode: left out where the agent runs on the same machine."""
+    """The service's own folders, each with its device and inode. They are excluded if the agent runs on the same
+    machine.
+    """
     services: tuple[str, ...] = ()
-    """Units that are stopped while the engine runs. An agent stops those that its own configuration names."""
+    """Units to stop while the engine runs. The agent stops only units that its own configuration lists."""
 
 
 @frozen
@@ -58,12 +64,12 @@ class DatabaseBlock(NamedDatabase):
     """A database to dump."""
 
     password_ref: str | None = None
-    """The name of its password among the secrets of the payload. A secret of the agent's own is never meant."""
+    """Name of the password among the payload's secrets. It never refers to a secret stored by the agent."""
 
 
 @frozen
 class DumpBlock(BackupBlock):
-    """One archive of the dumps of these databases. It has no sources on disk; `source_paths` is not used."""
+    """Dump these databases into one archive. There are no sources on disk; `source_paths` is not used."""
 
     databases: tuple[DatabaseBlock, ...] = ()
 
@@ -83,10 +89,10 @@ class CheckBlock(Block):
 
 @frozen
 class PruneBlock(Block):
-    """`policy` has the rules by name (`keep_daily`, …). It never is empty.
+    """`policy` maps the names of rules (`keep_daily`, …) to their values. It is never empty.
 
-    With `names`, a regular expression, every archive that the plan names must match it; else nothing is removed.
-    `protected` are the engine's ids of archives that stay, whatever the policy says.
+    If `names` (a regular expression) is set, every archive in the plan must match it; otherwise nothing is removed.
+    `protected` lists the engine's ids of archives that stay, whatever the policy says.
     """
 
     policy: dict[str, Any] = field(default_factory=dict)
@@ -102,7 +108,9 @@ class CompactBlock(Block):
 
 @frozen
 class DeleteBlock(Block):
-    """With `archive_id`, only the archive that has this engine id: one of the same name made later is another one."""
+    """`archive_id` restricts the deletion to the archive with this engine id; a later archive of the same name
+    stays.
+    """
 
     archive: str = ""
     archive_id: str | None = None
@@ -110,38 +118,39 @@ class DeleteBlock(Block):
 
 @frozen
 class ListBlock(Block):
-    """A complete list of the repository's archives: see `details.RepositoryDetails`."""
+    """List all archives of the repository: see `details.RepositoryDetails`."""
 
     with_info: bool = True
-    """Also read the sizes of the repository."""
+    """Also read the repository's sizes."""
 
 
 @frozen
 class RestoreBlock(Block):
-    """`paths`: strings, or `{"path_b64": …}` for a name that is not UTF-8; none means the whole archive.
-
-    `archive_id` is the engine's id of the archive, where it is known: with engine 2 a name is that of a whole series.
+    """`paths` contains strings, or `{"path_b64": …}` for names that are not valid UTF-8; empty means the whole archive.
+    `archive_id` is the engine's id of the archive, if known: with engine 2, a name can refer to a whole series.
     """
 
     archive: str = ""
     archive_id: str | None = None
     paths: tuple[Any, ...] = ()
     destination: Any = ""
-    """A string, or `{"path_b64": …}`."""
+    """A string or `{"path_b64": …}`."""
     restore_layout: str = "preserve_path"
     overwrite: str = "fail"
     dry_run: bool = False
     without: tuple[Any, ...] = ()
-    """Archived folders that are left out, because the requesting user may not read them."""
+    """Archived folders to leave out because the requesting user may not read them."""
     repositories: tuple[str, ...] = ()
-    """Paths of repositories on the agent's machine: nothing is written there."""
+    """Paths of repositories on the agent's machine; the restore never writes there."""
     service_places: tuple[dict[str, Any], ...] = ()
-    """The service's own folders, each with its device and inode: protected where the agent runs on the same machine."""
+    """The service's own folders, each with its device and inode. They are protected if the agent runs on the same
+    machine.
+    """
 
 
 @frozen
 class CallBlock(Block):
-    """A method of the engine, and its request as JSON text: paths that are not UTF-8 contain lone surrogates."""
+    """An engine method and its request as JSON text. Paths that are not valid UTF-8 contain lone surrogates."""
 
     method: str = ""
     request: str = "{}"
@@ -149,9 +158,9 @@ class CallBlock(Block):
 
 @frozen
 class ScriptBlock(Block):
-    """A script to run once. An agent decides by its own configuration whether it does, see `docs/scripts.md`.
+    """A script to run once, if the agent's own configuration allows it: see `docs/scripts.md`.
 
-    `environment` holds secret parameters alone, `variables` everything else that the script gets to know.
+    `environment` contains only secret parameters, `variables` all other variables of the script.
     """
 
     name: str = ""
@@ -159,7 +168,7 @@ class ScriptBlock(Block):
     """`before`, `after` or `manual`."""
     content: str | None = None
     installed_as: str | None = None
-    """A file in the agent's own folder of scripts, instead of the content."""
+    """Name of a file in the agent's own folder of scripts, used instead of `content`."""
     interpreter: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     timeout_seconds: int = 300
@@ -181,14 +190,14 @@ BLOCKS: Mapping[JobKind, tuple[str, type[Block]]] = {
     JobKind.SCRIPT_RUN: ("script", ScriptBlock),
     JobKind.BACKUP_DUMP: ("dump", DumpBlock),
 }
-"""For each kind the name under which a payload holds its block, and the type of that; `Block` itself if it has no
-fields.
+"""Maps each kind to the payload key of its block and the block's type, which is `Block` if it has no fields of its
+own.
 """
 
 
 @frozen
 class Payload:
-    """`block` is under the name that `BLOCKS` gives. Secret values are present only on the way to the agent."""
+    """`block` is stored under the key given by `BLOCKS`. Values of secrets are present only on the way to the agent."""
 
     schema_version: int
     job_kind: JobKind
@@ -207,7 +216,7 @@ class Payload:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> "Payload":
-        """Given a payload of the schema version and a kind that are known, return it. Raise Malformed otherwise."""
+        """Parse a payload whose schema version and kind are supported. Raise Malformed if it is invalid."""
         head = read(_Head, value)
         name, expected = BLOCKS[head.job_kind]
         if name not in value:
@@ -226,7 +235,7 @@ class _Head:
 
 @frozen
 class Job:
-    """A job of a poll. `payload` is left as it came: look at its `schema_version` and `job_kind` first."""
+    """A job in the answer to a poll. `payload` is unparsed: check its `schema_version` and `job_kind` first."""
 
     id: int
     type: str
@@ -237,14 +246,14 @@ class Job:
 
 @frozen
 class OfferedCall:
-    """A call of a poll: a caller waits for the engine's output. See `calls`."""
+    """A call in the answer to a poll; a caller is waiting for the engine's output. See `calls`."""
 
     id: str
     payload: dict[str, Any] = field(repr=False)
 
 
 class SecretMissing(LookupError):
-    """A secret that the job refers to is neither in its payload nor on the agent."""
+    """The job refers to a secret that is neither in its payload nor stored by the agent."""
 
     def __init__(self, ref: str) -> None:
         super().__init__(f"the secret {ref} is not stored on this machine; set it with: backup-agent secret set {ref}")
@@ -254,10 +263,9 @@ class SecretMissing(LookupError):
 def resolved_environment(
     payload: Payload, local_secret: Callable[[str], str | None]
 ) -> tuple[dict[str, str], set[str]]:
-    """Given a payload and a function that looks up a secret of this machine, return the variables and their secret
-    values.
+    """Return the job's variables, and the set of values that are secret.
 
-    Raise SecretMissing for an unknown reference.
+    `local_secret` looks up a secret stored on this machine. Raise SecretMissing for an unknown reference.
     """
     variables: dict[str, str] = {}
     secrets: set[str] = set()

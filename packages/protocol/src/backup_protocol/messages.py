@@ -1,4 +1,4 @@
-"""The bodies of the runtime routes, `/api/agents/…`, and their answers. Times are ISO 8601 with an offset."""
+"""Request and response bodies of the runtime routes, `/api/agents/…`. Times are ISO 8601 with an offset."""
 
 from dataclasses import field
 from typing import Any
@@ -17,7 +17,7 @@ class EngineVersion:
 
 @frozen
 class Register:
-    """`POST /register`: the only call that needs no credential, but a one-time token."""
+    """`POST /register`: the only request that carries a one-time token instead of a credential."""
 
     enrollment_token: str = field(repr=False)
     name: str
@@ -40,7 +40,7 @@ class Registered:
 
 @frozen
 class UnstartedService:
-    """A service that a backup has stopped and that does not start again."""
+    """A service that a backup stopped and that cannot be restarted."""
 
     name: str
     error: str
@@ -48,7 +48,7 @@ class UnstartedService:
 
 @frozen
 class Heartbeat:
-    """`POST /heartbeat`. `sent_at` lets the server measure how far the agent's clock is off."""
+    """`POST /heartbeat`. `sent_at` lets the service measure the skew of the agent's clock."""
 
     agent_id: str
     hostname: str
@@ -71,7 +71,7 @@ class HeartbeatAnswer:
 
 @frozen
 class Polled:
-    """The answer of `GET /jobs/poll?limit=&wait=`."""
+    """Response of `GET /jobs/poll?limit=&wait=`."""
 
     jobs: tuple[Job, ...] = ()
     calls: tuple[OfferedCall, ...] = ()
@@ -79,7 +79,7 @@ class Polled:
 
 @frozen
 class Claimed:
-    """The answer of `POST /jobs/{id}/claim`, also when it is claimed again: `job` is what to run, with its secrets."""
+    """Response of `POST /jobs/{id}/claim`, including repeated claims. `job` is the job to run, with its secrets."""
 
     status: str
     job: Job | None = None
@@ -94,7 +94,7 @@ class Start:
 
 @frozen
 class Progress:
-    """`POST /jobs/{id}/progress`. Sizes in bytes, speed in bytes per second; unknown values are None."""
+    """`POST /jobs/{id}/progress`. Sizes are in bytes, speed in bytes per second; unknown values are None."""
 
     progress_percent: float | None = None
     current_file: str | None = None
@@ -105,13 +105,13 @@ class Progress:
     backup_speed: int | None = None
     estimated_time_remaining: int | None = None
     more_than_expected: bool | None = None
-    """More was read than the last backup held: the percentage is not known."""
+    """The backup has already read more than the last one contained, so the percentage is unknown."""
     message: str | None = None
 
 
 @frozen
 class LogEntry:
-    """One line of a job's log: `POST /jobs/{id}/logs` takes one, or a `LogBatch`."""
+    """One line of a job's log. `POST /jobs/{id}/logs` accepts one entry or a `LogBatch`."""
 
     sequence: int
     stream: str
@@ -126,7 +126,7 @@ class LogBatch:
 
 @frozen
 class LogAnswer:
-    """How many lines of the upload were new, and how many were known."""
+    """Number of uploaded lines that were new, and of those that were already stored."""
 
     accepted: int
     duplicate: int
@@ -136,7 +136,7 @@ class LogAnswer:
 class ResultPart:
     """`POST /jobs/{id}/parts`: a slice of a result that is too large for one body, such as a long list of archives.
 
-    Parts count from 0; sending one again changes nothing. `Result.parts` is their number.
+    Parts are numbered from 0; sending a part again changes nothing. `Result.parts` is their number.
     """
 
     part: int
@@ -161,7 +161,7 @@ class Stats:
 class Result:
     """The result of a job.
 
-    `details` is the kind's own: see `details`. `warnings` are objects with `path` and `message`.
+    `details` depends on the job kind: see `details`. `warnings` contains objects with `path` and `message`.
     """
 
     return_code: int = 0
@@ -182,9 +182,9 @@ class Complete:
 
 @frozen
 class Fail:
-    """`POST /jobs/{id}/fail`. `error_key` is one of the published keys, such as `engine.disk_full`.
+    """`POST /jobs/{id}/fail`. `error_key` is a published key such as `engine.disk_full`.
 
-    `result` is what the job still achieved, such as the archives that a failed deletion has deleted.
+    `result` describes what the job achieved before it failed, such as archives that were already deleted.
     """
 
     completed_at: str
@@ -205,10 +205,10 @@ class Canceled:
 
 @frozen
 class Acknowledgement:
-    """The answer of start, progress, complete, fail, canceled, and of `GET /jobs/{id}`."""
+    """Response of start, progress, complete, fail, canceled, and of `GET /jobs/{id}`."""
 
     id: int
     status: JobStatus
     cancel_requested: bool = False
     next_sequence: int | None = None
-    """Of `GET /jobs/{id}`: every log line below this number is stored."""
+    """Only in `GET /jobs/{id}`: the service has stored every log line below this number."""

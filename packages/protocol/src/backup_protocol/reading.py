@@ -1,4 +1,4 @@
-"""Messages from JSON values and back. Fields of newer versions are ignored; errors name the field."""
+"""Convert messages from and to JSON values. Fields of newer versions are ignored; errors name the field."""
 
 import types
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ class Malformed(ValueError):
 
 
 def read(message: type[Message], value: object) -> Message:
-    """Given a JSON object, return it as a message of this type. Raise Malformed if it is not one."""
+    """Parse a JSON object as a message of this type. Raise Malformed if it is not one."""
     return _read_object(message, value, message.__name__)
 
 
 def write(message: Any) -> dict[str, Any]:
-    """Given a message, return it as a JSON object, without None values."""
+    """Return a message as a JSON object without None values."""
     return {
         field.name: _written(value) for field in fields(message) if (value := getattr(message, field.name)) is not None
     }
