@@ -1,4 +1,4 @@
-"""The agent at work: heartbeats, polls, and a worker for each job."""
+"""The running agent: sends heartbeats, polls for jobs, and starts a worker for each."""
 
 import logging
 import threading
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_REFUSED_SECONDS, REFUSED_SECONDS = 5.0, 300.0
-"""Pause between attempts while the service refuses the agent, at first and in the end: an admin may enable it again."""
+"""First and longest pause between attempts while the service refuses the agent: an admin may enable it again."""
 STOP_SECONDS = 5.0
 NOTABLE_SKEW_SECONDS = 60.0
 NOT_GIVEN_SECONDS = 5.0
 
 
 class Agent:
-    """One thread sends heartbeats and polls, one uploads, and each job has its own.
+    """Run the agent's threads: one for heartbeats and polls, one for uploads, and one per job.
 
-    All requests share one connection; while it waits in a long poll nothing else needs it, because there are no jobs.
+    All requests share one connection. A long poll may occupy it, because the agent waits that long only while it has no
+    jobs.
     """
 
     def __init__(self, places: Places, config: Config, client: Client) -> None:
@@ -63,7 +64,7 @@ class Agent:
         self._held: dict[int, JobFolder] = {}
         self._working: dict[int, Worker] = {}
         self._not_given: dict[int, float] = {}
-        """The last job that was offered but then not given, and when: do not request it again at once."""
+        """The last job that was offered but could not be claimed, and when. The agent does not try it again at once."""
         self._changed = threading.Event()
         self._backoff = Backoff(most=config.max_backoff_seconds)
         self._refused = Backoff(FIRST_REFUSED_SECONDS, REFUSED_SECONDS)
@@ -75,7 +76,7 @@ class Agent:
         self._has_worked = False
         self._idle_since: float | None = None
         self.on_reported: Callable[[Ending | None], None] | None = None
-        """Called with the ending of each job that the service has completely."""
+        """Called with a job's ending when the service has received all of it."""
 
     def stop(self) -> None:
         """Stop soon. Engines continue under their shims."""
@@ -86,7 +87,7 @@ class Agent:
     # --- running ----------------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Work until `stop`. True when the agent should restart: see `_is_used_up`."""
+        """Work until `stop`. Return True if the agent should restart: see `_is_used_up`."""
         self._begin()
         while not self.stopping.is_set():
             self._wait(self._loop.turn(lambda: self._round(poll=True)))
@@ -97,10 +98,9 @@ class Agent:
         return False
 
     def _is_used_up(self) -> bool:
-        """Whether the agent has been idle for a while after work.
+        """Whether the agent has worked and then been idle for a while.
 
-        The modules that drive the engine stay in memory once loaded. A restart costs a tenth of a second and frees
-        them.
+        Modules that drive the engine stay in memory once loaded. A restart takes a tenth of a second and frees them.
         """
         is_busy = bool(self._held) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
         is_busy = is_busy or (self._services is not None and self._services.is_busy)
@@ -111,7 +111,9 @@ class Agent:
         return time.monotonic() - self._idle_since >= self._config.renew_seconds
 
     def once(self) -> None:
-        """Finish the jobs held; if there are none, poll once and do at most one job. Raise NoAnswer or NotAllowed."""
+        """Finish unfinished jobs; if there are none, poll once and run at most one job. Raise NoAnswer or
+        NotAllowed.
+        """
         self._begin()
         try:
             self._beat()
@@ -147,7 +149,7 @@ class Agent:
             self._changed.clear()
 
     def _round(self, *, poll: bool) -> float:
-        """Do the tasks that are due; return the seconds until the next one."""
+        """Do what is due; return the seconds until the next round."""
         beats = time.monotonic() >= self._heartbeat_due
         try:
             if beats:
@@ -158,7 +160,7 @@ class Agent:
             return self._refused_by_service(refusal)
         except (NoAnswer, Refusal) as failure:
             return self._not_answered(failure)
-        if beats or poll:  # without a request there was no answer, so nothing shows that the service is back
+        if beats or poll:  # without a request, nothing shows whether the service is back
             self._answered()
         if found:
             return 0.0
@@ -193,9 +195,9 @@ class Agent:
         self._note_status(heartbeat=True, skew=_skew(answer.server_time, sent, time.monotonic() - before))
 
     def _poll(self) -> bool:
-        """Ask for jobs and calls; wait for one at the service while nothing else needs the connection.
+        """Request jobs and calls. The service holds the request open while nothing else needs the connection.
 
-        An agent that takes no more jobs still polls for calls: users wait for those.
+        An agent at its job limit still polls, because users wait for the results of calls.
         """
         wait = 0 if self._held else int(min(self._poll_seconds, self._until_heartbeat(), LONGEST_POLL_WAIT))
         free = max(0, self._free())
@@ -217,13 +219,15 @@ class Agent:
         return self._heartbeat_due - time.monotonic()
 
     def _free(self) -> int:
-        """How many more jobs this agent takes. A job that only waits to be reported does not count."""
+        """Number of further jobs that this agent accepts. A finished job that is still being reported does not
+        count.
+        """
         return self._config.max_jobs - len(self._working)
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
     def _accept(self, job: Job) -> bool:
-        """Take a job that was offered; False for one that is already held."""
+        """Accept an offered job. Return False if the agent already has it."""
         if (
             job.id in self._held
             or time.monotonic() - self._not_given.get(job.id, -NOT_GIVEN_SECONDS) < NOT_GIVEN_SECONDS
@@ -245,7 +249,7 @@ class Agent:
             job.on_claimed = self._courier.take
         try:
             worker.start()
-        except BaseException:  # without a thread its place would never be freed
+        except BaseException:  # without a thread, nothing would ever free the job's place
             with self._lock:
                 self._held.pop(job.job_id, None)
                 self._working.pop(job.job_id, None)
@@ -332,7 +336,7 @@ class Agent:
         return self._refused.failed()
 
     def _note_status(self, *, heartbeat: bool = False, skew: float | None = None) -> None:
-        """For `backup-agent status`, which reads it in another process."""
+        """Write the status file for `backup-agent status`, which runs in another process."""
         kept = private_files.read_json(self._places.status_file) or {}
         if heartbeat:
             self._last_error = None
@@ -348,7 +352,7 @@ class Agent:
 
 
 def _skew(server_time: str, sent: datetime, took: float) -> float | None:
-    """How many seconds the service's clock is ahead, as exactly as the travel time of the message allows."""
+    """Seconds by which the service's clock is ahead, as accurate as the travel time of the message permits."""
     try:
         return round(datetime.fromisoformat(server_time).timestamp() - sent.timestamp() - took / 2, 1)
     except (ValueError, TypeError):

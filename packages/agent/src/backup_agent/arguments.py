@@ -1,4 +1,4 @@
-"""Arguments of the command line."""
+"""Command-line arguments."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from backup_agent.problems import EXIT_CODES
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Determines the width of the terminal itself: argparse would load every packer for it, in every run."""
+    """Determines the terminal width itself: argparse would import all compression modules to do so."""
 
     def __init__(self, prog: str) -> None:
         try:
@@ -21,7 +21,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """A parser that knows these commands."""
+    """Build a parser for these commands."""
     top = argparse.ArgumentParser(
         prog="backup-agent",
         description="Runs the backup service's jobs on this machine.",

@@ -1,4 +1,4 @@
-"""Pause before the next attempt: longer after each failure, and different for every machine."""
+"""Pause before the next attempt: grows with each failure and is randomised, so that machines do not retry together."""
 
 import random
 from collections.abc import Callable
@@ -21,11 +21,11 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """Number of failed attempts in a row."""
+        """Number of consecutive failures."""
         return self._failures
 
     def failed(self, at_least: float = 0.0) -> float:
-        """Record a failure; return the seconds to wait. `at_least` is the service's own `Retry-After`."""
+        """Record a failure and return the seconds to wait. `at_least` is the `Retry-After` of the service."""
         ceiling: float = min(self._most, self._first * 2.0 ** min(self._failures, 30))
         self._failures += 1
         spread = ceiling * (0.5 + 0.5 * self._chance())

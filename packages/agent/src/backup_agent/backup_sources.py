@@ -1,4 +1,4 @@
-"""The sources of a backup on this machine."""
+"""Sources of a backup on this machine."""
 
 import os
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Calls: run the engine for a waiting caller, and stream its output. A call ends with its link.
+"""Calls: run the engine for a waiting caller and stream its output. A call ends with its connection.
 
-A caller may also request the names in a folder, to choose what is backed up or where files go.
+A caller may also list the names in a folder, to choose what to back up or where to restore.
 """
 
 import base64
@@ -44,7 +44,7 @@ BLOCK = 1 << 18
 LOOK_SECONDS = 0.2
 ENDING_SECONDS = 35.0
 FOLDER_SECONDS = 25.0
-"""More than the program takes that looks at folders, unless a file system does not answer."""
+"""Longer than listing a folder takes, unless a file system does not respond."""
 PACKING_LEVEL = 1
 CANNOT, NOT_FOUND = 2, 127
 REQUESTS: Mapping[str, type[Any]] = {
@@ -64,11 +64,11 @@ REQUESTS: Mapping[str, type[Any]] = {
 }
 assert REQUESTS.keys() == CALL_METHODS
 SENT_AS_IT_IS = frozenset({"export_tar", "extract"})
-"""File contents often do not compress; lists always do."""
+"""File contents often do not compress; listings always do."""
 
 
 class Calls:
-    """Each call has its own thread. The service offers a call until its output arrives; it is run once."""
+    """Runs calls, each in its own thread. The service offers a call until its output arrives; each runs only once."""
 
     def __init__(self, places: Places, api: RuntimeApi, engines: Engines, stopping: threading.Event) -> None:
         self._places = places
@@ -77,10 +77,10 @@ class Calls:
         self._stopping = stopping
         self._lock = threading.Lock()
         self._running: set[str] = set()
-        remove_spools(places.calls)  # an earlier engine ended with the agent that read its output
+        remove_spools(places.calls)  # these engines ended with the previous agent, which was reading their output
 
     def take(self, calls: tuple[OfferedCall, ...]) -> bool:
-        """Start new calls; False if there are none."""
+        """Start new calls. Return False if there are none."""
         taken = [call for call in calls if self._begin(call)]
         for call in taken:
             try:
@@ -112,7 +112,7 @@ class Calls:
             self._send_cause(call, refusal)
         except (NoAnswer, Refusal) as failure:
             log.info("A call failed: %s", failure)
-        except Exception:  # one faulty call must not end the agent
+        except Exception:  # one faulty call must not stop the agent
             log.exception("The result of a call cannot be sent.")
         finally:
             run.close()
@@ -120,7 +120,7 @@ class Calls:
                 self._running.discard(call.id)
 
     def _send_cause(self, call: OfferedCall, refusal: TooLarge) -> None:
-        """Send the caller the cause instead of the output, in a body that is small enough."""
+        """Send the caller the reason in place of the output that was too large."""
         try:
             self._api.call_output(call.id, _could_not(str(refusal), CANNOT))
         except (NoAnswer, Refusal) as failure:
@@ -131,13 +131,13 @@ class Calls:
         return bool(self._running)
 
     def _command(self, call: OfferedCall) -> "_Asked":
-        """Raise the errors that `_Run` can report."""
+        """Build the command of a call. Raises only errors that `_Run` can report."""
         payload = payload_of(call.payload, call.payload.get("secrets") or {}, kinds=(JobKind.ENGINE_CALL,))
         opened = open_repository(payload, SecretStore(self._places).get)
         engine = self._engines.engine(payload.repository.engine_version)
         method, request = _request(payload)
         command = _made(engine, method, opened.location, request)
-        kept_here = not payload.secrets  # the service redacts its own secrets, and more exactly
+        kept_here = not payload.secrets  # the service redacts its own secrets, and more precisely
         redact = opened.surroundings.redactor.redact if kept_here else None
         return _Asked(opened.surroundings.around(command), method not in SENT_AS_IT_IS, redact)
 
@@ -178,7 +178,7 @@ class _Asked:
 
 
 class _Run:
-    """One run of the engine whose output is read here: it does not outlive its reader."""
+    """One engine run whose output is read here; the engine does not outlive its reader."""
 
     def __init__(self, spool: Spool, stopping: threading.Event) -> None:
         self._spool = spool
@@ -201,7 +201,7 @@ class _Run:
         yield from self._output(asked)
         yield from self._errors(asked, to_the_end=True)
         record = self._spool.exit_record()
-        if record is not None:  # without a record the end is unknown, so send none
+        if record is not None:  # without a record the outcome is unknown, so send none
             yield from _end(record)
 
     def _output(self, asked: _Asked) -> Iterator[bytes]:
@@ -224,7 +224,7 @@ class _Run:
         raise NoAnswer("The agent stops.")
 
     def _errors(self, asked: _Asked, *, to_the_end: bool = False) -> Iterator[bytes]:
-        """Complete lines of the engine's error stream; at the end everything, also a line without its line end."""
+        """Yield complete lines of the engine's error stream; with `to_the_end`, also a last line without a newline."""
         while block := self._new_errors(to_the_end):
             self._sent_bytes += len(block)
             yield frame(ERRORS, asked.redact(block) if asked.redact else block)
@@ -241,7 +241,7 @@ class _Run:
         return block if to_the_end else block[: block.rfind(b"\n") + 1]
 
     def close(self) -> None:
-        """Close the output, which stops a running engine, and wait until it has stopped."""
+        """Close the output, which stops a running engine, and wait for it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -254,7 +254,9 @@ class _Run:
 
 
 def looked(question: object) -> Iterator[bytes]:
-    """The answer about folders, by a program of its own: a file system that does not answer holds up nothing else."""
+    """Answer a question about folders in a separate process, so that an unresponsive file system blocks nothing
+    else.
+    """
     yield frame(HERE, b"")
     text = base64.b64encode(json.dumps(question).encode()).decode()
     try:
@@ -267,7 +269,7 @@ def looked(question: object) -> Iterator[bytes]:
         )
         output, _ = program.communicate(timeout=FOLDER_SECONDS)
     except subprocess.TimeoutExpired:
-        program.kill()  # without a wait: it may be stuck in the kernel
+        program.kill()  # do not wait for it: it may be stuck in the kernel
         yield from _could_not("Reading the folder timed out.", CANNOT)
         return
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The capabilities that the agent reports. Separate from the jobs themselves, which an idle agent does not load."""
+"""Capabilities that the agent reports. Kept apart from the jobs themselves, which an idle agent does not load."""
 
 from backup_protocol import Capability, JobKind
 

@@ -1,4 +1,4 @@
-"""`backup-agent`: the command line."""
+"""The `backup-agent` command line."""
 
 import sys
 from collections.abc import Sequence

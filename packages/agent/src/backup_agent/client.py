@@ -1,4 +1,4 @@
-"""HTTP to the service: one persistent connection, and answers as facts."""
+"""HTTP client for the service: one persistent connection; answers become values or exceptions."""
 
 import contextlib
 import http.client
@@ -31,17 +31,17 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 BODY_REFUSED = "agents.body_refused"
 
 HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
-"""How OpenSSL names certificates that it looks for by their hash."""
+"""OpenSSL's names for certificates that it finds by hash."""
 
 
 class NoAnswer(Exception):
-    """The service did not answer, or the answer is not the service's: try again later."""
+    """The service did not answer, or the answer came from something else; the request can be retried later."""
 
     def __init__(self, message: str, retry_after: float = 0.0, *, was_sent: bool = True) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.was_sent = was_sent
-        """False when the service certainly never got the request."""
+        """False if the service certainly never received the request."""
 
 
 class Refusal(Exception):
@@ -54,7 +54,7 @@ class Refusal(Exception):
 
 
 class NotAllowed(Refusal):
-    """The credential is wrong, or the agent is disabled or revoked."""
+    """The credential is invalid, or the agent is disabled or revoked."""
 
 
 class TooLarge(Refusal):
@@ -62,15 +62,15 @@ class TooLarge(Refusal):
 
 
 class Unknown(Refusal):
-    """The service does not know the resource."""
+    """The service does not know the requested resource."""
 
 
 class InvalidAddress(Problem):
-    """The address of the service cannot be used."""
+    """The service's address cannot be used."""
 
 
 class OpenStream:
-    """An answer that is read piece by piece, and that another thread may cut."""
+    """An answer that is read piece by piece; another thread may cut the connection."""
 
     def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
         self._socket = connection.sock
@@ -86,10 +86,10 @@ class OpenStream:
 
 
 class _Sent:
-    """A long body while it is sent: its size so far. Without TLS it stops at an early answer, which can only be a
-    refusal.
+    """A long request body, with the number of bytes sent so far.
 
-    Under TLS the connection may be readable for other reasons, so there the whole body is sent.
+    Without TLS, sending stops when an answer arrives early, which can only be a refusal. Under TLS the socket may be
+    readable for other reasons, so the whole body is sent.
     """
 
     def __init__(self, blocks: Iterator[bytes], connection: http.client.HTTPConnection) -> None:
@@ -112,7 +112,7 @@ class _Sent:
 
 
 class _Turns:
-    """A fair lock: the longest waiter is next, so that a flood of log lines cannot delay a heartbeat."""
+    """A fair lock: the longest-waiting thread is next, so that a flood of log lines cannot delay a heartbeat."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -134,7 +134,7 @@ class _Turns:
 
 
 class Client:
-    """Requests of all threads share one connection, one after the other."""
+    """Sends the requests of all threads over one connection, one at a time."""
 
     def __init__(self, server_url: str, credential: str | None = None, ca_file: str | None = None) -> None:
         parts = urlsplit(server_url.rstrip("/"))
@@ -163,7 +163,7 @@ class Client:
             self._drop()
 
     def interrupt(self) -> None:
-        """End a request that waits for its answer: it raises NoAnswer, and so do later ones."""
+        """Abort a request that is waiting for its answer: it raises NoAnswer, and so do later requests."""
         self._is_interrupted = True
         connection = self._connection
         if connection is not None and connection.sock is not None:
@@ -181,8 +181,8 @@ class Client:
     ) -> Any:
         """Send a request and return its JSON answer. Raise NoAnswer or Refusal.
 
-        A connection that the service has closed is only noticed when it is used. So a request over a kept one
-        is sent again over a new one, unless it must not be repeated.
+        The client notices that the service has closed the connection only when using it. So a request over an existing
+        connection is repeated over a new one, unless `repeat` is False.
         """
         content = None if body is None else json.dumps(body).encode()
         with self._turns.turn():
@@ -197,7 +197,7 @@ class Client:
 
     @contextmanager
     def stream(self, path: str, seconds: float) -> Iterator["OpenStream"]:
-        """A long answer as it comes, over a connection of its own. Raise NoAnswer or Refusal.
+        """Open a long answer over a separate connection. Raise NoAnswer or Refusal.
 
         `seconds` limits the time without data.
         """
@@ -216,7 +216,8 @@ class Client:
             connection.close()
 
     def send(self, path: str, content: Iterator[bytes], seconds: float) -> Any:
-        """A long body as it is made, over a connection of its own; return the JSON answer. Raise NoAnswer or Refusal.
+        """Send a body as it is generated, over a separate connection; return the JSON answer. Raise NoAnswer or
+        Refusal.
 
         `seconds` limits the time in which the service accepts no data.
         """
@@ -225,7 +226,7 @@ class Client:
         headers["Transfer-Encoding"] = "chunked"
         body = _Sent(content, connection)
         try:
-            # A proxy that refuses the body answers before it has read all of it, and may close the connection.
+            # A proxy that refuses the body may answer and close the connection before it has read all of it.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request("POST", self._target(path), iter(body), headers, encode_chunked=True)
             answer = connection.getresponse()
@@ -319,9 +320,9 @@ def _tls(ca_file: str | None) -> "ssl.SSLContext":
 
 
 def _hashed_authorities() -> str | None:
-    """The folder of the machine's certificate authorities, if all of them can be found there by their hash.
+    """Return the system's folder of certificate authorities if OpenSSL can find all of them there by hash.
 
-    Only the required one is then read, instead of keeping all in memory: two megabytes of an idle agent.
+    OpenSSL then reads only the one it needs. Keeping all of them in memory would cost an idle agent two megabytes.
     """
     import ssl
 

@@ -1,4 +1,4 @@
-"""`config.toml`: the address of the service, this machine's identity there, and the agent's settings."""
+"""`config.toml`: the address of the service, this machine's identity there, and settings of the agent."""
 
 import os
 import re
@@ -36,23 +36,23 @@ class Config:
     cancel_grace_seconds: float = 30.0
     max_backoff_seconds: float = 300.0
     renew_seconds: float = 60.0
-    """How long an agent stays idle after work before it restarts to free memory."""
+    """Time that an agent remains idle after work before it restarts to free memory."""
     engines: Mapping[int, str] = field(default_factory=dict)
-    """The engine program of a major, where it is not found in the usual places."""
+    """Engine programs by major, for those that are not in the usual places."""
     restore_to: tuple[str, ...] | None = None
-    """Folders that the service may have files restored to; None for the default, see `restore_to`."""
+    """Folders to which the service may restore files; None selects the default, see `restore_to`."""
     scripts_accept: str = "none"
-    """Which scripts of the service this machine runs: none, those installed here, or any."""
+    """Scripts that the service may run on this machine: `none`, `installed` (those in the scripts folder), or `any`."""
     services_allowed: tuple[str, ...] = ()
-    """The units that backups may stop and start again on this machine."""
+    """Units that backups may stop and restart on this machine."""
     databases_allowed: tuple[str, ...] = ()
-    """The databases that the service may have dumped on this machine; see `dump_rule`."""
+    """Databases that the service may dump on this machine; see `dump_rule`."""
     database_programs: tuple[str, ...] = ()
-    """Folders that are searched first for the programs that dump databases."""
+    """Folders searched first for the database dump programs."""
 
 
 def load(places: Places) -> Config:
-    """The configuration. Raise NotRegistered if there is none, ConfigUnreadable if it is incomplete."""
+    """Read the configuration. Raise NotRegistered if there is none, ConfigUnreadable if it is invalid."""
     try:
         raw = own_files.read(places.config_file)
     except FileNotFoundError as error:
@@ -98,12 +98,12 @@ The credential is sealed with credential.key beside this file; keep both readabl
 
 
 def forget(places: Places) -> None:
-    """Remove this machine's identity at the service. Secrets of repositories and the state stay."""
+    """Remove this machine's registration. Secrets of repositories and the state folder remain."""
     places.config_file.unlink(missing_ok=True)
 
 
 def with_environment(config: Config, environment: Mapping[str, str] = os.environ) -> Config:
-    """The configuration with overrides from the environment: BACKUP_AGENT_MAX_JOBS, BACKUP_AGENT_BORG1 and -2."""
+    """Apply overrides from the environment: BACKUP_AGENT_MAX_JOBS, BACKUP_AGENT_BORG1 and BACKUP_AGENT_BORG2."""
     engines = dict(config.engines)
     for major in (1, 2):
         if path := environment.get(f"BACKUP_AGENT_BORG{major}"):
@@ -196,7 +196,7 @@ def _is_normal(folder: str) -> bool:
 
 
 def checked_folders(folders: list[str]) -> tuple[str, ...]:
-    """Raise Problem unless all are absolute paths."""
+    """Return the folders as a tuple. Raise Problem unless all are absolute paths."""
     try:
         return _folders(folders) or ()
     except ValueError as error:
@@ -204,7 +204,7 @@ def checked_folders(folders: list[str]) -> tuple[str, ...]:
 
 
 def checked_ca_file(path: str | None) -> str | None:
-    """The absolute path of a file of certificates. Raise Problem if it cannot be read."""
+    """Return the absolute path of a certificate file. Raise Problem if it cannot be read."""
     if path is None:
         return None
     file = Path(path).absolute()

@@ -1,7 +1,7 @@
-"""Uploads the jobs' reports to the service: the start, log lines, progress, the end; in this order, and each once.
+"""Upload the reports of jobs to the service: start, log lines, progress and ending, in this order and each once.
 
-Everything is on disk before it is sent and stays there until the service has acknowledged it. So an interruption does
-no harm: unacknowledged reports are sent again, and the service recognises them by their number.
+Every report is on disk before it is sent and stays there until the service has acknowledged it. After an interruption
+the agent sends unacknowledged reports again, and the service recognises duplicates by their numbers.
 """
 
 import logging
@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 
 TURN_SECONDS = 1.0
 STATUS_SECONDS = 2.0
-"""How often a job without news checks whether it is still wanted."""
+"""Interval at which a job with nothing to report checks whether it has been cancelled."""
 REFUSED_SECONDS = 30.0
-"""Pause before a report that the service refuses is sent again."""
+"""Pause before a refused report is sent again."""
 BATCHES_PER_TURN = 5
 BATCH_BYTES = LARGEST_LOG_BATCH * 3 // 4
 REFUSED_LINE = "(the service does not accept this line)"
@@ -43,7 +43,7 @@ ENDED_BY_SERVICE = "the service has ended the job"
 
 
 class Courier:
-    """One thread for all jobs of the agent."""
+    """One thread that reports all jobs of the agent."""
 
     def __init__(self, api: RuntimeApi, *, turn_seconds: float = TURN_SECONDS, backoff: Backoff | None = None) -> None:
         self._api = api
@@ -59,10 +59,12 @@ class Courier:
         self._loop = ResilientLoop("Reporting")
         self._batch_bytes = BATCH_BYTES
         self.trouble: str | None = None
-        """Why reports are refused, for the next heartbeat; None while they are not."""
+        """Why reports are refused, for the next heartbeat; None if they are not."""
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
         self.on_done: Callable[[JobFolder, Ending | None], None] | None = None
-        """Called with its ending when the service has everything of a job; its folder is then gone."""
+        """Called with the ending when the service has received everything about a job; the job's folder is then
+        gone.
+        """
 
     def start(self) -> None:
         self._thread.start()
@@ -75,12 +77,12 @@ class Courier:
     def take(self, job: JobFolder) -> None:
         job.wake = self._woken.set
         with self._lock:
-            if not job.is_removed:  # its worker may come here after all of it was reported already
+            if not job.is_removed:  # the worker may get here after the job was reported completely
                 self._jobs[job.job_id] = job
         self._woken.set()
 
     def hurry(self) -> None:
-        """The service answers again: do not wait for the next try."""
+        """Retry now: the service is responding again."""
         self._not_before = 0.0
         self._woken.set()
 
@@ -92,7 +94,7 @@ class Courier:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any job still has something to report."""
+        """Whether any job still has reports to upload."""
         return bool(self._jobs)
 
     # --- the thread -------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ class Courier:
         return max(self._turn_seconds, self._not_before - time.monotonic())
 
     def turn(self) -> None:
-        """Deliver what is pending. A failure of one job does not delay the others."""
+        """Send pending reports of all jobs. A failure of one job does not delay the others."""
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
@@ -135,17 +137,17 @@ class Courier:
                 self._not_wanted(job, refusal)
             except Refusal as refusal:
                 self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
-                job.note_sent(parts=0)  # the service lacks some: send all of them again
+                job.note_sent(parts=0)  # the service is missing some: send all of them again
                 self.trouble = str(refusal)
                 log.error("Job %s: the service refuses a report: %s (%s)", job.job_id, refusal, refusal.key)  # noqa: TRY400
             except OSError as error:
                 log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400
-            except Exception:  # one faulty job must not keep the others from being reported
+            except Exception:  # one faulty job must not prevent reports of the others
                 self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
                 log.exception("Job %s cannot be reported right now.", job.job_id)
 
     def deliver(self, job: JobFolder) -> None:
-        """Send everything new of a job, as far as one turn allows."""
+        """Send pending reports of one job, up to the limit of a turn."""
         self._send_start(job)
         if not self._send_lines(job):
             self._woken.set()
@@ -154,7 +156,7 @@ class Courier:
         if ending is None:
             self._send_progress(job)
             self._ask_if_silent(job)
-        elif job.sent.log >= job.log.next_sequence:  # the ending is written after the last line
+        elif job.sent.log >= job.log.next_sequence:  # the ending is stored after the last line
             self._send_ending(job, *ending)
 
     def _send_start(self, job: JobFolder) -> None:
@@ -164,7 +166,7 @@ class Courier:
             job.note_sent(start=True)
 
     def _send_lines(self, job: JobFolder) -> bool:
-        """Send batches of lines; False when there are more than fit into one turn."""
+        """Send batches of lines. Return False if some are left for the next turn."""
         for _ in range(BATCHES_PER_TURN):
             entries = job.log.entries(job.sent.log, MOST_LOG_ENTRIES, self._batch_bytes)
             if not entries:
@@ -183,14 +185,14 @@ class Courier:
         return job.sent.log >= job.log.next_sequence
 
     def _send_less(self, refusal: TooLarge) -> None:
-        """Use smaller batches from now on: a proxy that refuses large bodies will keep doing so."""
+        """Use smaller batches from now on: a proxy that has refused a large body will refuse the next one too."""
         if self.trouble is None:
             log.warning("Log lines are sent in smaller batches: %s", refusal)
         self.trouble = str(refusal)
         self._batch_bytes = max(1, self._batch_bytes // 2)
 
     def _send_one_by_one(self, job: JobFolder, batch: LogBatch) -> None:
-        """A line that the service does not accept keeps its number, but not its text."""
+        """Send lines one by one. A line that the service does not accept keeps its number, but its text is replaced."""
         for entry in batch.entries:
             try:
                 self._api.logs(job.job_id, LogBatch((entry,)))
@@ -245,7 +247,7 @@ class Courier:
             job.cancel(ENDED_BY_SERVICE)
 
     def _not_wanted(self, job: JobFolder, refusal: Unknown) -> None:
-        """The service does not know the job: stop it; once it has stopped, there is nothing to report."""
+        """Stop a job that the service does not know. Once it has stopped, drop it: there is nothing to report."""
         job.cancel("the service does not know the job")
         if job.is_ended:
             log.warning("Job %s is not known to the service (%s); dropping its record.", job.job_id, refusal)

@@ -1,8 +1,8 @@
-"""Which databases the service may have dumped on this machine: decided here, because the service may be compromised.
+"""Decide which databases the service may dump on this machine. The agent decides, as the service may be compromised.
 
-`allow` in `[databases]` of `config.toml` names them as `KIND:DATABASE`, such as `postgresql:shop` or
-`sqlite:/srv/app/app.db`; those of a server on another machine as `KIND:DATABASE@HOST`. `*` in place of the database
-means all of the kind. `programs` names folders that are searched first for the programs.
+`allow` in `[databases]` of `config.toml` lists them as `KIND:DATABASE`, such as `postgresql:shop` or
+`sqlite:/srv/app/app.db`, or as `KIND:DATABASE@HOST` for a server on another machine. `*` in place of the database
+allows all databases of that kind. `programs` lists folders that are searched first for the dump programs.
 """
 
 import os
@@ -40,11 +40,11 @@ class DumpRule:
 
     @property
     def path(self) -> str:
-        """Where the programs that dump databases are looked for."""
+        """Search path for the programs that dump databases."""
         return ":".join((*self.programs, SEARCH_PATH))
 
     def require(self, block: DumpBlock) -> None:
-        """Raise Refused unless every database may be dumped."""
+        """Raise Refused unless all databases may be dumped."""
         refused = [named(database) for database in block.databases if not self._is_allowed(database)]
         if refused:
             raise Refused(NOT_ALLOWED.format(names=", ".join(map(ascii, refused))))
@@ -56,9 +56,9 @@ class DumpRule:
         return named(database) in self.allowed or named(database, ALL) in self.allowed
 
     def _require_plain(self, path: str, block: DumpBlock) -> None:
-        """What the owner has allowed is this file, not what a link makes of its name.
+        """Refuse paths that lead through links: the owner allowed this file, not the target of a link.
 
-        The program follows none either.
+        The dump program does not follow links either.
         """
         real = os.path.realpath(path)
         if real != path:
@@ -68,7 +68,7 @@ class DumpRule:
 
 
 def named(database: DatabaseBlock, name: str | None = None) -> str:
-    """As the owner of the machine names it, or all of its kind in the same place."""
+    """The database's name as written in `allow`. Pass `ALL` as `name` for the entry that allows all of its kind."""
     place = f"{database.kind}:{name or database.database or ALL}"
     is_here = database.kind == "sqlite" or not database.host or database.host in HERE or database.host.startswith("/")
     return place if is_here else f"{place}@{database.host}"

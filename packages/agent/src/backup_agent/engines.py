@@ -1,4 +1,4 @@
-"""The engine programs of this machine, inspected again only when they change."""
+"""Find this machine's engine programs; each is inspected again only when its file changes."""
 
 import os
 import threading
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Identity = tuple[str, int, int]
 ASK_AGAIN_SECONDS = 60.0
-"""A program that did not answer as an engine is tried again after this time: the machine may only have been busy."""
+"""Pause before a program is inspected again that was not recognised as an engine: the machine may have been busy."""
 
 
 class Engines:
@@ -38,7 +38,7 @@ class Engines:
         self._lock = threading.Lock()
 
     def programs(self) -> dict[int, EngineProgram]:
-        """The current program of each major. Costs a few file lookups when nothing has changed."""
+        """The current program for each major. Costs only a few file lookups if nothing has changed."""
         found = {major: self._program(major) for major in SUPPORTED_MAJORS}
         return {major: program for major, program in found.items() if program is not None}
 
@@ -48,7 +48,7 @@ class Engines:
         )
 
     def engine(self, major: int) -> "Engine":
-        """Raise EngineNotInstalled or EngineUnsupported if this machine cannot work on repositories of that major."""
+        """Raise EngineNotInstalled or EngineUnsupported if this machine has no suitable engine of that major."""
         from backup_engine.environment import EngineEnvironment  # not loaded in an idle agent
         from backup_engine.interface import engine_for
 
@@ -92,6 +92,6 @@ class Engines:
 
 
 def install_id(places: Places) -> str:
-    """The name under which this installation takes the engine's locks. Made once; it must never change."""
+    """Name that this installation uses in the engine's locks. Created once; it must never change."""
     private_files.make_folder(places.install_id_file.parent)
     return text_made_once(places.install_id_file, f"backup-agent-{os.urandom(16).hex()}@localhost\n").strip()

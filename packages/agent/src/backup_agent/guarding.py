@@ -1,5 +1,5 @@
-"""Places that the agent's jobs must not touch: its own folders, repositories on its machine, and a service on the
-machine.
+"""Find places that the agent's jobs must not touch: the agent's own folders, repositories on this machine, and folders
+of a service that runs here.
 """
 
 import os
@@ -18,20 +18,18 @@ def own_folders(places: Places) -> tuple[str, ...]:
 
 
 def guard_of(own: Iterable[str], block: RestoreBlock) -> Guard:
-    """Places that a restore must not write to."""
+    """Guard for places that a restore must not write to."""
     places = [os.fsencode(path) for path in (*own, *block.repositories)]
     return Guard(places, ((os.fsencode(path), *identity) for path, identity in _known(block.service_places)))
 
 
 def left_out_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:
-    """The engine's patterns that keep the agent's own folders, and those of a service on this machine, out of a
-    backup.
-    """
+    """Engine patterns that exclude the agent's own folders, and those of a service on this machine, from a backup."""
     return OwnPlaces([*own, *_of_service_here(block)]).exclusions(block.source_paths)
 
 
 def is_own(path: str, own: Iterable[str], block: BackupBlock) -> bool:
-    """Whether a path leads into the agent's own folders, or those of a service on this machine."""
+    """Whether a path leads into the agent's own folders, or into those of a service on this machine."""
     return OwnPlaces([*own, *_of_service_here(block)]).holds(path)
 
 
@@ -40,14 +38,14 @@ def _of_service_here(block: BackupBlock) -> list[str]:
 
 
 def sources_outside(block: BackupBlock) -> list[str]:
-    """Sources that links on this machine lead out of the folders that the backup is confined to."""
+    """Sources that lead through links on this machine to places outside the folders that confine the backup."""
     if not block.within:
         return []
     return [source for source in block.source_paths if not is_really_within(source, block.within)]
 
 
 def _known(places: Iterable[Mapping[str, Any]]) -> list[tuple[str, tuple[int, int]]]:
-    """Paths of the service with their device and inode there. Unreadable entries are dropped."""
+    """Paths of the service, each with the device and inode reported by it. Invalid entries are dropped."""
     found = []
     for place in places:
         path, device, inode = (place.get(name) for name in ("path", "device", "inode"))

@@ -1,4 +1,4 @@
-"""The agent as a host of its jobs: their engine runs, logs and progress on this machine."""
+"""The agent as the host of a job: runs its engines, stores its log and progress."""
 
 import threading
 import time
@@ -19,7 +19,9 @@ KNOWN_PROGRESS = frozenset(each.name for each in fields(Progress))
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Surroundings:
-    """Variables of the payload for every run, and the redactor that removes all secrets of the job from its output."""
+    """Variables of the payload, set in every engine run, and the redactor that removes the job's secrets from
+    output.
+    """
 
     redactor: Redactor
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +38,7 @@ class Surroundings:
 
 
 class AgentHost(EngineHost):
-    """One attempt at a job."""
+    """Hosts one attempt at a job."""
 
     poll_seconds = 0.2
     drain_seconds = 0.5
@@ -83,7 +85,7 @@ class AgentHost(EngineHost):
         return self._surroundings.around(command)
 
     def _redactor(self, command: Command) -> Redactor:
-        del command  # its secrets are among those of the job
+        del command  # the job's secrets include those of the command
         return self._surroundings.redactor
 
     def report(self, **progress: Any) -> None:

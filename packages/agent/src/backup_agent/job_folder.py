@@ -1,18 +1,12 @@
-"""Everything that the agent stores about one job, in its own folder, from before the claim until the service has
-everything.
+"""Store everything about one job in a folder, from before the claim until the service has received all of it.
 
 ================  ====================================================================================================
-``job.json``      the job as it came, without the values of secrets; written before it is claimed
-``claimed``       the service has confirmed the claim
-``cancel.json``   the job was cancelled, or the service has ended it
-``start.json``    when the work began
-``log/``          the log lines, numbered
-``progress.json`` how far it has come: the newest values only, numbered
-``parts/``        slices of a large result
-``result.json``   how it ended: the message to be sent
-``sent.json``     what the service has acknowledged
-``steps/``        the spools of the engine's runs, and results between them
-================  ====================================================================================================
+``job.json``      the job as received, without secret values; written before the claim ``claimed``       the service has
+confirmed the claim ``cancel.json``   the job was cancelled, or the service has ended it ``start.json``    when work
+began ``log/``          numbered log lines ``progress.json`` latest progress, numbered ``parts/``        slices of a
+large result ``result.json``   how the job ended: the message to send ``sent.json``     what the service has
+acknowledged ``steps/``        spools of the engine runs, and results passed between them ================
+====================================================================================================
 """
 
 import json
@@ -43,7 +37,9 @@ BYTES_OF_PART = 512 * 1024
 
 @frozen
 class Sent:
-    """What the service has: whether it knows the start, its next log line, the progress, the parts."""
+    """What the service has acknowledged: the start, the next log line, the number of the progress, the number of
+    parts.
+    """
 
     start: bool = False
     log: int = 1
@@ -52,20 +48,20 @@ class Sent:
 
 
 class JobFolder:
-    """Shared by the thread that works on the job and the one that uploads."""
+    """A job on disk, shared by the thread that works on it and the thread that uploads its reports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.job_id = int(folder.name)
         self.log = JobLog(folder / "log")
         self.secrets: dict[str, dict[str, str]] | None = None
-        """Secret values of the payload, in memory only; None when the agent must fetch them from the service."""
+        """Secret values of the payload, in memory only. None if the agent must request them from the service again."""
         self.wake: Callable[[], None] = _nothing
         """Called when there is something to upload."""
         self.on_claimed: Callable[[JobFolder], None] | None = None
-        """Called when the service has confirmed the claim: from now on the job has something to report."""
+        """Called when the service has confirmed the claim: from then on the job has something to report."""
         self.is_removed = False
-        """The service has everything: threads that still hold the job must leave it alone."""
+        """The service has everything; threads that still refer to the job must not touch the folder."""
         self.cancelled = threading.Event()
         self._changing = threading.Lock()
         self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
@@ -89,13 +85,13 @@ class JobFolder:
 
     @staticmethod
     def all_below(jobs: Path) -> list["JobFolder"]:
-        """The jobs that the agent still holds, oldest first. Folders whose creation was cut off are removed."""
+        """Return the unfinished jobs, oldest first. Folders whose creation was interrupted are removed."""
         found = []
         for folder in jobs.iterdir() if jobs.exists() else ():
             if folder.name.isdigit() and private_files.read_json(folder / "job.json") is not None:
                 try:
                     found.append(JobFolder(folder))
-                except (ValueError, TypeError, OSError):  # one unreadable folder must not end the agent
+                except (ValueError, TypeError, OSError):  # one unreadable folder must not stop the agent
                     log.exception("The folder of job %s cannot be read; leaving it as it is.", folder.name)
             else:
                 _remove_with_spools(folder)
@@ -117,7 +113,7 @@ class JobFolder:
             self.on_claimed(self)
 
     def note_start(self) -> None:
-        """Note once when the work began."""
+        """Record when work began, unless already recorded."""
         if not (self.folder / "start.json").exists():
             private_files.write_json(self.folder / "start.json", write(Start(now())))
             self.wake()
@@ -128,9 +124,9 @@ class JobFolder:
         return read(Start, kept) if kept is not None else None
 
     def cancel(self, reason: str) -> None:
-        """Stop the work, and remember that. Any thread may call it first, also after the job is over.
+        """Stop the job, and remember the request. Any thread may call this, even after the job is over.
 
-        A cancel that cannot be stored counts all the same: the service repeats it with each heartbeat.
+        A cancellation that cannot be stored still takes effect: the service repeats it with each heartbeat.
         """
         with self._changing:
             self.cancelled.set()
@@ -147,9 +143,9 @@ class JobFolder:
         return (self.folder / "result.json").exists()
 
     def end(self, ending: Ending, items: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Store how the job ended, and the items of its result that are sent in parts. The first ending stays.
+        """Store how the job ended, and the items of its result that are sent in parts. The first ending counts.
 
-        A list without items is one empty part: it means that there are none.
+        An empty list of items becomes one empty part, which shows that there are none.
         """
         if self.is_ended:
             return
@@ -166,7 +162,7 @@ class JobFolder:
         self.wake()
 
     def ending(self) -> tuple[Ending, int] | None:
-        """The message that ends the job, and the number of parts that go before it."""
+        """The message that ends the job, and the number of parts to send before it."""
         kept = private_files.read_json(self.folder / "result.json")
         if kept is None:
             return None
@@ -179,7 +175,7 @@ class JobFolder:
     # --- progress ---------------------------------------------------------------------------------------------------
 
     def note_progress(self, progress: Progress) -> None:
-        """Store the newest values, on disk before they are sent; lost ones are not missed."""
+        """Store the latest progress on disk before it is sent; a lost update does no harm."""
         number = self._progress_number + 1
         private_files.write_json(self.folder / "progress.json", {"sequence": number, **write(progress)}, durable=False)
         self._progress, self._progress_number = progress, number
@@ -195,14 +191,14 @@ class JobFolder:
         return self._sent
 
     def note_sent(self, **what: Any) -> None:
-        """Store what was acknowledged. If a power cut loses this, something is only sent twice."""
+        """Record what was acknowledged. If a power cut loses this record, reports are merely sent twice."""
         self._sent = replace(self._sent, **what)
         private_files.write_json(self.folder / "sent.json", write(self._sent), durable=False)
         if "log" in what:
             self.log.acknowledge(self._sent.log)
 
     def remove(self) -> None:
-        """Forget the job: the service has everything, or does not want it."""
+        """Delete the job: the service has everything, or does not want it."""
         with self._changing:
             self.is_removed = True
             self.log.close()
@@ -211,7 +207,7 @@ class JobFolder:
 
 
 def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The secret values of a payload. None of a malformed one: it is refused when it is read."""
+    """Secret values of a payload. Empty for a malformed payload, which is refused later when it is parsed."""
     given = payload.get("secrets")
     if not isinstance(given, dict):
         return {}
@@ -223,7 +219,7 @@ def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _slices(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The items in order, in parts that each fit into a message; one empty part if there are none."""
+    """Yield the items in order, in parts that each fit into a message; one empty part if there are no items."""
     part: list[Mapping[str, Any]] = []
     size = 0
     for item in items:

@@ -1,12 +1,11 @@
-"""The log lines of a job on disk, numbered, until the service has them.
+"""Numbered log lines of a job, kept on disk until the service has acknowledged them.
 
-Lines are stored in segments named after the number of their first line. A segment whose lines the service has
-acknowledged is removed, except the last one, which shows the next number. Lines that the service does not accept for a
-long time are limited, for each job and for all of them: the oldest segments make room, and one line in their place
-gives the number of lines left out.
+Lines are stored in segments, each named after the number of its first line. A segment whose lines are all acknowledged
+is removed, except the last one, from which the next number is computed. The size of unacknowledged lines is limited,
+per job and in total: beyond the limit the oldest segments are replaced by one line with the number of omitted lines.
 
-A job is replayed from the beginning after a restart, and every line is a function of the engine's output. So the lines
-that a replay writes again are skipped by counting.
+After a restart a job is replayed from the beginning. Because every line is a function of the engine's output, lines
+that a replay produces again are recognised by counting and skipped.
 """
 
 import contextlib
@@ -25,16 +24,16 @@ LINES_OF_SEGMENT = 2000
 BYTES_OF_SEGMENT = 1 << 20
 LONGEST_LINE = 16_384
 MOST_BYTES = 64 << 20
-"""Limit for the lines of one job that the service has not taken yet."""
+"""Limit for the unacknowledged lines of one job."""
 MOST_BYTES_IN_ALL = 256 << 20
-"""Limit for those of all jobs. The writing job then makes room in its own log."""
+"""Limit for the lines of all jobs together. Beyond it, the job that is writing shortens its own log."""
 LEAST_BYTES = 4 << 20
-"""Each job keeps at least this, so the end of a log is never lost."""
+"""No log is shortened below this size, so that its end is never lost."""
 LEFT_OUT = "[{} lines were omitted here: they could not be sent, and the agent stores only a limited amount]"
 
 
 class JobLog:
-    """Written by the thread that works on the job, read by the one that uploads."""
+    """Written by the thread that works on the job, read by the thread that uploads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,14 +46,14 @@ class JobLog:
 
     @property
     def next_sequence(self) -> int:
-        """Every line below this number is safe on disk."""
+        """Every line below this number is safely on disk."""
         return self._next
 
     def begin_replay(self) -> None:
         self._position = FIRST_SEQUENCE
 
     def write(self, lines: Iterable[str], stream: LogStream = LogStream.STDERR) -> None:
-        """Append lines, and return when they would survive a power cut. Lines of an earlier run are skipped."""
+        """Append lines durably: on return they would survive a power cut. Lines of an earlier run are skipped."""
         fresh: list[str] = []
         for line in lines:
             if self._position >= self._next + len(fresh):
@@ -64,7 +63,7 @@ class JobLog:
             fresh = fresh[self._append(fresh, stream) :]
 
     def entries(self, first: int, most: int, most_bytes: int) -> list[LogEntry]:
-        """The lines from a number on, as many as fit."""
+        """The lines from number `first` on, as many as fit the limits."""
         found: list[LogEntry] = []
         size = 0
         segments = self._segments()
@@ -84,7 +83,7 @@ class JobLog:
         return found
 
     def acknowledge(self, below: int) -> None:
-        """Remove the segments of which the service has every line."""
+        """Remove segments in which every line is acknowledged."""
         self._acknowledged = max(self._acknowledged, below)
         for segment, following in pairwise(self._segments()):
             if int(following.stem) <= below:
@@ -102,7 +101,7 @@ class JobLog:
         return sorted(self._folder.glob("*.jsonl"))
 
     def _mended(self) -> int:
-        """Remove an incomplete last line after a crash; return the number of the next one."""
+        """Truncate an incomplete last line after a crash; return the number of the next line."""
         segments = self._segments()
         self._first = int(segments[-1].stem) if segments else FIRST_SEQUENCE
         if not segments:
@@ -119,7 +118,7 @@ class JobLog:
         return int(last.stem) + lines
 
     def _append(self, lines: list[str], stream: LogStream) -> int:
-        """Append as many lines as the current segment takes; return how many that were."""
+        """Append as many lines as fit into the current segment; return their number."""
         with self._lock:
             if self._file is None:
                 self._file = self._open()
@@ -150,7 +149,7 @@ class JobLog:
     # --- room -------------------------------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """Remove the oldest half of this job's lines when there are too many here or in total."""
+        """Remove the oldest half of this job's lines if the limits are exceeded."""
         segments = self._segments()
         sizes = list(map(_size, segments))
         own = sum(sizes)
@@ -163,11 +162,11 @@ class JobLog:
             self._leave_out(segments[:going], int(segments[going].stem))
 
     def _in_all(self) -> int:
-        """Bytes of the lines of all jobs, whose folders are siblings."""
+        """Total size of the lines of all jobs, whose folders are siblings of this one."""
         return sum(map(_size, self._folder.parent.parent.glob(f"*/{self._folder.name}/*.jsonl")))
 
     def _leave_out(self, segments: list[Path], end: int) -> None:
-        """Replace all lines below a number that the service does not have by one line."""
+        """Replace all unacknowledged lines below number `end` with one line."""
         first = max(int(segments[0].stem), self._acknowledged)
         if first < end:
             mark = json.dumps([LogStream.AGENT, now(), LEFT_OUT.format(end - first)]).encode() + b"\n"
@@ -178,7 +177,7 @@ class JobLog:
 
 
 def _write_whole(descriptor: int, content: bytes) -> None:
-    """Write everything or nothing: a full disk must not leave uncounted lines."""
+    """Write all of the content or none of it: a full disk must not leave lines that were not counted."""
     before = os.fstat(descriptor).st_size
     try:
         while content:
@@ -197,5 +196,5 @@ def _size(segment: Path) -> int:
 
 
 def _storable(line: str) -> str:
-    """Text that every side can store: invalid characters become a replacement character."""
+    """Text that every side can store: unpaired surrogates become question marks."""
     return line[:LONGEST_LINE].encode("utf-8", "replace").decode()

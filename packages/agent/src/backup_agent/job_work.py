@@ -1,4 +1,4 @@
-"""The machine of this agent as a place for restores, and what only the agent's own kind of job works with."""
+"""This machine as a place for restores, and the work of jobs that only an agent runs."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -46,6 +46,6 @@ class ReceiveWork(RestoreWork):
     open_stream: Callable[[], AbstractContextManager[OpenStream]] | None = None
 
     def receive(self) -> AbstractContextManager[OpenStream]:
-        """What the service sends for this job. Raise NoAnswer or Refusal."""
+        """Open the stream that the service sends for this job. Raise NoAnswer or Refusal."""
         assert self.open_stream is not None
         return self.open_stream()

@@ -1,6 +1,6 @@
-"""Modules that are loaded when something of them is used: libraries import them, and an agent hardly ever needs them.
+"""Load rarely needed modules on first use: libraries import them, but an agent hardly ever uses them.
 
-The standard library's `LazyLoader` loads them at the second import already.
+The standard library's `LazyLoader` would load them at their second import.
 """
 
 import sys
@@ -24,6 +24,6 @@ class _Later(ModuleType):
 
 
 def load_later(*names: str) -> None:
-    """To be called before anything that imports them."""
+    """Defer the loading of these modules. Call this before anything imports them."""
     for name in names:
         sys.modules.setdefault(name, _Later(name))

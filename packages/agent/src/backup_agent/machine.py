@@ -13,7 +13,7 @@ def hostname() -> str:
 
 
 def system() -> str:
-    """`linux`, `darwin`, `windows`, or Python's name for it."""
+    """`linux`, `darwin`, `windows`, or else Python's name of the platform."""
     return "windows" if sys.platform == "win32" else sys.platform
 
 
@@ -25,15 +25,15 @@ def architecture() -> str:
 
 
 def moment() -> datetime:
-    """This machine's time. It may be off, so nothing is ever ordered by it."""
+    """Current time of this machine. Its clock may be wrong, so nothing is ordered by it."""
     return datetime.now(UTC)
 
 
 def at(seconds: float) -> str:
-    """A time of this machine's clock, in seconds since 1970, as the service reads it."""
+    """Convert seconds since 1970 on this machine's clock to the format of the contract."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def now() -> str:
-    """This machine's time as the service reads it."""
+    """Current time of this machine, in the format of the contract."""
     return moment().isoformat()

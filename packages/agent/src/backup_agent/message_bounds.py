@@ -1,17 +1,17 @@
-"""Limits of a report: how much of a long result fits into a message beside everything else."""
+"""Limits of reports, so that a long result fits into a message with everything else."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 LONGEST_WARNING = 2000
 MOST_CHARACTERS = 100_000
-"""Far below the largest message, even if each character takes several bytes of it."""
+"""Far below the size limit of a message, even if each character takes several bytes."""
 
 Item = TypeVar("Item")
 
 
 def within_message(items: Iterable[Item]) -> list[Item]:
-    """The first of the items, as many as a message can carry."""
+    """Return the first items, as many as fit into a message."""
     kept: list[Item] = []
     size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""From a job as received to the repository for the engine: unknown or unsafe values are refused here."""
+"""Turn a received job into a repository for the engine. Unknown or unsafe values are refused here."""
 
 import re
 from collections.abc import Callable, Container, Mapping
@@ -26,7 +26,7 @@ ENGINE_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class UnsupportedJob(Exception):
-    """This agent does not know jobs of this version or kind, or cannot read this one."""
+    """This agent does not support jobs of this version or kind, or cannot parse this one."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,7 +38,7 @@ class Opened:
 def payload_of(
     job_payload: dict[str, Any], secrets: dict[str, dict[str, str]], kinds: Container[JobKind] = KINDS
 ) -> Payload:
-    """Given a payload as it came and its secrets, return it. Raise UnsupportedJob if this agent cannot do it."""
+    """Parse a payload as received, with its secrets. Raise UnsupportedJob if this agent cannot run it."""
     version, kind = job_payload.get("schema_version"), job_payload.get("job_kind")
     if version != SCHEMA_VERSION:
         raise UnsupportedJob(
@@ -53,16 +53,16 @@ def payload_of(
 
 
 def _engine_id(given: str | None) -> str | None:
-    """It becomes the name of a folder, so it must not be anything else."""
+    """Validate an engine id: it becomes the name of a folder. Raise InvalidRequest if it is not valid."""
     if given is not None and not ENGINE_ID.fullmatch(given):
         raise InvalidRequest("The repository id is not a valid engine id.")
     return given
 
 
 def open_repository(payload: Payload, local_secret: Callable[[str], str | None]) -> Opened:
-    """Raise SecretMissing or InvalidRequest."""
+    """Resolve variables and secrets of a job and describe its repository. Raise SecretMissing or InvalidRequest."""
     is_script = isinstance(payload.block, ScriptBlock)
-    # Secrets of this machine, such as passphrases, are not available to scripts.
+    # Scripts have no access to secrets of this machine, such as passphrases.
     variables, secret_values = resolved_environment(payload, (lambda _ref: None) if is_script else local_secret)
     passphrase = variables.pop(PASSPHRASE, None)
     allowed = SCRIPT_VARIABLE if is_script else ALLOWED_VARIABLE

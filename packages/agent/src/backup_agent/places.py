@@ -1,4 +1,4 @@
-"""Where the agent keeps its configuration and its state on this system."""
+"""Folders for the agent's configuration and state on this system."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ SERVICE_STATE = Path("/var/lib") / NAME
 
 @frozen
 class Places:
-    """`config` holds the configuration, `state` the agent's working data."""
+    """`config` contains the configuration, `state` the agent's working data."""
 
     config: Path
     state: Path
@@ -27,7 +27,7 @@ class Places:
 
     @property
     def scripts(self) -> Path:
-        """Scripts that the owner of the machine has installed for the service to start by name."""
+        """Scripts that the owner of the machine has installed, for the service to start by name."""
         return self.config / "scripts"
 
     @property
@@ -65,7 +65,7 @@ class Places:
 
     @property
     def holds(self) -> Path:
-        """The journal of services that backups have stopped: see `backup_jobs.holds`."""
+        """Journal of services stopped by backups: see `backup_jobs.holds`."""
         return self.state / "holds"
 
     @property
@@ -80,7 +80,7 @@ def find_places(
     is_root: bool | None = None,
     home: Path | None = None,
 ) -> Places:
-    """Given the environment and the system, return the folders. The variables override the system's defaults."""
+    """Return the agent's folders. Environment variables override the system's defaults."""
     config = Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None
     state = Path(environment[STATE_VARIABLE]) if environment.get(STATE_VARIABLE) else None
     if config is None:

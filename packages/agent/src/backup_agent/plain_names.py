@@ -1,7 +1,7 @@
-"""Connections to hosts with plain names, without the tables for names in other scripts.
+"""Connect to hosts with ASCII names without loading Unicode tables.
 
-Given a name as text, Python loads all of Unicode's rules for host names, however plain it is: half a megabyte that an
-agent then keeps for good. Given as bytes, it takes the name as it is.
+For a host name given as text, Python loads all of Unicode's rules for host names, even if the name is plain ASCII: half
+a megabyte that the agent would then keep for good. A name given as bytes is used as it is.
 """
 
 import http.client
@@ -32,5 +32,5 @@ def connect_by_plain_name(address: tuple[str, int], *arguments: Any, **more: Any
 
 
 def plain(host: str) -> str | bytes:
-    """The name as bytes, unless it is one of those that need the tables."""
+    """The host name as bytes if it is ASCII; other names need the tables and stay text."""
     return host.encode("ascii") if host.isascii() else host

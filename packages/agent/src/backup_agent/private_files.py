@@ -1,4 +1,4 @@
-"""Files that only their owner may read, and that exist completely or not at all."""
+"""Files that only their owner may read, and that either exist completely or not at all."""
 
 import contextlib
 import json
@@ -13,14 +13,14 @@ FOLDER_MODE = 0o700
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only its owner may enter. An existing one with wider permissions is narrowed."""
+    """Create a folder that only its owner may enter. Wider permissions of an existing folder are narrowed."""
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     if folder.stat().st_mode & 0o077:
         folder.chmod(FOLDER_MODE)
 
 
 def write(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file atomically; with `durable`, it survives a power cut."""
+    """Replace a file atomically. With `durable`, the new content survives a power cut."""
     part = path.with_name(f"{path.name}.part")
     with os.fdopen(own_files.created(part), "wb") as file:
         file.write(content)
@@ -37,7 +37,7 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of the file; None when there is none, or when it is incomplete."""
+    """The parsed content of the file; None if it is missing or incomplete."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads(path.read_bytes())
     return None

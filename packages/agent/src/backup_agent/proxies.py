@@ -1,4 +1,4 @@
-"""Which proxy the environment names for a host, by the usual variables."""
+"""Find the proxy that the environment variables specify for a host."""
 
 import os
 from collections.abc import Mapping
@@ -12,11 +12,13 @@ class Proxy:
     host: str
     port: int
     authorization: str | None = None
-    """The value of the header `Proxy-Authorization`."""
+    """Value of the `Proxy-Authorization` header."""
 
 
 def proxy_for(scheme: str, host: str, port: int, environment: Mapping[str, str] = os.environ) -> Proxy | None:
-    """Given where a request goes, return its proxy: `https_proxy`, `http_proxy`, `all_proxy`, less `no_proxy`."""
+    """The proxy for this destination according to `https_proxy`, `http_proxy` and `all_proxy`, unless `no_proxy`
+    excludes it.
+    """
     if _is_exempt(host, port, _value(environment, "no_proxy")):
         return None
     address = _value(environment, f"{scheme}_proxy") or _value(environment, "all_proxy")
@@ -35,7 +37,7 @@ def _value(environment: Mapping[str, str], name: str) -> str:
 def _authorization(username: str | None, password: str | None) -> str | None:
     if username is None:
         return None
-    import base64  # only here: most machines need no proxy, and none of them a password for it
+    import base64  # imported only here: most machines use no proxy, and few proxies need a password
 
     pair = f"{unquote(username)}:{unquote(password or '')}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"

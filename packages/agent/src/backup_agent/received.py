@@ -1,4 +1,4 @@
-"""The service's stream for a restore, frame by frame: reads like the tar stream inside it."""
+"""Parse the service's stream for a restore frame by frame; `read` returns the tar stream inside it."""
 
 import http.client
 from typing import Protocol, TypeVar
@@ -22,7 +22,7 @@ Message = TypeVar("Message", ReceiveSurvey, ReceiveEnd)
 
 
 class LinkCut(Exception):
-    """The stream ended without an end frame. The data received so far must not be used."""
+    """The stream ended without an end frame. Data received so far must not be used."""
 
 
 class Stream(Protocol):
@@ -30,7 +30,7 @@ class Stream(Protocol):
 
 
 class Received:
-    """`end` is how the engine ended, once the last frame has come."""
+    """Reads the stream. `end` is set from the end frame and states how the engine ended."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -39,7 +39,7 @@ class Received:
         self.end: ReceiveEnd | None = None
 
     def survey(self) -> ReceiveSurvey | None:
-        """The survey from the archive's listing, which comes first; None if the service ends the stream instead."""
+        """Read the survey of the archive's listing, which comes first. None if the stream ends without one."""
         letter, size = self._next()
         if letter == END:
             return None
@@ -48,7 +48,7 @@ class Received:
         return self._message(ReceiveSurvey, size)
 
     def read(self, size: int) -> bytes:
-        """The next bytes of the tar stream; none at its end. Raise LinkCut."""
+        """The next bytes of the tar stream; empty at its end. Raise LinkCut."""
         while self._left == 0:
             if self.end is not None:
                 return b""
@@ -61,7 +61,7 @@ class Received:
         return self._exactly(wanted)
 
     def _next(self) -> tuple[bytes, int]:
-        """The letter and size of the next frame. An end frame is read immediately; its size is then 0."""
+        """Letter and size of the next frame. An end frame is parsed immediately; its size is then 0."""
         letter, size = HERE, 0
         while letter == HERE:
             letter, size = HEAD.unpack(self._exactly(HEAD.size))

@@ -1,6 +1,4 @@
-"""Loops that never end by an exception: an unexpected error in one turn is logged, and the turn is tried again
-after a pause.
-"""
+"""Keep loops running: an unexpected exception in one turn is logged, and the turn is retried after a pause."""
 
 import logging
 from collections.abc import Callable
@@ -13,17 +11,17 @@ MOST_SECONDS = 60.0
 
 
 class ResilientLoop:
-    """For one loop. The loop handles the errors it expects; this handles all others."""
+    """Guards one loop. The loop handles the errors that it expects; this class handles all others."""
 
     def __init__(self, what: str, backoff: Backoff | None = None) -> None:
         self._what = what
         self._backoff = backoff or Backoff(most=MOST_SECONDS)
 
     def turn(self, work: Callable[[], float]) -> float:
-        """Do one turn. Return the seconds until the next: the turn's own value, or increasing ones while it fails."""
+        """Run one turn. Return the pause until the next: the turn's own value, or increasing pauses while it fails."""
         try:
             pause = work()
-        except Exception:  # no defect may end a loop that jobs rely on
+        except Exception:  # no bug may end a loop that jobs rely on
             seconds = self._backoff.failed()
             log.exception("%s failed unexpectedly; the next attempt is in %.0f s.", self._what, seconds)
             return seconds

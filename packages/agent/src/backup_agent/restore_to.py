@@ -1,8 +1,8 @@
-"""Where on this machine the service may restore files: decided here, because the service may be compromised.
+"""Decide where the service may restore files on this machine. The agent decides, as the service may be compromised.
 
-`restore_to` of `config.toml` names folders; without it, everything is allowed that is not part of the system. The
-agent's own places are never a destination, and a wider restore passes over them (`guarding`). Places are compared by
-name and by device and inode, after resolving links.
+`restore_to` in `config.toml` lists folders; without it, everything outside the system's folders is allowed. The agent's
+own places are never a destination, and a restore to a folder above them skips them (`guarding`). Places are compared by
+name and by device and inode, after links are resolved.
 """
 
 import os
@@ -25,14 +25,14 @@ Inode = tuple[int, int]
 
 
 class NotAllowedThere(Refused):
-    """This machine does not let the service restore to a place. The message names it, and what to do."""
+    """This machine does not allow restores to a place. The message names the place and explains what to do."""
 
     key = NOT_ALLOWED
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder or file, by every path that may lead to it."""
+    """A folder or file, with all paths that lead to it."""
 
     names: frozenset[bytes]
     inode: Inode | None
@@ -45,22 +45,24 @@ class Place:
         return Place(frozenset({bytes(given), bytes(given.resolve())}), found)
 
     def holds(self, path: bytes, above: frozenset[Inode]) -> bool:
-        """Whether a path is this place or below it. `above` are the path itself and the folders above it."""
+        """Whether a path is this place or below it. `above` contains the inodes of the path and of all folders above
+        it.
+        """
         return any(is_within(path, name) for name in self.names) or self.inode in above
 
 
 class RestoreTo:
-    """The rule of this machine."""
+    """This machine's rule."""
 
     def __init__(self, restore_to: Sequence[str] | None = None, own: Iterable[str | Path] = ()) -> None:
         self._allowed = None if restore_to is None else [Place.of(folder) for folder in restore_to]
         self._system = [Place.of(folder) for folder in SYSTEM] if restore_to is None else []
         self.own = tuple(map(str, own))
-        """Further places that a restore skips, beside the agent's folders."""
+        """Further places that a restore skips, in addition to the agent's folders."""
         self._own = [Place.of(place) for place in self.own]
 
     def require(self, destination: bytes) -> None:
-        """Raise NotAllowedThere unless files may be restored to this folder. Nothing has been written yet."""
+        """Raise NotAllowedThere unless files may be restored to this folder. Called before anything is written."""
         above = _inodes_on_the_way(destination)
         if self._allowed is not None and not any(place.holds(destination, above) for place in self._allowed):
             raise NotAllowedThere(_sentence(destination))
@@ -68,9 +70,8 @@ class RestoreTo:
             raise NotAllowedThere(_sentence(destination))
 
     def require_targets(self, destination: bytes, targets: Iterable[bytes]) -> None:
-        """The same for names below a destination that is allowed itself.
-
-        Raise NotAllowedThere for the first that is not.
+        """Apply the same rule to names below an allowed destination. Raise NotAllowedThere for the first that violates
+        it.
         """
         inner = [name for place in self._system for name in place.names if is_within(name, destination)]
         if not inner:
@@ -81,9 +82,10 @@ class RestoreTo:
                 raise NotAllowedThere(_sentence(path))
 
     def require_tree(self, private: PrivateTree, destination: bytes, roots: tuple[bytes, ...]) -> None:
-        """Raise NotAllowedThere if a part of an extracted tree would land in a place that is not allowed.
+        """Raise NotAllowedThere if any part of an extracted tree would end up in a place that is not allowed.
 
-        The last check before anything is moved: by name, and for folders that exist on both sides by device and inode.
+        This is the last check before anything is moved: by name, and by device and inode for folders that exist on both
+        sides.
         """
         names = (name for place in self._system for name in place.names if is_within(name, destination))
         inner = sorted({_below(name, destination) for name in names})
@@ -100,13 +102,13 @@ class RestoreTo:
 
 
 def own_places(places: Places, engines: Iterable[str] = ()) -> list[str | Path]:
-    """The agent's own parts: its configuration and state, its program, the engines named in its configuration."""
+    """The agent's own parts: its configuration, state and program, and the engines listed in its configuration."""
     environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
     return [places.config, places.state, Path(__file__).parent, *environment, *engines]
 
 
 def shown(restore_to: Sequence[str] | None) -> str:
-    """The rule in a line."""
+    """The rule as one line of text."""
     if restore_to is None:
         return f"everywhere except {', '.join(SYSTEM[:4])} and other folders of the system"
     return ", ".join(restore_to) or "nowhere"
@@ -121,7 +123,7 @@ def _join(folder: bytes, path: bytes) -> bytes:
 
 
 def _inodes_on_the_way(path: bytes) -> frozenset[Inode]:
-    """For a path and each folder above it, as far as they exist."""
+    """Inodes of the path and of each folder above it, as far as they exist."""
     found, place = set(), b""
     for part in [b"", *filter(None, path.split(b"/"))]:
         place = place.rstrip(b"/") + b"/" + part
@@ -142,7 +144,10 @@ def _meeting(source: int, target: int, path: bytes, shut: set[Inode | None]) -> 
 
 
 def _expect_shut(error: OSError) -> None:
-    """Nothing can be placed below a folder of the machine that this user may not enter. The tree's own are open now."""
+    """Ignore folders of the machine that this user may not enter: nothing can be placed below them.
+
+    The tree's own folders have been made accessible by now.
+    """
     if not isinstance(error, PermissionError):
         raise error
 

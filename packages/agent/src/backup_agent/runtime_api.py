@@ -1,4 +1,4 @@
-"""The service's routes for agents, each a method."""
+"""The service's routes for agents, one method each."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -28,7 +28,7 @@ from backup_protocol import (
 
 PREFIX = "/api/agents"
 ANSWER_MARGIN = 15.0
-"""Seconds beyond the wait of a long poll until it counts as unanswered."""
+"""Time beyond the wait of a long poll after which the poll counts as unanswered."""
 
 STREAM_SECONDS = 660.0
 """Longer than the service itself waits for a silent engine."""
@@ -37,7 +37,7 @@ Message = TypeVar("Message")
 
 
 class RuntimeApi:
-    """Every method but `register` may be sent twice without harm. Each raises NoAnswer or Refusal."""
+    """Every method except `register` is safe to repeat. Each raises NoAnswer or Refusal."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -57,7 +57,7 @@ class RuntimeApi:
         return _answer(Polled, self._client.call("GET", path, seconds=wait + ANSWER_MARGIN))
 
     def claim(self, job_id: int) -> Claimed:
-        """The answer has the status, and the job with its secrets."""
+        """Claim a job. The answer contains its status, and the job with its secrets."""
         return _answer(Claimed, self._client.call("POST", f"{PREFIX}/jobs/{job_id}/claim"))
 
     def status(self, job_id: int) -> Acknowledgement:
@@ -85,11 +85,11 @@ class RuntimeApi:
         self._client.call("POST", f"{PREFIX}/jobs/{job_id}/parts", write(part))
 
     def restore_stream(self, job_id: int) -> AbstractContextManager[OpenStream]:
-        """The files of a restore that this agent receives."""
+        """Open the stream of files for a restore that this agent receives."""
         return self._client.stream(f"{PREFIX}/jobs/{job_id}/restore-stream", STREAM_SECONDS)
 
     def call_output(self, call_id: str, frames: Iterator[bytes]) -> None:
-        """The engine's output for a call, as it is produced."""
+        """Send the engine's output for a call as it is produced."""
         self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS)
 
     def _report(self, job_id: int, verb: str, message: Any) -> Acknowledgement:

@@ -1,7 +1,7 @@
-"""Which scripts of the service this machine runs: decided here, because the service may be compromised.
+"""Decide which scripts of the service this machine runs. The agent decides, as the service may be compromised.
 
-`accept` in `[scripts]` of `config.toml` is `none` (the default), `installed` (files of the `scripts` folder beside it,
-by name and without arguments from the service) or `any`.
+`accept` in `[scripts]` of `config.toml` is `none` (the default), `installed` (only files in the `scripts` folder next
+to it, by name and without arguments from the service) or `any`.
 """
 
 import os
@@ -29,7 +29,7 @@ class ScriptRule:
     folder: Path = Path("/nonexistent")
 
     def require(self, block: ScriptBlock) -> Path | None:
-        """The installed file to run, None for the script's own content. Raise Refused."""
+        """The installed file to run, or None to run the content of the job's script. Raise Refused."""
         if self.accept == "none":
             raise Refused(
                 "This machine does not run scripts from the service. Its owner can set accept in [scripts] of "
@@ -60,7 +60,7 @@ class ScriptRule:
 
 
 def _require_owned(path: Path, is_kind: Callable[[int], bool]) -> None:
-    """Raise Refused unless it is of this kind, belongs to root or this user, and no other user may change it."""
+    """Raise Refused unless the path is of this kind, belongs to root or this user, and is not writable by others."""
     found = path.lstat()
     if not is_kind(found.st_mode):
         raise Refused(f"{path} is not a plain file or folder.")

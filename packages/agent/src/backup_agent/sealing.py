@@ -1,8 +1,8 @@
-"""Keeps a secret out of the file that refers to it: encrypted with a key in a separate file.
+"""Encrypt a secret in the file that refers to it, with a key in a separate file.
 
-Both files belong to the same owner on the same disk, so this does not protect from that owner; it keeps the secret out
-of a copied or shown configuration file. The construction is a stream cipher made of HMAC-SHA256 in counter mode,
-encrypted first and authenticated then, because the standard library has no other cipher.
+Both files belong to the same owner on the same disk, so this does not protect from that owner. It keeps the secret out
+of copied or displayed configuration files. The cipher is HMAC-SHA256 in counter mode, encrypt-then-MAC, because the
+standard library has no other cipher.
 """
 
 import base64
@@ -22,11 +22,11 @@ TAG_BYTES = 32
 
 
 class CannotOpen(Problem):
-    """A sealed secret does not open with this machine's key."""
+    """A sealed secret cannot be decrypted with this machine's key."""
 
 
 def key_of(file: Path) -> bytes:
-    """The key in the file, made now if there is none."""
+    """Read the key from the file; create it if the file does not exist."""
     try:
         key = file.read_bytes()
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def key_of(file: Path) -> bytes:
 
 
 def seal(key: bytes, text: str, purpose: str) -> str:
-    """Given a secret and its purpose, return a text that only the key decrypts, and only for that purpose."""
+    """Encrypt a secret for one purpose. Only the same key decrypts the result, and only for the same purpose."""
     nonce = os.urandom(NONCE_BYTES)
     cipher = _mixed(key, nonce, text.encode())
     sealed = nonce + cipher + _tag(key, nonce + cipher, purpose)
@@ -47,7 +47,7 @@ def seal(key: bytes, text: str, purpose: str) -> str:
 
 
 def unseal(key: bytes, sealed: str, purpose: str) -> str:
-    """Given what `seal` returned, return the secret. Raise CannotOpen if key, purpose or text are not the same."""
+    """Decrypt a result of `seal`. Raise CannotOpen if the key or purpose differs or the text was changed."""
     version, _, encoded = sealed.partition(":")
     try:
         raw = base64.b64decode(encoded, validate=True)

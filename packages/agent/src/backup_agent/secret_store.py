@@ -23,7 +23,7 @@ class SecretStore:
         return None if sealed is None else sealing.unseal(sealing.key_of(self._key_file), sealed, _purpose(name))
 
     def set(self, name: str, value: str) -> None:
-        """Store a secret. Raise Problem if its name or value is not valid."""
+        """Store a secret. Raise Problem if its name or value is invalid."""
         if not NAME.fullmatch(name):
             raise Problem(f"{name!r} cannot be the name of a secret: letters, digits and . _ : / @ - are allowed.")
         if not value or "\0" in value:
@@ -33,7 +33,7 @@ class SecretStore:
         self._write(kept)
 
     def remove(self, name: str) -> bool:
-        """False when there was none of this name."""
+        """Remove a secret. Return False if there is none of this name."""
         kept = self._read()
         if kept.pop(name, None) is None:
             return False

@@ -1,6 +1,6 @@
-"""The services that backups stop on this machine: which ones may be, and starting them again without being asked.
+"""Services stopped by backups on this machine: check which may be stopped, and restart them without a request.
 
-Decided here, because the service may have been broken into: `allow` in `[services]` of `config.toml` names the units.
+The agent decides, as the service may be compromised: `allow` in `[services]` of `config.toml` lists the units.
 """
 
 import logging
@@ -38,11 +38,11 @@ class StoppedServices:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is stopped."""
+        """Whether any service is currently stopped."""
         return self._holds.any()
 
     def of(self, host: EngineHost, block: BackupBlock) -> HeldServices:
-        """What this job stops, looked after from now on."""
+        """The services that this job stops; from now on the agent watches them and restarts them if needed."""
         if not block.services:
             return HeldServices()
         refused = [name for name in block.services if name not in self._allowed or not is_unit_name(name)]
@@ -61,7 +61,7 @@ class StoppedServices:
         while not self._stopping.is_set():
             try:
                 self._note(self._holds.look_after())
-            except Exception:  # whatever is wrong with one look must not end the looking
+            except Exception:  # an error in one round must not end the loop
                 log.exception("Stopped services could not be checked; retrying.")
             self._stopping.wait(LOOK_SECONDS)
 

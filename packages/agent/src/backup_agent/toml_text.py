@@ -1,4 +1,4 @@
-"""Writes the little TOML that the agent needs: the standard library only reads it."""
+"""Write the small part of TOML that the agent needs: the standard library can only read it."""
 
 import json
 from collections.abc import Mapping
@@ -6,9 +6,7 @@ from typing import Any
 
 
 def toml_text(content: Mapping[str, Any], heading: str = "") -> str:
-    """Given strings, numbers, booleans, lists of them and one level of tables, return them as TOML; None values are
-    left out.
-    """
+    """Return strings, numbers, booleans, lists of them and one level of tables as TOML. None values are left out."""
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
     tables = {name: value for name, value in content.items() if isinstance(value, Mapping) and value}
     lines += [

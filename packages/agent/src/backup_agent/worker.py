@@ -1,4 +1,4 @@
-"""Works on one job in its own thread: claims it, does it, and records how it ended."""
+"""Claim a job, run it in its own thread, and record how it ended."""
 
 import logging
 import signal
@@ -69,7 +69,7 @@ RUN_BEFORE = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
 
 
 class NotOurs(Exception):
-    """The service does not give the job to this agent, or no longer does."""
+    """The service does not give this agent the job, or has taken it away."""
 
 
 @frozen
@@ -90,7 +90,7 @@ class Tools:
 
 
 class Worker:
-    """`on_end` is called when the work is over: True when there is an ending to report, False when nothing began."""
+    """Works on one job. When done, calls `on_end` with True if there is an ending to report, False if nothing began."""
 
     def __init__(self, job: JobFolder, tools: Tools, on_end: Callable[[JobFolder, bool], None]) -> None:
         self._job = job
@@ -121,7 +121,7 @@ class Worker:
             self._claim_and_work()
         except (Stopping, NotOurs):
             raise
-        except Exception:  # no error here may leave the job unattended
+        except Exception:  # no error may leave the job unattended
             log.exception("Job %s could not be processed; retrying.", self._job.job_id)
             if self._tools.stopping.wait(DISK_PAUSE_SECONDS):
                 raise Stopping from None
@@ -140,7 +140,7 @@ class Worker:
     # --- the claim --------------------------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        """Claim the job, or claim it again after a restart to get its secrets: they are never on disk."""
+        """Claim the job. After a restart, claim it again to get its secrets, which are never on disk."""
         answer = self._until_answered(lambda: self._tools.api.claim(self._job.job_id))
         if answer.status in TERMINAL_JOB_STATUSES:
             raise NotOurs(f"its status is {answer.status}")
@@ -167,7 +167,7 @@ class Worker:
                 raise Stopping
 
     def _give_up(self, reason: str) -> None:
-        """The service has ended a job that began here: stop its engines, and do not read their output.
+        """Stop a job that the service has ended, and do not read the output of its engines.
 
         Without the job's secrets the output could not be redacted.
         """
@@ -178,7 +178,9 @@ class Worker:
     # --- the work ---------------------------------------------------------------------------------------------------
 
     def _work_despite_trouble(self) -> None:
-        """On a full disk, wait and retry: the work can start again from the beginning at any time."""
+        """Run the job. If the disk is full, wait and retry: the work can be restarted from the beginning at any
+        time.
+        """
         for tries in range(1, DISK_TRIES + 1):
             try:
                 self._work()
@@ -190,7 +192,7 @@ class Worker:
                 if error.errno not in NO_SPACE and tries == DISK_TRIES:
                     self._fail_for_trouble(error)
                     return
-            except Exception as error:  # one faulty job must not end the agent
+            except Exception as error:  # one faulty job must not stop the agent
                 log.exception("Job %s cannot be run.", self._job.job_id)
                 self._fail_for_trouble(error)
                 return
@@ -199,7 +201,7 @@ class Worker:
         self._work()
 
     def _fail_for_trouble(self, error: Exception) -> None:
-        """Report no end before the engines have ended."""
+        """Record a failure, but only after the engines have ended."""
         self._stop_engines()
         self._job.end(Fail(now(), f"The agent could not run the job: {type(error).__name__}.", None, "engine.failed"))
 
@@ -221,7 +223,7 @@ class Worker:
         log.info("Job %s: %s.", self._job.job_id, type(ended).__name__.lower())
 
     def _ended(self) -> tuple[Ended, str]:
-        """How the work ended, and when."""
+        """Run the job; return how it ended, and when."""
         job = self._job.job
         try:
             payload = payload_of(job.payload, self._job.secrets or {})
@@ -239,7 +241,9 @@ class Worker:
         return ended, host.ended_at().isoformat()
 
     def _attempted(self, payload: Payload, opened: Opened, engine: Any) -> tuple[Ended, AgentHost]:
-        """The end of the last attempt, and its host. One that has been followed by another is not the last."""
+        """Run attempts until one is final; return how it ended, and its host. An attempt that another follows is not
+        final.
+        """
         earlier: Mapping[str, Any] = {}
         for attempt in range(1, ATTEMPTS + 1):
             host = AgentHost(
@@ -295,7 +299,7 @@ class Worker:
         return Work(host, engine, opened.location, block)
 
     def _sizes(self) -> dict[str, int]:
-        """The size of the last complete backup of each repository from here."""
+        """Size of the last complete backup from this machine, by repository."""
         return private_files.read_json(self._tools.places.sizes_file) or {}
 
     def _note_size(self, payload: Payload, ended: Ended) -> None:
@@ -309,7 +313,7 @@ class Worker:
 
 
 def message_of(ended: Ended, ended_at: str) -> Ending:
-    """How and when a job ended, as the contract has it."""
+    """Return the contract's message for how and when a job ended."""
     match ended:
         case Completed():
             return Complete(ended.ended_at.isoformat() if ended.ended_at else ended_at, result_of(ended))

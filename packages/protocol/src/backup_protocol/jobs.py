@@ -118,7 +118,7 @@ class DeleteBlock(Block):
 
 @frozen
 class ListBlock(Block):
-    """List all archives of the repository: see `details.RepositoryDetails`."""
+    """List all archives of the repository."""
 
     with_info: bool = True
     """Also read the repository's sizes."""

@@ -161,7 +161,7 @@ class Stats:
 class Result:
     """The result of a job.
 
-    `details` depends on the job kind: see `details`. `warnings` contains objects with `path` and `message`.
+    The content of `details` depends on the job kind. `warnings` contains objects with `path` and `message`.
     """
 
     return_code: int = 0

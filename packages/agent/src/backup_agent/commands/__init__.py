@@ -1,6 +1,6 @@
-"""The commands of `backup-agent`, one file each; the docstring is the help.
+"""The commands of `backup-agent`, one module each; the module's docstring is the help.
 
-Only the requested command is loaded: an agent runs for months and keeps every module it has loaded.
+Only the requested command is imported: an agent runs for months and never unloads a module.
 """
 
 from importlib import import_module

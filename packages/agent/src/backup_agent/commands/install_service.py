@@ -28,7 +28,7 @@ def run(places: Places, arguments: Namespace) -> int:
     if arguments.remove:
         remove_service(places)
         return 0
-    config.load(places)  # a service that is not registered would only fail
+    config.load(places)  # an unregistered agent would only fail as a service
     installation.unit.parent.mkdir(parents=True, exist_ok=True)
     installation.unit.write_text(installation.content)
     print(f"Wrote {installation.unit}.")

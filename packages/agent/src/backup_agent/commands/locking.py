@@ -1,4 +1,4 @@
-"""One agent works with a state folder at a time."""
+"""Ensures that only one agent uses a state folder at a time."""
 
 import os
 import time
@@ -16,14 +16,14 @@ except ImportError:  # Windows: the engine does not run there either
 
 
 HANDED_ON = "BACKUP_AGENT_LOCK"
-"""The descriptor of the lock, for an agent that restarts in the same process: the lock is held throughout."""
+"""Variable with the lock's descriptor, for an agent that restarts within its process without releasing the lock."""
 PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
-"""A command that only checks whether an agent runs holds the lock for an instant, too."""
+"""Commands that check whether an agent is running also take the lock for an instant."""
 
 
 @contextmanager
 def only_agent(places: Places) -> Iterator[int]:
-    """Lock the state folder, with a descriptor. Raise AlreadyRunning if another process holds it."""
+    """Lock the state folder and yield the lock's descriptor. Raise AlreadyRunning if another process has locked it."""
     if fcntl is None:
         raise Problem("Jobs cannot be run on this system yet.")
     private_files.make_folder(places.state)
@@ -39,13 +39,13 @@ def only_agent(places: Places) -> Iterator[int]:
 
 
 def hand_on(descriptor: int) -> dict[str, str]:
-    """The environment of a program that replaces this one and inherits the lock."""
+    """Return the environment for a program that replaces this one and inherits the lock."""
     os.set_inheritable(descriptor, True)
     return {**os.environ, HANDED_ON: str(descriptor)}
 
 
 def _handed_on(places: Places) -> int | None:
-    """The descriptor that the previous agent in this process has left, if it belongs to the lock file."""
+    """Return the descriptor inherited from the previous agent in this process, if it belongs to the lock file."""
     given = os.environ.pop(HANDED_ON, "")
     with suppress(OSError, ValueError):
         if os.path.samestat(os.fstat(int(given)), os.stat(places.lock_file)):  # noqa: PTH116

@@ -76,7 +76,7 @@ def run(places: Places, arguments: Namespace) -> int:
 
 
 def _restore_to(places: Places, given: list[str] | None) -> tuple[str, ...] | None:
-    """The folders given; otherwise those of the previous registration, which a new one does not change."""
+    """The given folders, or those of the previous registration if none are given."""
     if given is not None:
         return config.checked_folders(given)
     try:
@@ -86,7 +86,7 @@ def _restore_to(places: Places, given: list[str] | None) -> tuple[str, ...] | No
 
 
 def _as_owner_has_set(places: Places, wanted: Config) -> Config:
-    """What the owner of the machine allows: a new registration does not change it."""
+    """Keep what the machine's owner has allowed: a new registration does not change it."""
     try:
         before = config.load(places)
     except Problem:

@@ -46,7 +46,7 @@ def run(places: Places, arguments: "Namespace | None") -> int:
 
 
 def start_anew(lock: int) -> None:
-    """Replace this agent by a fresh one, in the same process. Returns if that fails."""
+    """Replace this process by a fresh agent. Returns only if that fails."""
     try:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], hand_on(lock))
     except OSError as error:
@@ -61,10 +61,10 @@ def agent_of(places: Places) -> Agent:
 
 @contextmanager
 def stopped_by_signals(agent: Agent) -> Iterator[list[int]]:
-    """While this context is open, SIGTERM and SIGINT stop the agent. Yields the list of received signals.
+    """Stop the agent on SIGTERM and SIGINT while this context is open. Yields the list of received signals.
 
-    A handler may interrupt the main thread while it holds a lock that stopping needs. So handlers only
-    record the signal, and a thread waits for the byte that the interpreter writes when one comes.
+    A handler may interrupt the main thread while it has a lock that stopping the agent needs. So handlers only record
+    the signal, and a thread waits for the byte that the interpreter writes when a signal arrives.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -97,7 +97,7 @@ def add_log_level(parser: "ArgumentParser") -> None:
 
 
 def start_logging(level: str) -> None:
-    """To standard error. Under systemd the journal has the times."""
+    """Log to standard error. Under systemd the lines carry no times, since the journal adds them."""
     under_journal = "JOURNAL_STREAM" in os.environ
     form = "%(levelname)s %(message)s" if under_journal else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(level=level.upper(), format=form, stream=sys.stderr)

@@ -37,7 +37,7 @@ def run(places: Places, arguments: Namespace) -> int:
 
 
 def _asked(ref: str) -> str:
-    """From a terminal without showing it; else the first line of standard input, without its line end."""
+    """Prompt for the secret without echo on a terminal; otherwise read the first line of standard input."""
     if sys.stdin.isatty():
         value = getpass.getpass(f"Secret {ref}: ")
         if value != getpass.getpass("Again: "):

@@ -36,7 +36,7 @@ def run(places: Places, arguments: Namespace) -> int:
 
 
 def _require_no_keys(places: Places, *, force: bool) -> None:
-    """Without its key a repository can never be opened again, so keys are never removed in passing."""
+    """Refuse to remove repository keys without --force: without its key a repository can never be opened again."""
     folders = (Path(folder) for folder, _, _ in os.walk(places.engine) if Path(folder).name == "keys")
     keys = sorted(file.name for folder in folders for file in folder.iterdir())
     if keys and not force:

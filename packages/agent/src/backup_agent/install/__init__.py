@@ -1,1 +1,1 @@
-"""Getting the agent onto a machine: the install script, the wheels it fetches, and the units of the system."""
+"""Installation of the agent on a machine: the install script, the wheels that it fetches, and the service units."""

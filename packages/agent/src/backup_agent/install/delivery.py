@@ -1,7 +1,7 @@
-"""Files that a service serves for the installation of the agent: the install script, and wheels of its packages.
+"""Files that the service serves for installing the agent: the install script and wheels of the agent's packages.
 
-The wheels are made in memory from the packages as they are installed beside the service, so that a machine always gets
-the agent that fits its service. A wheel is a zip file with a few text files added; no build tool is needed.
+The wheels are built in memory from the packages installed with the service, so that a machine always gets the agent
+that matches its service. A wheel is a zip file with a few additional text files; no build tool is needed.
 """
 
 import base64
@@ -19,7 +19,7 @@ PACKAGES = ("backup_agent", "backup_engine", "backup_jobs", "backup_protocol")
 SCRIPTS = {"backup_agent": "[console_scripts]\nbackup-agent = backup_agent.cli:main\n"}
 OLDEST_PYTHON = "3.11"
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest time of a zip file, so that the same sources always give the same wheel."""
+"""Earliest timestamp of a zip file; a fixed one makes wheels of the same sources identical."""
 SUFFIXES = (".py", ".typed", ".sh")
 
 
@@ -34,7 +34,7 @@ class Wheel:
 
 
 def install_script() -> bytes:
-    """The shell script that turns a machine into a managed one."""
+    """The shell script that installs the agent on a machine."""
     return (resources.files("backup_agent") / "install" / "install.sh").read_bytes()
 
 
@@ -49,7 +49,7 @@ def wheel_files() -> dict[str, bytes]:
 
 
 def wheel_index() -> bytes:
-    """One line for each wheel, as `sha256sum` writes and checks them."""
+    """One line per wheel, in the format of `sha256sum`."""
     return "".join(f"{wheel.sha256}  {wheel.name}\n" for wheel in wheels()).encode()
 
 

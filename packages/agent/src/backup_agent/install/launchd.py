@@ -1,4 +1,4 @@
-"""The property list for launchd, as a daemon or as an agent of a user."""
+"""Property list for launchd: as a daemon, or as a launch agent of the user."""
 
 import os
 from pathlib import Path

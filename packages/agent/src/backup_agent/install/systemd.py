@@ -1,4 +1,4 @@
-"""The unit for systemd, of the system or of a user."""
+"""Unit file for systemd, of the system or of a user."""
 
 from pathlib import Path
 
@@ -50,5 +50,5 @@ def installation(places: Places, *, is_root: bool) -> Installation:
 
 
 def _escaped(path: Path) -> str:
-    """A path inside double quotes of a unit, in which % and \\ have a meaning."""
+    """Escape a path for use inside double quotes in a unit, where % and \\ are special."""
     return str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

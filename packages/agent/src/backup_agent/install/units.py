@@ -1,4 +1,4 @@
-"""A service of the system, as a value: its file, and the commands that start and remove it."""
+"""Description of a system service: its unit file, and the commands that start and remove it."""
 
 import subprocess
 import sys
@@ -18,18 +18,18 @@ class Installation:
     starting: tuple[Arguments, ...]
     removing: tuple[Arguments, ...]
     forgetting: tuple[Arguments, ...] = ()
-    """After the file is gone."""
+    """Commands to run after the unit file has been removed."""
 
 
 def program() -> str:
-    """The command that runs this agent, as an absolute path."""
+    """Absolute path of the command that runs this agent."""
     beside_interpreter = Path(sys.executable).with_name("backup-agent")
     called = Path(sys.argv[0]).absolute()
     return str(beside_interpreter if beside_interpreter.exists() else called)
 
 
 def apply(commands: Iterable[Arguments], *, must_succeed: bool = False) -> None:
-    """Run commands of the system, one after the other."""
+    """Run service manager commands one after the other."""
     for command in commands:
         try:
             ended = subprocess.run(command, check=False, capture_output=True, text=True)

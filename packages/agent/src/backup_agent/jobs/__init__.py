@@ -1,4 +1,4 @@
-"""Every kind of job that this agent can do: those whose body every host shares, and its own."""
+"""All kinds of jobs that this agent can run: those shared by every host, and its own."""
 
 from collections.abc import Mapping
 

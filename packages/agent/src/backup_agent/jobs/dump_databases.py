@@ -1,4 +1,4 @@
-"""The job `backup.dump`: an archive of database dumps, if this machine lets the service dump them."""
+"""The job `backup.dump`: archive database dumps if this machine allows the service to dump them."""
 
 from dataclasses import field
 
@@ -16,7 +16,7 @@ class AgentDumpWork(dump.DumpWork):
 
 
 def run(work: AgentDumpWork) -> Ended:
-    if not work.host.has_begun(STEP):  # one that has begun was allowed then, and is followed to its end
+    if not work.host.has_begun(STEP):  # a dump that has begun was allowed, and is followed to its end
         try:
             work.rule.require(work.block)
         except Refused as refusal:

@@ -1,8 +1,7 @@
-"""`restore.receive`: files of an archive that this machine cannot open, received from the service and put into a folder
-here.
+"""`restore.receive`: restore files of an archive that this machine cannot open. The service sends them as a stream.
 
 The stream is unpacked into a private folder. Files are moved into place only when the service has reported that the
-engine succeeded and the stream was complete. A stream that is cut is requested again from its beginning.
+engine succeeded and the stream was complete. If the stream is cut, it is requested again from the beginning.
 """
 
 import base64
@@ -31,7 +30,7 @@ from backup_jobs.restore.verify import Plan, Verifier
 from backup_protocol import ReceiveEnd, ReceiveSurvey, read, write
 
 TRIES = 12
-"""With the pauses between them, about five minutes."""
+"""Together with the pauses, about five minutes."""
 LONGEST_PAUSE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 MOST_NAMED = 1000
@@ -39,7 +38,7 @@ ABOUT_ATTRIBUTES = re.compile(r"^attrs: ")
 
 
 class TryAgainLater(Exception):
-    """The stream was cut or not available: it can be requested once more."""
+    """The stream was cut or not available; it can be requested again."""
 
 
 def run(work: ReceiveWork) -> Ended:
@@ -47,13 +46,13 @@ def run(work: ReceiveWork) -> Ended:
 
 
 def interrupted(work: ReceiveWork, interrupted: Interrupted) -> Ended:
-    """No engine runs here, so none is interrupted."""
+    """No engine runs here, so none can have been interrupted."""
     del work
     return Failed("operations.interrupted", interrupted.sentence(), details=endings.NOTHING)
 
 
 class _Receiving(Restore):
-    """A restore whose files come in a stream instead of from an engine."""
+    """A restore whose files come from a stream instead of an engine."""
 
     def __init__(self, work: ReceiveWork) -> None:
         super().__init__(work)
@@ -85,7 +84,7 @@ class _Receiving(Restore):
         return self.moved(private, plan, None, (), received["warnings"] if received["warned"] else ())
 
     def _chosen_in_own_places(self) -> list[bytes]:
-        """The wanted paths that would land in protected places."""
+        """The wanted paths that would end up in protected places."""
         if self.placement.contents_only:
             return []
         targets = self.guarded()
@@ -98,7 +97,7 @@ class _Receiving(Restore):
         return Completed(0, details={"dry_run": True, "files": survey["files"], "bytes": survey["size"]})
 
     def _verified_stream(self, private: PrivateTree, received: Mapping[str, Any]) -> Plan:
-        """The files in the private folder: by the names of the listing, or by their number where there are too many."""
+        """Check the files in the private folder: against the listing, or only by number if the listing was too long."""
         survey = read(ReceiveSurvey, received["survey"])
         links = [_exact(link) for link in survey.links]
         lost = [(_exact(item), item["reason"]) for item in received["lost"]]
@@ -131,9 +130,9 @@ class _Receiving(Restore):
 
 
 def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
-    """The complete stream in the private folder, with its account; or why there is nothing.
+    """Unpack the complete stream into the private folder; return its account, or why there is none.
 
-    Events on the way are logged afterwards: the log must come out the same if the agent restarts.
+    Events on the way are logged only afterwards: after a restart of the agent, the log must come out the same.
     """
     backoff = Backoff(most=LONGEST_PAUSE_SECONDS)
     notes: list[str] = []
@@ -179,7 +178,7 @@ def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) ->
 
 
 def _require_targets(restore: Restore, survey: ReceiveSurvey | None) -> None:
-    """Raise Refused before anything is written, as far as the coming files are known."""
+    """Raise Refused before anything is written, as far as the targets are already known."""
     items = map(_listed, survey.listed) if survey is not None else ()
     found = (restore.placement.target(item.path, is_directory=item.is_directory) for item in items)
     restore.work.place.require_targets(restore.destination, (target for target in found if target is not None))
@@ -209,7 +208,7 @@ def _failure(key: str, message: str) -> dict[str, Any]:
 
 @contextmanager
 def _cut_when_asked(work: ReceiveWork, stream: OpenStream) -> Iterator[None]:
-    """A stalled stream must not delay a cancel, nor the end of the agent."""
+    """Cut a stalled stream, so that it delays neither a cancellation nor the agent's shutdown."""
     done = threading.Event()
 
     def watch() -> None:
@@ -245,7 +244,7 @@ class _Complaints:
 
 
 class _Reporting:
-    """The stream, reporting progress while it is read."""
+    """Wraps the stream and reports progress as it is read."""
 
     def __init__(self, work: ReceiveWork, received: Received, survey: ReceiveSurvey) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""The job `script.run`: a script of the service, if this machine lets it run one."""
+"""The job `script.run`: run a script of the service if this machine allows it."""
 
 from collections.abc import Mapping
 from dataclasses import field
