@@ -1,4 +1,4 @@
-"""Archives and sizes as the repository itself shows them."""
+"""Archives and sizes, as read from the repository itself."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,19 +12,19 @@ from backup_engine.results import ArchiveInfo, GarbledOutput, InfoResult, parse_
 from backup_jobs.work import EvidenceUnknown, OpenedRepository, readable
 
 EVERYTHING = ListArchivesRequest(consider_checkpoints=True)
-"""Including left-over checkpoints: they are archives too, and can be removed."""
+"""Includes left-over checkpoints: they are archives too, and can be removed."""
 
 
 @frozen
 class Info:
-    """The output of `info`, parsed and as printed."""
+    """Output of the engine's `info`, both parsed and as printed."""
 
     result: InfoResult
     document: dict[str, Any]
 
 
 def read_archives(stdout: Path) -> list[ArchiveInfo]:
-    """Given the spooled output of a listing, return all archives. Raise EvidenceUnknown if it is incomplete."""
+    """Parse the spooled output of a listing. Raise EvidenceUnknown if it is incomplete."""
     try:
         return parse_archives(stdout.read_bytes())
     except (GarbledOutput, OSError) as error:
@@ -34,13 +34,13 @@ def read_archives(stdout: Path) -> list[ArchiveInfo]:
 def archives_now(
     repository: OpenedRepository, question: str, request: ListArchivesRequest = EVERYTHING
 ) -> list[ArchiveInfo]:
-    """List the archives, also for a job that was cancelled. Raise EvidenceUnknown if that fails."""
+    """List the archives, even for a cancelled job. Raise EvidenceUnknown if that fails."""
     command = repository.engine.list_archives(repository.location, request)
     return read_archives(repository.find_out(question, command).stdout)
 
 
 def info_now(repository: OpenedRepository, question: str, archive: str | None = None) -> Info:
-    """The repository, or one of its archives. Raise EvidenceUnknown if it cannot be read."""
+    """Read facts about the repository or one of its archives. Raise EvidenceUnknown if that fails."""
     step = repository.find_out(question, repository.engine.info(repository.location, InfoRequest(archive)))
     try:
         return Info(parse_info(step.stdout.read_bytes()), document(step.stdout))
@@ -49,7 +49,7 @@ def info_now(repository: OpenedRepository, question: str, archive: str | None = 
 
 
 def document(file: Path) -> dict[str, Any]:
-    """The JSON object that the engine printed. Bytes that are not valid UTF-8 become replacement characters."""
+    """Parse the JSON object printed by the engine. Invalid UTF-8 becomes replacement characters."""
     content: dict[str, Any] = _storable(bounded_json.document(file.read_bytes()))
     return content
 

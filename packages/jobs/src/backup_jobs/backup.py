@@ -1,4 +1,4 @@
-"""`backup.create`: one archive of the source paths."""
+"""`backup.create`: back up the source paths into one archive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -33,14 +33,14 @@ from backup_protocol import BackupBlock
 
 STEP = "create"
 BEFORE, AFTER = "evidence-before", "evidence"
-"""The repository is queried before a further attempt and after an unclear end: two queries, each with its own
-answer.
+"""Steps that query the repository before a further attempt and after an unclear ending. They are separate steps because
+the two answers may differ.
 """
 DELETE_TRIES = 3
 MAY_COME_AFTER_THE_ARCHIVE = frozenset(
     {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
 )
-"""Failures that may occur when the archive is already complete, such as a full disk under the engine's cache."""
+"""Failures that may happen after the archive is complete, such as a full disk under the engine's cache."""
 LEFT_NO_RECORD = "The engine's exit was not recorded, but the repository contains the complete archive."
 FAILED_LATE = "The engine failed after the archive was complete; the repository contains it."
 STOPPED_LATE = "The engine was stopped after the archive was complete; the repository contains it."
@@ -62,7 +62,7 @@ def interrupted(work: Work[BackupBlock], interrupted: Interrupted) -> Ended:
 
 @frozen
 class Found:
-    """The archive of this job as the repository shows it; `info` where it could be read."""
+    """The job's archive as shown by the repository; `info` is None if it could not be read."""
 
     archive: ArchiveInfo
     info: Info | None
@@ -74,7 +74,7 @@ class Found:
 
 
 class BackupAttempt:
-    """One attempt. Every method may be called again for the same attempt after a restart."""
+    """One attempt at a backup. After a restart, every method may be called again for the same attempt."""
 
     def __init__(self, work: Work[BackupBlock]) -> None:
         self._work = work
@@ -103,7 +103,9 @@ class BackupAttempt:
         return _with_services(_with_storage(self._concluded(step), step), not_started)
 
     def _engine_run(self, command: Command) -> tuple[Step, list[str]]:
-        """Run the engine while the services that the backup stops are down; say which do not start again."""
+        """Run the engine while the backup's services are stopped. Return a message for each service that did not
+        restart.
+        """
         services, not_started = self._work.services, []
         if services.names:
             self._host.log(f"Stopping {', '.join(services.names)} for the backup.")
@@ -128,7 +130,7 @@ class BackupAttempt:
         return _sources_missing(missing) if self._sources and len(missing) == len(self._sources) else None
 
     def interrupted(self, interrupted: Interrupted) -> Ended:
-        """How the engine ended is unknown: look in the repository for the archive."""
+        """Handle an unknown ending of the engine by looking for the archive in the repository."""
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
@@ -171,7 +173,7 @@ class BackupAttempt:
         return self._completed(step, created)
 
     def _stopped(self, step: Step, ending: Stopped) -> Ended:
-        """The engine stopped on request; but it may have made the archive just before."""
+        """Handle an engine that stopped on request; it may have created the archive just before."""
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
@@ -179,18 +181,18 @@ class BackupAttempt:
         return self._by_evidence(found, step.accumulator, STOPPED_LATE) if found else ending
 
     def _failed(self, step: Step, ending: Failed) -> Ended:
-        """The engine failed; but it may have made the archive just before."""
+        """Handle an engine that failed; it may have created the archive just before."""
         if ending.error_key not in MAY_COME_AFTER_THE_ARCHIVE:
             return ending
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
-            # A repository that cannot be read fails for the reason that is already known.
+            # If the repository cannot be read, the failure that is already known is the reason.
             return self._ask_again(unknown) if unknown.key == INTERRUPTED else ending
         return self._by_evidence(found, step.accumulator, FAILED_LATE, warned=True) if found else ending
 
     def _without_result(self, step: Step) -> Ended:
-        """The engine reported success, but its result cannot be read."""
+        """Handle an engine that reported success but whose result cannot be read."""
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
@@ -200,12 +202,12 @@ class BackupAttempt:
         return self._by_evidence(found, step.accumulator, LEFT_NO_RECORD)
 
     def _remove_empty(self, archive: str) -> Failed:
-        """All sources vanished under the engine, which then made an empty archive: that is not a backup."""
+        """Delete an archive that is empty because all sources vanished during the run: that is not a backup."""
         self._remove("delete-empty", archive)
         return _sources_missing(self._sources)
 
     def _remove(self, step: str, archive: str) -> bool:
-        """Delete an archive of this job that is not a backup; return whether the engine has done so."""
+        """Delete an archive of this job that is not a backup. Return whether the engine succeeded."""
         command = self._work.engine.delete_archive(self._work.location, DeleteArchiveRequest(archive))
         for number in range(1, DELETE_TRIES + 1):
             try:
@@ -244,10 +246,7 @@ class BackupAttempt:
     # --- the evidence ---------------------------------------------------------------------------------------------
 
     def _evidence(self, question: str) -> Found | None:
-        """Look for the archive of this job in the repository.
-
-        Raise EvidenceUnknown if the repository cannot be read.
-        """
+        """Look for this job's archive in the repository. Raise EvidenceUnknown if the repository cannot be read."""
         key = key_in(self._block.comment)
         if key is None:
             return None
@@ -268,8 +267,8 @@ class BackupAttempt:
 
 
 def _with_storage(ended: Ended, step: Step) -> Ended:
-    """The end with the space where the repository is stored, measured beside the engine: also of a backup that
-    failed.
+    """Add the free space where the repository is stored, measured during the engine run. Failed backups report it
+    too.
     """
     free, total = step.exit.free_bytes, step.exit.total_bytes
     if isinstance(ended, TryAgain) or free is None or total is None:
@@ -278,7 +277,7 @@ def _with_storage(ended: Ended, step: Step) -> Ended:
 
 
 def _with_services(ended: Ended, not_started: Sequence[str]) -> Ended:
-    """The end with a warning for each service that did not start again."""
+    """Add a warning for each service that did not restart."""
     if not not_started or not isinstance(ended, Completed):
         return ended
     warnings = tuple({"path": None, "message": sentence} for sentence in not_started)
@@ -299,7 +298,7 @@ def _sources_missing(missing: tuple[str, ...]) -> Failed:
 
 
 def summary(archive: str, stats: Mapping[str, Any]) -> str:
-    """The last line of a successful backup's log."""
+    """Return the last log line of a successful backup."""
     shown = [
         f"{stats['nfiles']} files" if stats.get("nfiles") is not None else "",
         f"{stats['original_size']} bytes" if stats.get("original_size") is not None else "",

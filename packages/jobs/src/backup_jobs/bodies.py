@@ -1,4 +1,4 @@
-"""Every kind of job that has its body here, and the frame around each attempt at one."""
+"""The job kinds implemented in this package, and the frame around each attempt."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,20 +15,21 @@ from backup_protocol import JobKind
 
 
 def _again(work: Work[Any], interrupted: Interrupted) -> Ended:
-    """For work that can simply be repeated."""
+    """Default for work that can simply be repeated."""
     del work
     return again_when_interrupted(interrupted)
 
 
 @frozen
 class Body:
-    """`run` does one attempt, `interrupted` decides what follows when the engine's end is unknown.
+    """Implementation of a job kind. `run` makes one attempt; `interrupted` decides what follows an unknown engine
+    ending.
 
-    Both may be called again for the same attempt after a restart of the host.
+    After a restart of the host, both may be called again for the same attempt.
     """
 
     run: Callable[[Any], Ended]
-    """Takes a `Work` with the block of its kind; a host may pass a richer one to bodies of its own."""
+    """Takes a `Work` with a block of the matching kind. A host may pass a subclass to bodies of its own."""
     interrupted: Callable[[Any, Interrupted], Ended] = _again
 
 
@@ -47,7 +48,7 @@ BODIES: Mapping[JobKind, Body] = {
 
 
 def attempt(body: Body, work: Work[Any]) -> Ended:
-    """Run one attempt at a job to its end. Raise Stopping when the host stops first."""
+    """Run one attempt at a job to its end. Raise Stopping if the host stops first."""
     try:
         try:
             return body.run(work)

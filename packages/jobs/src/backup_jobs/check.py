@@ -13,15 +13,15 @@ from backup_protocol import CheckBlock
 CONTENT = "check.verify_data"
 SEGMENTS = {1: ("repository.check",), 2: ("check.index", "check.packs")}
 ARCHIVES = {1: "check.rebuild_refcounts", 2: "check.rebuild_archives"}
-"""Names of the phases of a check in each major of the engine."""
+"""Names of a check's phases, by major version of the engine."""
 PROBLEM_LEVELS = frozenset({"ERROR", "CRITICAL"})
 MOST_PROBLEMS = 1000
 LONGEST_PROBLEM = 1000
 
 
 class Findings:
-    """The engine's findings about the repository, limited in number: a ruined one has a line for each of its
-    objects.
+    """Collects what the engine reports about the repository, up to a limit: a ruined repository yields a line per
+    object.
     """
 
     def __init__(self) -> None:

@@ -12,11 +12,11 @@ from backup_protocol import CompactBlock
 
 STEP = "compact"
 PHASES = {1: ("repository.compact_segments",), 2: ("compact.analyze_archives", "compact.compact_packs")}
-"""Names of the phases of a compaction in each major of the engine."""
+"""Names of a compaction's phases, by major version of the engine."""
 
 
 class FreedBytes:
-    """Finds the one line in which the engine reports how many bytes it freed."""
+    """Finds the line in which the engine reports the number of bytes that it freed."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -37,7 +37,7 @@ def run(work: Work[CompactBlock]) -> Ended:
 def compact_step(
     host: Host, engine: Engine, location: RepositoryLocation, request: CompactRequest
 ) -> tuple[Step, int | None]:
-    """Run the engine; return how it ended and the bytes it freed, None if it did not report any."""
+    """Run the engine; return the step and the freed bytes, None if the engine did not report them."""
     freed = FreedBytes()
     progress = PhaseProgress(host, PHASES[engine.program.major])
 

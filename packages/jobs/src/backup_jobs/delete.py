@@ -24,7 +24,7 @@ PROTECTED = (
 )
 LEFT_NO_RECORD = "The engine's exit was not recorded, but the archive is gone from the repository."
 MAYBE_REMOVED = "maybe_removed"
-"""An archive that an earlier attempt began to delete, with an unknown result."""
+"""Key of the details that name an archive that an earlier attempt began to delete, with unknown result."""
 
 
 def run(work: Work[DeleteBlock]) -> Ended:
@@ -43,7 +43,7 @@ def run(work: Work[DeleteBlock]) -> Ended:
 
 
 def interrupted(work: Work[DeleteBlock], interrupted: Interrupted) -> Ended:
-    """How the engine ended is unknown: the repository shows whether the archive is gone."""
+    """Handle an unknown ending of the engine: the repository shows whether the archive is gone."""
     again = again_when_interrupted(interrupted)
     if interrupted.step != STEP:
         return again
@@ -61,7 +61,7 @@ def _look(work: Work[DeleteBlock]) -> Step:
 
 
 def _find(work: Work[DeleteBlock], step: Step) -> ArchiveInfo | None:
-    """The requested archive. A later one of the same name is a different archive."""
+    """Return the requested archive. A later archive of the same name is a different one."""
     archives = read_archives(step.stdout)
     if work.block.archive_id is not None:
         return next((archive for archive in archives if archive.id == work.block.archive_id), None)
@@ -73,14 +73,14 @@ def _is_ambiguous(work: Work[DeleteBlock], step: Step) -> bool:
 
 
 def _not_there(work: Work[DeleteBlock]) -> Ended:
-    """An earlier attempt may have removed it without reporting that; otherwise another program has."""
+    """Decide how to end if the archive is missing: an earlier attempt may have removed it without reporting that."""
     named = {"name": work.block.archive, "id": work.block.archive_id}
     before = work.host.earlier.get(MAYBE_REMOVED) or (named if work.host.ran_before else None)
     if before:
         work.host.log("The archive is gone: an earlier attempt removed it.")
         return _completed(before)
     gone = [work.block.archive_id] if work.block.archive_id else []
-    # Only an archive that the index knows has been there: any other name was never in the repository.
+    # Only archives in the index have ever existed; any other name was never in the repository.
     return Failed(*(GONE if gone else UNKNOWN), details={"deleted": gone})
 
 
@@ -91,13 +91,15 @@ def _concluded(work: Work[DeleteBlock], found: ArchiveInfo, step: Step) -> Ended
     if bad is None:
         return _completed(described(found), step, warned=step.is_warned)
     gone = _is_gone(work, found)
-    if gone:  # it was stopped, or failed otherwise, after it had done its work
+    if gone:  # it was stopped, or failed for another reason, after it had done its work
         return _completed(described(found), step, warned=not isinstance(bad, Stopped))
     return _remembering(bad, found) if isinstance(bad, TryAgain) and gone is None else bad
 
 
 def _is_gone(work: Work[DeleteBlock], found: ArchiveInfo) -> bool | None:
-    """None when the repository could not be read: nothing counts as gone without evidence."""
+    """Whether the archive is gone; None if the repository could not be read. Nothing counts as gone without
+    evidence.
+    """
     try:
         return found.id not in ids(archives_now(work, EVIDENCE))
     except EvidenceUnknown:
@@ -109,7 +111,7 @@ def _remembering(again: TryAgain, found: ArchiveInfo) -> TryAgain:
 
 
 def _completed(archive: Mapping[str, Any], step: Step | None = None, *, warned: bool = False) -> Completed:
-    """Without a step, only the repository showed the end."""
+    """Report success. Without a step, the repository was the only evidence."""
     deleted = [archive["id"]] if archive["id"] else []
     return Completed(
         step.exit.code if step else None,

@@ -1,8 +1,9 @@
-"""Database dumps: one archive of all dumps of a repository, fed to the engine through pipes (see
+"""Database dumps: one archive with the dumps of all of a repository's databases, fed to the engine through pipes (see
 ``backup_engine.feed``).
 
-An archive counts only if a record marks every dump as complete. After an unobserved end, the sizes in the archive
-must also be those that were fed; otherwise the archive is deleted and the dumps are made again.
+An archive counts only if the feeder's records mark every dump as complete. If the engine's ending was not observed, the
+sizes in the archive must also match the bytes that were fed; otherwise the archive is deleted and the dumps are
+repeated.
 """
 
 import json
@@ -57,9 +58,9 @@ RECORD: Mapping[str, Any] = {
     "start_error": str | None,
     "sha256": str | None,
 }
-"""The fields of a feeder's record, and their types."""
+"""Fields of a feeder's record, with their types."""
 INCONSISTENT = "inconsistent"
-"""A further field: tables that were dumped outside the transaction, some of them by name."""
+"""Optional field: tables that were dumped outside the transaction. Their number, and the names of some."""
 NOT_CONSISTENT = (
     "The dump of {name} contains tables that may have changed during the dump: {tables}. Their storage engines do not "
     "support transactions. Convert them to InnoDB, or stop writing to them during dumps."
@@ -69,12 +70,12 @@ NOT_CONSISTENT = (
 @frozen
 class DumpWork(Work[DumpBlock]):
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By the references in the block."""
+    """Passwords by the references used in the block."""
     programs: str = SEARCH_PATH
-    """Folders that are searched for the programs that dump databases. The machine's own affair: never part of a job."""
+    """Search path for the dump programs. It belongs to the machine and is never part of a job."""
 
     def database(self, wanted: DatabaseBlock) -> Database:
-        """Raise KeyError if its password is missing."""
+        """Return the database with its password. Raise KeyError if the password is missing."""
         password = self.passwords[wanted.password_ref] if wanted.password_ref is not None else None
         place = wanted.database, wanted.host, wanted.port, wanted.user
         return Database(wanted.name, wanted.kind, *place, password)
@@ -97,7 +98,7 @@ class Dumps(Sources):
 
 
 def is_able(machine: Machine | CalledAgent | None) -> bool:
-    """Whether the feeder can run where the engine does: None is this machine."""
+    """Whether the feeder can run on the engine's machine; None means this machine."""
     return machine is None or (isinstance(machine, Machine) and machine.python is not None)
 
 
@@ -120,7 +121,7 @@ class _DumpAttempt(BackupAttempt):
     def __init__(self, work: DumpWork) -> None:
         super().__init__(replace(work, known_sources=Dumps()))
         self._databases, self._programs = tuple(map(work.database, work.block.databases)), work.programs
-        self._sources = tuple(database.file for database in self._databases)  # never what the job names
+        self._sources = tuple(database.file for database in self._databases)  # never the job's source paths
 
     def _command(self) -> Command:
         return feeding(super()._command(), self._databases, self._programs)
@@ -147,7 +148,7 @@ class _DumpAttempt(BackupAttempt):
         return replace(completed, details={**completed.details, "dumps": self._shown()})
 
     def _success(self, completed: Completed, accumulator: Accumulator) -> Completed:
-        if not self._all_complete():  # the engine's success proves nothing about dumps without a record
+        if not self._all_complete():  # the engine's success proves nothing about dumps that left no record
             raise Interrupted(STEP, accumulator)
         self._host.log(*(f"{one['file']}: {one['bytes']} bytes, SHA-256 {one['sha256']}" for one in self._records()))
         sentences = [_not_consistent(one) for one in self._records() if INCONSISTENT in one]
@@ -173,7 +174,9 @@ class _DumpAttempt(BackupAttempt):
     # --- the proof ------------------------------------------------------------------------------------------------
 
     def _records(self) -> list[dict[str, Any]]:
-        """The feeder's records of this attempt, in the order of the dumps. A missing record ends the list."""
+        """The feeder's records of this attempt, in the order of the dumps. The list ends at the first missing
+        record.
+        """
         if not isinstance(self._host, EngineHost):
             return []
         folder = self._host.folder / STEP
@@ -187,7 +190,7 @@ class _DumpAttempt(BackupAttempt):
         return len(records) == len(self._databases) and all(one["complete"] for one in records)
 
     def _is_proven(self, found: Found) -> bool:
-        """Whether every dump was complete, and the archive holds as many bytes of each as were fed."""
+        """Whether every dump was complete, and its size in the archive equals the number of bytes fed."""
         if not self._all_complete():
             return False
         request = ListFilesRequest(self._address(found), exact=True)
@@ -212,7 +215,7 @@ def _read(folder: Path, number: int) -> Iterable[dict[str, Any]]:
 
 
 def _told(file: Path) -> list[Any]:
-    """The records that an ssh machine has sent with the end of its run."""
+    """Read the records that an ssh machine sent at the end of its run."""
     try:
         told = json.loads(file.read_bytes())["dumps"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -221,7 +224,7 @@ def _told(file: Path) -> list[Any]:
 
 
 def _is_record(record: Any, database: Database) -> bool:
-    """Whether it is the record of this dump, with all fields: other machines may send anything."""
+    """Whether this is a complete record of this dump: other machines may send anything."""
     if not isinstance(record, dict) or record.keys() - {INCONSISTENT} != RECORD.keys():
         return False
     if INCONSISTENT in record and not _names_tables(record[INCONSISTENT]):

@@ -1,4 +1,4 @@
-"""How an attempt at a job can end."""
+"""The possible endings of an attempt at a job."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -12,7 +12,7 @@ Warnings = tuple[Mapping[str, Any], ...]
 
 @frozen
 class Completed:
-    """`return_code` is the engine's own; None when it left none and the repository showed the end."""
+    """`return_code` is the engine's; None if it was not recorded and the repository served as evidence."""
 
     return_code: int | None = 0
     warned: bool = False
@@ -23,7 +23,7 @@ class Completed:
     items: tuple[Mapping[str, Any], ...] | None = None
     """The part of the result that is too large for one message, such as a list of archives; None if there is none."""
     ended_at: datetime | None = None
-    """When the work ended, where the archive shows that better than the record of the last engine run."""
+    """When the work ended, if the archive shows that more precisely than the record of the last engine run."""
 
 
 @frozen
@@ -37,7 +37,7 @@ class Failed:
 
 @frozen
 class Stopped:
-    """The engine stopped because the job was cancelled. `message`: what remained unknown about it."""
+    """The engine stopped because the job was cancelled. `message` states what remained unknown."""
 
     return_code: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class Stopped:
 
 @frozen
 class TryAgain:
-    """The attempt failed for reasons outside the job: repeat it, if attempts are left.
+    """The attempt failed for external reasons. It is repeated if attempts are left.
 
-    `details` is what it has achieved; the next attempt finds it as `Host.earlier`.
+    `details` describes what was achieved so far; the next attempt receives it as `Host.earlier`.
     """
 
     error_key: str

@@ -1,4 +1,4 @@
-"""The engine runs of one attempt at a job: start them under the shim, follow them, find them again after a restart."""
+"""Run the engine for one attempt at a job: start it under the shim, follow it, find it again after a restart."""
 
 import json
 import os
@@ -22,23 +22,23 @@ from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step, Stop
 
 ENDED_ELSEWHERE = ("code", "signal", "exec_error", "timed_out", "too_much_output")
 LAUNCHES = 3
-"""How often a step is launched again that is cut off before its engine has started."""
+"""Maximum launches of a step that is cut off before its engine starts."""
 
 
 class FollowAgain(Exception):
-    """The process that followed an engine on another machine was killed; the engine was not, and can be followed
+    """The process that followed an engine on another machine was killed; the engine still runs and can be followed
     again.
     """
 
 
 class EngineHost(Host):
-    """A host that runs engines on this machine, or holds the links to those on other machines."""
+    """A host that runs engines on this machine, or follows them on other machines."""
 
     poll_seconds: ClassVar[float] = 0.1
     drain_seconds: ClassVar[float] = 0.0
     """Maximum delay before the engine's output is read."""
     syncs_lines: ClassVar[bool] = False
-    """No log line may survive a power cut that destroys the output it was made from."""
+    """Whether log lines are synced: no line may survive a power cut that destroys the output it came from."""
 
     def __init__(
         self, folder: Path, stopping: threading.Event, cancelled: threading.Event, grace_seconds: float
@@ -49,14 +49,16 @@ class EngineHost(Host):
         self._grace_seconds = grace_seconds
         self._drained_at = 0.0
         self._last_end: tuple[float, float] | None = None
-        """The end of the last engine run, by the wall clock of its record, and when it was read, by ours."""
+        """When the last engine run ended, by the clock of its record, and when the record was read, by the monotonic
+        clock.
+        """
 
     @abstractmethod
     def _write(self, lines: Sequence[str]) -> None:
-        """Add the engine's lines to the log."""
+        """Append the engine's lines to the log."""
 
     def _surrounded(self, command: Command) -> Command:
-        """The command with the settings of every run of this job."""
+        """Return the command with the settings that apply to all runs of this job."""
         return command
 
     def _redactor(self, command: Command) -> Redactor:
@@ -95,9 +97,7 @@ class EngineHost(Host):
         return value
 
     def ended_at(self) -> datetime:
-        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent
-        since.
-        """
+        """Return when the work ended: the recorded end of the last engine run, plus the time that has passed since."""
         if self._last_end is None:
             return datetime.now(UTC)
         finished_at, read_at = self._last_end
@@ -147,7 +147,9 @@ class EngineHost(Host):
         return ScriptEnd(there or record, was_cancelled, was_reached=there is not None)
 
     def _judged(self, name: str, record: ExitRecord, accumulator: Accumulator, *, may_be_cancelled: bool) -> Outcome:
-        """Whether it ended because of a cancel is decided once: a later cancel must not change it at a replay."""
+        """Decide, once, whether the run ended because of a cancel: a later cancel must not change the result of a
+        replay.
+        """
         unasked = engine_outcome(record, accumulator, cancel_requested=False)
         asked = engine_outcome(record, accumulator, cancel_requested=True)
         if not may_be_cancelled or asked == unasked:
@@ -202,7 +204,7 @@ class EngineHost(Host):
     ) -> None:
         while not running.wait(self.poll_seconds):
             self._look_after(drain, killer)
-        while spool.is_alive():  # the shim may be gone while its engine, which holds the lock too, still runs
+        while spool.is_alive():  # the shim may be gone while its engine, which shares the lock, still runs
             self._look_after(drain, killer)
             self._wait()
 
@@ -216,7 +218,7 @@ class EngineHost(Host):
             killer.act()
 
     def wait_until_nothing_lives(self) -> None:
-        """Report no end before the engines of all attempts have ended."""
+        """Wait until the engines of all attempts have ended, so that no ending is reported before."""
         while any(spool.is_alive() for spool in spools_below(self.folder.parent)):
             self._wait()
 
@@ -226,9 +228,9 @@ class EngineHost(Host):
 
 
 def lost_sight(spool: Spool, command: Command) -> bool:
-    """True when the process that followed an engine on another machine was killed, or left no record of its end.
+    """Whether the process that followed an engine on another machine was killed or left no record.
 
-    A run whose output was poured into another program has ended with it: a pour cannot be replayed.
+    A run whose output was piped into another program ended with it: such a run cannot be replayed.
     """
     if not isinstance(command.machine, Machine) or command.machine.python is None or command.into:
         return False
@@ -239,7 +241,7 @@ def lost_sight(spool: Spool, command: Command) -> bool:
 
 
 def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
-    """How a script ended on another machine, None if that is not known."""
+    """Return how a script on another machine ended; None if that is unknown."""
     try:
         told = json.loads(ended_file(spool.folder).read_bytes())["exit"]
         return replace(record, **{name: told[name] for name in ENDED_ELSEWHERE})
@@ -248,7 +250,7 @@ def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
 
 
 def keep(file: Path, value: Mapping[str, Any]) -> None:
-    """Write a value atomically, also with respect to a power cut."""
+    """Write a value atomically and durably."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = file.with_suffix(".part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as stream:

@@ -1,7 +1,6 @@
-"""The content of a folder, and whether it is or can become a repository: read by a program on the machine itself.
+"""Inspect folders: list names, and tell whether a folder is or can become a repository. Runs on the machine itself.
 
-The text of this file is run under the Python of other machines, too, so it needs nothing but the standard library of
-3.9.
+This file is also run as text by the Python of other machines, so it needs nothing but the standard library of 3.9.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ import time
 from typing import Any
 
 MOST_LOOKED_AT = 50_000
-"""Maximum names of one folder. A larger one is listed in part, and the answer marks that."""
+"""Maximum number of names read from one folder. A larger folder is listed in part, and the answer marks that."""
 MOST_CONFIG_BYTES = 1 << 20
 ENGINE_2_CONFIG = b"config/version"
 WALK_SECONDS = 15.0
 MOST_REMEMBERED = 200_000
-"""Folders to be visited, and files with several names. A size that takes longer to add up, or needs more memory, is a
-part of it, and the answer marks that.
+"""Maximum number of folders still to visit plus files with several names. If an estimate needs more, or more time, it
+covers only a part, and the answer marks that.
 """
 
 
 def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dict[str, Any]:
-    """The names of a folder after a given name, in the order of their bytes. Raise OSError."""
+    """List the names in a folder after a given name, sorted by bytes. Raise OSError."""
     found: list[os.DirEntry[bytes]] = []
     looked_at, is_cut_short = 0, False
     with os.scandir(path) as entries:
@@ -49,7 +48,7 @@ def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dic
 
 
 def probe(path: bytes) -> dict[str, Any]:
-    """Whether a repository is at a path, or can be made there. Unreadable facts are left open."""
+    """Report whether a repository is, or can be created, at a path. Facts that cannot be read are None."""
     place = _existing(path)
     space = os.statvfs(place)
     found: dict[str, Any] = {
@@ -70,7 +69,10 @@ def probe(path: bytes) -> dict[str, Any]:
 
 
 def estimate(paths: list[bytes]) -> dict[str, Any]:
-    """What a backup of these paths would read: every file once, no link followed. Raise OSError for a missing path."""
+    """Measure what a backup of these paths would read: every file once, following no links.
+
+    Raise OSError for a missing path.
+    """
     deadline = time.monotonic() + WALK_SECONDS
     found: dict[str, Any] = {"files": 0, "folders": 0, "bytes": 0, "unreadable": 0, "complete": True}
     seen: set[tuple[int, int]] = set()
@@ -111,8 +113,8 @@ def _add(found: dict[str, Any], seen: set[tuple[int, int]], status: os.stat_resu
 
 
 def _repository(path: bytes) -> dict[str, Any] | None:
-    """The engine's major version, its id and its encryption, as far as the files show; None if it is not a
-    repository.
+    """Return the engine's major version, the repository's id and its encryption, as far as the files show them. None if
+    the folder is not a repository.
     """
     if os.path.isfile(os.path.join(path, ENGINE_2_CONFIG)):
         return {"engine_version": 2, "engine_id": _short_text(os.path.join(path, b"config/id")), "encryption": None}
@@ -143,7 +145,7 @@ def _short_text(path: bytes) -> str | None:
 
 
 def _existing(path: bytes) -> bytes:
-    """The path, or the nearest existing folder above it."""
+    """Return the path, or the nearest existing folder above it."""
     while not os.path.lexists(path) and path not in (b"", b"/"):
         path = os.path.dirname(path)
     return path or b"/"
@@ -178,7 +180,7 @@ def _text(path: bytes) -> str:
 
 
 def main(question: dict[str, Any]) -> dict[str, Any]:
-    """Given a question, return the text to print: an answer, or the reason why there is none."""
+    """Answer a question, or return the reason why it cannot be answered."""
     try:
         if question["ask"] == "estimate":
             return estimate([base64.b64decode(path) for path in question["paths"]])

@@ -1,12 +1,12 @@
-"""Services that are stopped for a backup, with a journal that makes sure that they are started again.
+"""Services that are stopped during a backup, with a journal that ensures that they are started again.
 
-For each stopped service there is a file in one folder. It is synced before anything is stopped, and says whether the
-service ran and which backups need it stopped. The file goes only after the service was started. Whoever finds a file
-that no running backup needs any more starts the service: the backup itself, or `look_after`, which every host calls at
-its start and every few seconds. So whatever is killed at whatever moment, the next look starts the service.
+The journal is a folder with one file per stopped service. The file is synced before anything is stopped; it records
+whether the service was running and which backups need it stopped. It is removed only after the service was started. Any
+process that finds a file no running backup needs starts the service: the backup itself, or `look_after`, which every
+host calls at start-up and every few seconds. So whatever is killed at any time, the next round starts the service.
 
-The journal is in files, not in the service's store: an agent has no store, and a service that is down must not wait for
-a database that may be the very thing that was stopped.
+The journal consists of files, not rows in the service's store: an agent has no store, and restarting a service must not
+wait for a database, which may be the very service that was stopped.
 """
 
 import contextlib
@@ -35,25 +35,27 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 
 @frozen
 class User:
-    """A backup that needs a service stopped: one attempt, by its folder."""
+    """A backup that needs a service stopped: one attempt, identified by its folder."""
 
     folder: str
     step: str
-    """The engine run in the folder."""
+    """Name of the engine run in the folder."""
     far: bool = False
-    """The engine runs on another machine: what runs here only follows it, and may be killed without the engine."""
+    """The engine runs on another machine. The local process only follows it, and may be killed while the engine runs
+    on.
+    """
     holder: str = ""
     """The process that stopped the service."""
 
     def needs_it(self) -> bool:
-        """Whether the engine of this backup runs, or its process lives and is about to start it."""
+        """Whether this backup's engine is running, or its process is alive and about to start it."""
         spool = Spool(Path(self.folder) / self.step)
         if not Path(self.folder).is_dir():
             return False
         return (not spool.has_started() and _lives(self.holder)) or self.engine_runs()
 
     def engine_runs(self) -> bool:
-        """False also settles that an engine which has not started by now never will."""
+        """Whether the engine is running. If not, this also ensures that it will never start."""
         spool = Spool(Path(self.folder) / self.step)
         if spool.settle() is SpoolState.ALIVE:
             return True
@@ -62,12 +64,12 @@ class User:
 
 @frozen
 class Hold:
-    """What the journal says of one service."""
+    """The journal's record of one service."""
 
     place: str
     name: str
     was_running: bool | None = None
-    """None: nobody has asked yet, so nothing was stopped."""
+    """None: not yet determined, so nothing was stopped."""
     users: tuple[User, ...] = ()
     tries: int = 0
     next_try_at: float = 0.0
@@ -79,12 +81,12 @@ class Hold:
         return Hold(**{**record, "users": tuple(User(**user) for user in record["users"])})
 
     def is_due(self) -> bool:
-        """A clock that was set back must not put off the next try for long."""
+        """Whether the next try is due. A clock that was set back must not delay it for long."""
         return not 0 < self.next_try_at - time.time() <= LONGEST_PAUSE_SECONDS
 
 
 class Holds:
-    """The journal of a host. `control_of` gives the control of a place; it may raise any exception."""
+    """A host's journal. `control_of` returns the control for a place; it may raise any exception."""
 
     def __init__(self, folder: Path, control_of: Callable[[str], Control]) -> None:
         self._folder = folder
@@ -94,7 +96,7 @@ class Holds:
         return any(self._folder.glob("*.json"))
 
     def hold(self, place: str, name: str, user: User, wait: Callable[[float], None]) -> None:
-        """Stop a service for a user of it. Raise NotStopped; then, too, the user has to `leave`."""
+        """Stop a service for a user. Raise NotStopped; even then, the user must call `leave`."""
         with self._locked(place, name, wait):
             known = self._read(self._file(place, name)) or Hold(place, name)
             others = tuple(other for other in known.users if other.folder != user.folder and other.needs_it())
@@ -108,9 +110,9 @@ class Holds:
                 services.stop(control, name)
 
     def leave(self, place: str, name: str, folder: str, wait: Callable[[float], None]) -> str | None:
-        """Start a service again unless another backup needs it stopped; return why that failed, or None.
+        """Restart a service unless another backup needs it stopped. Return why that failed, or None.
 
-        A user whose engine still runs stays: its process is about to end, not its backup.
+        A user whose engine is still running stays registered: its process is about to end, but its backup continues.
         """
         if not self._file(place, name).exists():
             return None
@@ -122,9 +124,9 @@ class Holds:
             return self._start_unless_needed(replace(hold, users=users))
 
     def look_after(self) -> list[Hold]:
-        """Start every service that no backup needs stopped any more; return those that do not start.
+        """Start every service that no backup needs stopped any more. Return those that cannot be started.
 
-        What has failed least often comes first: a machine that does not answer must not hold up the others.
+        Those with the fewest failures come first: an unresponsive machine must not delay the others.
         """
         found = [hold for file in self._folder.glob("*.json") if (hold := self._read(file)) is not None]
         for hold in sorted(found, key=lambda hold: hold.tries):
@@ -166,7 +168,7 @@ class Holds:
     def _control(self, place: str) -> Control:
         try:
             return self._control_of(place)
-        except Exception as error:  # whatever is wrong with the way to a machine must not lose the journal
+        except Exception as error:  # the journal must survive any error in reaching a machine
             raise NotStopped(services.NOT_STOPPED, f"The machine cannot be used: {error}") from error
 
     # --- files ------------------------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ class Holds:
 
 @frozen
 class HeldServices:
-    """The services that one attempt at a backup stops, in this order, and starts again in the opposite order."""
+    """Services that one backup attempt stops, in this order; they are restarted in reverse order."""
 
     host: Host | None = None
     holds: Holds | None = None
@@ -213,10 +215,10 @@ class HeldServices:
     step: str = ""
     far: bool = False
     refusal: str | None = None
-    """Why this machine does not stop them."""
+    """Why this machine refuses to stop them, if it does."""
 
     def hold(self) -> None:
-        """Raise NotStopped, Cancelled or Stopping; then `release` starts again what was stopped."""
+        """Stop the services. Raise NotStopped, Cancelled or Stopping; `release` then restarts those already stopped."""
         if not self.names:
             return
         if self.refusal is not None:
@@ -230,7 +232,7 @@ class HeldServices:
             self.holds.hold(self.place, name, user, self.host.pause)
 
     def release(self) -> list[str]:
-        """Start what this attempt has stopped; return a sentence for each service that does not start."""
+        """Restart what this attempt stopped. Return a message for each service that does not start."""
         if not self.names or self.refusal is not None:
             return []
         assert self.holds is not None
@@ -242,7 +244,7 @@ class HeldServices:
         return failed
 
     def _wait(self, seconds: float) -> None:
-        """A cancel must not keep a service down."""
+        """Wait without regard to a cancel, which must not keep a service down."""
         assert self.host is not None
         if self.host.is_stopping():
             raise Stopping
@@ -250,7 +252,7 @@ class HeldServices:
 
 
 def unstarted(holds: Sequence[Hold]) -> list[dict[str, Any]]:
-    """What is reported of services that do not start."""
+    """Report of the services that cannot be started."""
     return [
         {"place": hold.place, "name": hold.name, "since": hold.failing_since, "error": (hold.error or "")[:300]}
         for hold in holds

@@ -1,4 +1,4 @@
-"""`repository.init`: make a repository."""
+"""`repository.init`: create a repository."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def run(work: Work[InitBlock]) -> Ended:
 
 
 def interrupted(work: Work[InitBlock], interrupted: Interrupted) -> Ended:
-    """How the engine ended is unknown: a repository that opens with the passphrase of the job is the one it made."""
+    """Handle an unknown ending of the engine: a repository that opens with the job's passphrase is the job's own."""
     found = _made_before(work, AFTER) if interrupted.step == STEP else None
     return found or again_when_interrupted(interrupted)
 

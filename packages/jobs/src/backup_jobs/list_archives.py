@@ -1,4 +1,4 @@
-"""`archives.list`: all archives of the repository, for the service's index."""
+"""`archives.list`: list all archives of the repository for the service's index."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +13,12 @@ from backup_protocol import ListBlock
 
 STEP, NAMES, LOOK = "list", "names", "look-"
 MOST_LOOKED_AT = 200
-"""Maximum archives that are read separately to find the malformed ones, newest first."""
+"""Maximum number of archives, newest first, that are read one by one to find damaged ones."""
 CUT_SHORT = "The engine's list of archives was cut short or garbled; nothing was changed."
 
 
 def run(work: Work[ListBlock]) -> Ended:
-    """Read the whole list; an incomplete one must not pass for a complete one."""
+    """Read the complete list; an incomplete one must not be mistaken for it."""
     step = work.host.step(STEP, work.engine.list_archives(work.location, ListArchivesRequest()))
     by_name = step.outcome.error_key in ARCHIVES_UNREADABLE
     if by_name:
@@ -37,7 +37,7 @@ def run(work: Work[ListBlock]) -> Ended:
 
 
 def _unreadable(work: Work[ListBlock], archives: list[ArchiveInfo]) -> Iterator[dict[str, Any]]:
-    """A warning for each archive that the engine cannot read separately either."""
+    """Yield a warning for each archive that the engine cannot read on its own either."""
     newest = sorted(archives, key=lambda archive: archive.start, reverse=True)[:MOST_LOOKED_AT]
     for number, archive in enumerate(newest):
         request = InfoRequest(work.engine.address(archive.name, archive.id))

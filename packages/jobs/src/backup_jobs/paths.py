@@ -1,4 +1,4 @@
-"""Archived paths: bytes inside, text where it is exact and base64 beside it where the bytes are not valid UTF-8."""
+"""Archived paths: bytes internally; in messages text, plus base64 if the bytes are not valid UTF-8."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ def readable(path: bytes) -> str:
 
 
 def exact(path: bytes) -> str | None:
-    """The base64 form of a path that is not valid UTF-8, otherwise None: the readable form is exact."""
+    """The base64 form of a path that is not valid UTF-8. None for other paths: their readable form is exact."""
     try:
         path.decode("utf-8")
     except UnicodeDecodeError:
@@ -22,7 +22,7 @@ def exact(path: bytes) -> str | None:
 
 
 def from_exact(encoded: str) -> bytes:
-    """Given a base64 form, return its bytes. Raise ValueError if it is not valid."""
+    """Decode a base64 path. Raise ValueError if it is invalid."""
     try:
         return base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
@@ -30,7 +30,7 @@ def from_exact(encoded: str) -> bytes:
 
 
 def from_json(value: Json) -> bytes:
-    """Given a path as text or as ``{path_b64}``, return its bytes. Raise ValueError if it is not a path."""
+    """Decode a path given as text or as ``{path_b64}``. Raise ValueError if it is not a path."""
     raw = value.encode("utf-8") if isinstance(value, str) else from_exact(value["path_b64"])
     if b"\0" in raw:
         raise ValueError("a path never holds a NUL")
@@ -43,7 +43,7 @@ def to_json(path: bytes) -> Json:
 
 
 def shown(path: bytes) -> dict[str, str]:
-    """A path in an answer: always readable, with the exact form beside it where they differ."""
+    """A path for an answer: the readable form, plus the exact form if they differ."""
     encoded = exact(path)
     return {"path": readable(path)} | ({"path_b64": encoded} if encoded is not None else {})
 
@@ -60,5 +60,5 @@ def for_engine(path: bytes) -> str:
 
 
 def describe(result: Mapping[str, Any]) -> str:
-    """One failed or skipped item of a result as a line of the log."""
+    """A failed or skipped item of a result as a log line."""
     return f"{result['path']}: {result['reason']}"

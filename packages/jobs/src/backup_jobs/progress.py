@@ -1,4 +1,4 @@
-"""Progress of the engine."""
+"""Compute progress from the engine's events."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from backup_jobs.work import readable
 
 
 class PhaseProgress:
-    """Percent of a run with several measured phases. Each counts the same: their durations are not known beforehand."""
+    """Percentage across the measured phases of a run. All phases count equally, as their durations are not known."""
 
     def __init__(self, host: Host, phases: Sequence[str]) -> None:
         self._host = host
@@ -34,7 +34,7 @@ class PhaseProgress:
 
 
 class BackupProgress:
-    """Percent and time left, against the size of the last complete backup."""
+    """Percentage and time remaining, relative to the size of the last complete backup."""
 
     def __init__(self, host: Host, expected: int | None) -> None:
         self._host = host

@@ -28,7 +28,7 @@ from backup_protocol import PruneBlock
 PLAN, STEP, EVIDENCE = "plan", "prune", "evidence"
 PHASES = ("prune",)
 AT_ONCE = 100
-"""Archives that one engine run removes by name: one transaction of the engine."""
+"""Archives that one engine run removes by name, in one transaction of the engine."""
 LIST_LOGGER = "borg.output.list"
 WOULD_REMOVE_EVERYTHING = (
     "prune.would_remove_everything",
@@ -50,7 +50,7 @@ LEFT_NO_RECORD = "The engine's exit was not recorded, but all planned archives a
 
 
 class PruneLines:
-    """Collects the lines that name an archive, and no others."""
+    """Collects only the output lines that name an archive."""
 
     def __init__(self) -> None:
         self._lines: list[Event] = []
@@ -64,7 +64,7 @@ class PruneLines:
 
 
 def run(work: Work[PruneBlock]) -> Ended:
-    """Plan first: a prune whose plan would keep nothing, or other archives than the policy says, is never begun."""
+    """Plan first. A prune is not started if its plan keeps nothing or does not match the policy."""
     command = work.engine.prune(work.location, _request(work))
     step, plan = _planned(work)
     if bad := ended_without_success(work.host, step):
@@ -92,7 +92,7 @@ def run(work: Work[PruneBlock]) -> Ended:
 
 
 def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
-    """How the engine ended is unknown: the repository shows what is gone."""
+    """Handle an unknown ending of the engine: the repository shows what is gone."""
     again = again_when_interrupted(interrupted)
     if not interrupted.step.startswith(STEP):
         return with_details(again, _so_far(work, ()))
@@ -106,7 +106,9 @@ def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
 
 
 def spare(plan: PruneResult, protected: Collection[str]) -> PruneResult:
-    """The plan without protected archives among those that go. The rules count them like all others."""
+    """Move protected archives of the plan from those to remove to those to keep. The policy counts them like all
+    others.
+    """
     spared = tuple(replace(one, rule=retention.PROTECTED) for one in plan.prune if one.id in protected)
     going = tuple(one for one in plan.prune if one.id not in protected)
     return PruneResult(keep=(*plan.keep, *spared), prune=going)
@@ -119,9 +121,7 @@ def _sentence(plan: PruneResult, sparing: PruneResult) -> str:
 
 
 def _removed_by_name(work: Work[PruneBlock], plan: PruneResult) -> Ended:
-    """Remove exactly the archives of the plan: the engine's own prune would decide again, and knows no
-    protected ones.
-    """
+    """Remove exactly the archives of the plan. The engine's own prune would decide again and ignore protection."""
     size = AT_ONCE if work.engine.features.deletes_many else 1
     step: Step | None = None
     for number, first in enumerate(range(0, len(plan.prune), size)):
@@ -153,7 +153,7 @@ def _stopped_short(work: Work[PruneBlock], plan: PruneResult, bad: Failed | Stop
 
 
 def policy_of(block: PruneBlock) -> RetentionPolicy:
-    """Raise InvalidRequest for a rule that is unknown, and for a policy that keeps nothing."""
+    """Return the job's policy. Raise InvalidRequest if a rule is unknown or the policy keeps nothing."""
     try:
         policy = RetentionPolicy(**block.policy)
     except TypeError as error:
@@ -164,7 +164,7 @@ def policy_of(block: PruneBlock) -> RetentionPolicy:
 
 
 def _is_ambiguous(block: PruneBlock, plan: PruneResult) -> bool:
-    """Whether the plan names archives outside the series: the engine's globs cannot express every series."""
+    """Whether the plan contains archives outside the series: the engine's globs cannot express every series."""
     if block.names is None:
         return False
     names = re.compile(block.names)
@@ -192,9 +192,9 @@ def _concluded(work: Work[PruneBlock], plan: PruneResult, lines: PruneLines, ste
 
 
 def _gone(work: Work[PruneBlock], plan: PruneResult) -> tuple[PrunedArchive, ...] | None:
-    """Which of the planned archives are gone; None when the repository could not be read.
+    """Return the planned archives that are gone; None if the repository could not be read.
 
-    No other job has worked on the repository meanwhile.
+    No other job has used the repository in the meantime.
     """
     try:
         present = ids(archives_now(work, EVIDENCE))
@@ -209,7 +209,7 @@ def _details(work: Work[PruneBlock], keep: Iterable[PrunedArchive], removed: Ite
 
 
 def _so_far(work: Work[PruneBlock], removed: Iterable[PrunedArchive] | None) -> dict[str, Any]:
-    """The archives that this attempt and earlier ones have removed, as far as known."""
+    """The archives that this and earlier attempts have removed, as far as known."""
     gone = [*(work.host.earlier.get("prune") or ()), *(named(archive) for archive in removed or ())]
     return {"prune": gone, "pruned_count": None if removed is None else len(gone)}
 

@@ -1,4 +1,4 @@
-"""The job of a script: run it once under the shim, and report how it ended. It is never started a second time."""
+"""Run a script once under the shim and report how it ended. It is never started a second time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from backup_protocol import ScriptBlock
 
 STEP = "script"
 DECLINED_CODE = 75
-"""`EX_TEMPFAIL`: with it a script before the backup skips the backup this time."""
+"""`EX_TEMPFAIL`: a script that runs before a backup exits with it to skip the backup this time."""
 MOST_OUTPUT = 8 * 1024 * 1024
 
 FAILED = "scripts.failed"
@@ -35,9 +35,10 @@ def command_of(
     machine: Machine | None = None,
     installed: Path | None = None,
 ) -> Command:
-    """Given a script and its secret variables, return the command. An installed one runs as its owner wrote it.
+    """Build the command that runs a script with its secret variables. An installed script runs exactly as its owner
+    wrote it.
 
-    The shim adds the home folder of the user that it runs as.
+    The shim adds the home folder of the user that the script runs as.
     """
     interpreter, arguments = (block.interpreter, block.arguments) if installed is None else ((), ())
     shown = block.name if installed is None else str(installed)
@@ -59,7 +60,7 @@ def command_of(
 def execute(host: Host, block: ScriptBlock, command: Command) -> Ended:
     """Run the script, or find it again.
 
-    A script that the host may have run before it lost its memory is not run again.
+    A script that the host may have run before it lost its records is not run again.
     """
     if host.ran_before and not host.has_begun(STEP):
         return Failed(INTERRUPTED, INTERRUPTED_SENTENCE)
@@ -75,7 +76,7 @@ def execute(host: Host, block: ScriptBlock, command: Command) -> Ended:
 
 
 def ended(block: ScriptBlock, record: ExitRecord, *, was_cancelled: bool) -> Ended:
-    """Given how a script's process ended, return the meaning."""
+    """Turn the ending of the script's process into an ending of the job."""
     details: dict[str, Any] = {"exit_code": record.code, "signal": record.signal}
     if record.exec_error is not None:
         words = printable(record.exec_error.partition(" ")[2] or record.exec_error)

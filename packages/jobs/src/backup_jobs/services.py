@@ -1,4 +1,4 @@
-"""The services of a machine, as systemd knows them: ask for one, stop it, start it."""
+"""Query, stop and start the services of a machine through systemd."""
 
 import os
 import re
@@ -10,10 +10,10 @@ from backup_engine.following import printable
 from backup_engine.frozen import frozen
 
 UNIT_NAME = r"[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,240}\.(service|socket|timer|target|path)"
-"""Complete names alone, and only units that can be stopped and started."""
+"""Only complete names, and only units that can be stopped and started."""
 ASK_SECONDS = 30.0
 CHANGE_SECONDS = 180.0
-"""systemd itself gives a service 90 seconds to stop, unless its unit says otherwise."""
+"""systemd gives a service 90 seconds to stop unless its unit specifies otherwise."""
 SHOWN_CHARACTERS = 300
 RUNNING = frozenset({"active", "activating", "reloading"})
 
@@ -24,7 +24,7 @@ REFUSED = "backup.service_refused"
 
 
 class NotStopped(Exception):
-    """A service that a backup needs stopped could not be stopped, or must not be."""
+    """A service could not be stopped for a backup, or must not be."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -35,17 +35,17 @@ class NotStopped(Exception):
 @frozen
 class Answer:
     code: int | None
-    """None: the program could not be run, or did not end in time."""
+    """None if the program could not be run or did not end in time."""
     output: str
 
     @property
     def shown(self) -> str:
-        """The end of the output in one line, for a message."""
+        """The end of the output on one line, for a message."""
         return printable(" ".join(self.output.split())[-SHOWN_CHARACTERS:]) or f"exit code {self.code}"
 
 
 Control = Callable[[tuple[str, ...], float], Answer]
-"""Run a program on the machine of the services, for at most this many seconds."""
+"""Runs a program on the services' machine, for at most this many seconds."""
 
 
 def is_unit_name(name: str) -> bool:
@@ -53,7 +53,7 @@ def is_unit_name(name: str) -> bool:
 
 
 def is_running(control: Control, name: str) -> bool:
-    """Raise NotStopped if the machine does not know the service, or cannot be asked."""
+    """Whether a service is running. Raise NotStopped if the machine has no such service or cannot be queried."""
     answer = control(("systemctl", "show", "--property=LoadState,ActiveState", "--", name), ASK_SECONDS)
     facts = dict(line.split("=", 1) for line in answer.output.splitlines() if "=" in line)
     if answer.code != 0 or "ActiveState" not in facts:
@@ -64,20 +64,20 @@ def is_running(control: Control, name: str) -> bool:
 
 
 def stop(control: Control, name: str) -> None:
-    """Return once the service has stopped. Raise NotStopped."""
+    """Stop a service and wait until it has stopped. Raise NotStopped."""
     answer = control(("systemctl", "--no-ask-password", "stop", "--", name), CHANGE_SECONDS)
     if answer.code != 0:
         raise NotStopped(NOT_STOPPED, f"{name} could not be stopped: {answer.shown}")
 
 
 def start(control: Control, name: str) -> str | None:
-    """Start the service; return why that failed, or None."""
+    """Start a service. Return why that failed, or None."""
     answer = control(("systemctl", "--no-ask-password", "start", "--", name), CHANGE_SECONDS)
     return None if answer.code == 0 else answer.shown
 
 
 def is_own_unit(name: str) -> bool:
-    """Whether this process runs in a unit, as systemd's control groups show."""
+    """Whether this process runs in the unit, according to its control groups."""
     try:
         with open(CONTROL_GROUPS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as elsewhere in the agent
             return any(name in line.rstrip("\n").split("/") for line in file)
@@ -86,7 +86,7 @@ def is_own_unit(name: str) -> bool:
 
 
 def control_here(argv: tuple[str, ...], seconds: float) -> Answer:
-    """The control of this machine. It refuses to stop the unit of this process, which could not start it again."""
+    """Run a program on this machine. Refuse to stop the unit of this process, which could not start it again."""
     if "stop" in argv and is_own_unit(argv[-1]):
         return Answer(None, "this program runs in it.")
     try:

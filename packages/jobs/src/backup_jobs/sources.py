@@ -1,4 +1,4 @@
-"""Facts about a backup's sources on its machine."""
+"""Facts about the sources of a backup on their machine."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ from backup_engine.frozen import frozen
 
 @frozen
 class LeftOut:
-    """Places that a backup leaves out because the backup program keeps its own data there."""
+    """Places excluded from a backup because the backup program keeps its own data there."""
 
     patterns: tuple[str, ...] = ()
-    """For the engine."""
+    """Patterns for the engine."""
     sources: tuple[str, ...] = ()
-    """Sources that the engine is not given at all."""
+    """Sources that are not passed to the engine at all."""
     lines: tuple[str, ...] = ()
-    """For the log."""
+    """Lines for the log."""
     warnings: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -24,15 +24,17 @@ class Sources(ABC):
     @property
     @abstractmethod
     def expected_size(self) -> int | None:
-        """The size of the last complete backup of this repository."""
+        """Size of this repository's last complete backup."""
 
     @abstractmethod
     def left_out(self) -> LeftOut:
-        """Determined once in an attempt: after a restart, the values that the engine was given stay valid."""
+        """Places to leave out. Determined once per attempt: after a restart, the engine's original values stay in
+        effect.
+        """
 
     @abstractmethod
     def outside(self) -> list[str]:
-        """Sources outside the folders that the backup is confined to, if it is."""
+        """Sources outside the folders that confine the backup, if any do."""
 
     @abstractmethod
     def missing(self, sources: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The input of every job, and the meaning of an engine run's end."""
+"""The input of every job, and the interpretation of an engine run's ending."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -19,7 +19,7 @@ from backup_protocol import Block
 
 FINDING_OUT_TRIES = 5
 BACKOFF_SECONDS = 2.0
-"""Multiplied by the number of the attempt: the pause before the next one."""
+"""Multiplied by the number of the attempt, gives the pause before the next one."""
 LOCKED = "engine.locked"
 INTERRUPTED = "operations.interrupted"
 
@@ -27,7 +27,7 @@ Wanted = TypeVar("Wanted", bound=Block, covariant=True)
 
 
 class EvidenceUnknown(Exception):
-    """The repository could not be read. Unless handled, the job is tried again."""
+    """The repository could not be read. Unless this is handled, the job is tried again."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -49,16 +49,16 @@ class OpenedRepository(Protocol):
 
 @frozen
 class Work(Generic[Wanted]):
-    """A job with its repository opened. `block` is the request, as an agent would get it."""
+    """A job with its opened repository. `block` is the request in the form that an agent receives."""
 
     host: Host
     known_engine: Engine | None
-    """None for a kind that needs none."""
+    """None for kinds that need no engine."""
     location: RepositoryLocation
     block: Wanted
     known_sources: Sources | None = None
     services: HeldServices = field(default_factory=HeldServices)
-    """What a backup stops while its engine runs."""
+    """The services that a backup stops while its engine runs."""
 
     @property
     def engine(self) -> Engine:
@@ -75,7 +75,7 @@ class Work(Generic[Wanted]):
 
 
 def find_out(host: Host, name: str, command: Command) -> Step:
-    """Run a reading step, despite a cancel, until one is not itself cut off. Raise EvidenceUnknown if it fails."""
+    """Run a reading step despite a cancel, and repeat it if it is cut off. Raise EvidenceUnknown if it fails."""
     for number in range(1, FINDING_OUT_TRIES + 1):
         try:
             step = host.step(f"{name}-{number}", command, despite_cancel=True, quiet=True)
@@ -89,7 +89,7 @@ def find_out(host: Host, name: str, command: Command) -> Step:
 
 
 def ended_without_success(host: Host, step: Step) -> Failed | Stopped | TryAgain | None:
-    """The ending of an engine run that was cancelled or failed; None when it succeeded."""
+    """The ending of an engine run that was cancelled or failed; None if it succeeded."""
     outcome = step.outcome
     if outcome.status == "cancelled":
         return Stopped(step.exit.code)
@@ -103,7 +103,7 @@ def ended_without_success(host: Host, step: Step) -> Failed | Stopped | TryAgain
 
 
 def try_again(host: Host, key: str, message: str | None = None) -> TryAgain:
-    """Another program holds the repository, or it could not be read: give it a little time."""
+    """Retry after a pause: another program is using the repository, or it could not be read."""
     return TryAgain(key, message or SENTENCES[key], BACKOFF_SECONDS * host.attempt)
 
 
@@ -112,7 +112,7 @@ def again_when_interrupted(interrupted: Interrupted) -> TryAgain:
 
 
 def _never_reached(step: Step) -> bool:
-    """True when the attempt's machine did not answer at all: nothing was started there, so it can be tried again."""
+    """Whether the machine did not respond at all in this attempt: nothing was started there, so it is safe to retry."""
     folder = step.stderr.parent
     return request_file(folder).exists() and not has_begun_elsewhere(folder.parent)
 
@@ -121,15 +121,15 @@ Bad = TypeVar("Bad", bound=Failed | Stopped | TryAgain)
 
 
 def with_details(bad: Bad, details: Mapping[str, Any]) -> Bad:
-    """The same ending, with the job's own details."""
+    """Return the same ending with the job's own details."""
     return replace(bad, details=details)
 
 
 def readable(text: str) -> str:
-    """Engine text as text that can be stored: undecodable bytes become replacement characters."""
+    """Make the engine's text storable: bytes that are not valid UTF-8 become replacement characters."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # a surrogate that is not an escaped byte
+    except UnicodeEncodeError:  # a surrogate that does not stand for a byte
         return text.encode("utf-8", "replace").decode()
 
 

@@ -1,1 +1,1 @@
-"""Shared by all restores: where each file would land, the private folder, and moving files into place."""
+"""Parts shared by all restores: target paths, the private folder, and moving files into place."""

@@ -1,4 +1,4 @@
-"""How a restore may end, and the report about it."""
+"""The endings of a restore, and its report."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -42,7 +42,7 @@ def interrupted(sentence: str) -> Failed:
 
 
 def with_nothing(bad: Failed | Stopped | TryAgain) -> Ended:
-    """An engine run that failed: report that nothing was restored."""
+    """Complete the ending of a failed engine run: nothing was restored."""
     match bad:
         case Failed():
             return replace(bad, message=f"{bad.message} Nothing was restored.", details=NOTHING)
@@ -53,7 +53,7 @@ def with_nothing(bad: Failed | Stopped | TryAgain) -> Ended:
 
 
 def refusal(surveyed: Survey, overwrite: str, *, dry_run: bool) -> Failed | None:
-    """Reasons in the listing against starting a restore."""
+    """Return a failure if the listing shows that the restore must not start."""
     if found := fault(surveyed) or forbidden(surveyed):
         return refused(*found)
     if overwrite == "fail" and surveyed.conflict_count and not dry_run:
@@ -62,7 +62,7 @@ def refusal(surveyed: Survey, overwrite: str, *, dry_run: bool) -> Failed | None
 
 
 def fault(surveyed: Survey) -> tuple[str, str] | None:
-    """Problems of the archive or the wanted paths, independent of the destination: key and sentence."""
+    """Key and sentence for problems of the archive or the wanted paths, independent of the destination."""
     if surveyed.missing:
         return "archives.path_not_found", f"The archive does not contain {readable_paths(surveyed.missing)}."
     if surveyed.unsafe:
@@ -78,7 +78,7 @@ def fault(surveyed: Survey) -> tuple[str, str] | None:
 
 
 def forbidden(surveyed: Survey) -> tuple[str, str] | None:
-    """Key and sentence where chosen paths, or all of them, would land in the program's own data or in a repository."""
+    """Key and sentence if requested paths, or all files, would end up in the program's own data or in a repository."""
     if surveyed.own_roots or (surveyed.own_files and surveyed.own_files == surveyed.files):
         return target_forbidden(readable_paths(surveyed.own_roots or surveyed.own))
     return None
@@ -126,7 +126,7 @@ def first_line(surveyed: Survey, archive: str, destination: str) -> str:
 def ended(
     host: Host, step: Step | None, moved: Mapping[str, Any], attributes: Iterable[str], more: Iterable[Any] = ()
 ) -> Ended:
-    """The ending of a restore that has its files, from the account of moving them; `more` are other warnings."""
+    """Build the ending of a restore from the account of moving its files. `more` contains further warnings."""
     result, code = moved["result"], step.exit.code if step else None
     warnings = (*_warnings(moved, attributes), *more)
     host.log(*_log_lines(moved), *(f"WARNING: {warning['message']}" for warning in warnings))
@@ -149,7 +149,7 @@ def ended(
 
 
 def counted(result: dict[str, Any], code: int | None, warnings: Warnings, *, is_warned: bool) -> Failed | Completed:
-    """The ending by the number of files, on every machine: a restore that lacks one has failed."""
+    """Decide the ending by the number of files, on every machine: a restore that misses a file has failed."""
     if result["files_failed"]:
         return Failed("restore.incomplete", incomplete(result), code, result, warnings)
     return Completed(code, is_warned, warnings=warnings if is_warned else (), details=result)
@@ -177,7 +177,7 @@ def about_special(count: int) -> list[dict[str, Any]]:
 
 
 def passed_over(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The warning of a restore that has passed over own places and repositories."""
+    """The warning about files that were skipped because of the service's own places or repositories."""
     if not result.get("files_passed_over") and not result.get("passed_over"):
         return []
     first = f"; the first: {result['passed_over'][0]['path']}" if result.get("passed_over") else ""
@@ -201,5 +201,5 @@ def _log_lines(moved: Mapping[str, Any]) -> list[str]:
 
 
 def _storable(text: str) -> str:
-    """The text without characters that a store cannot hold: NUL and lone surrogates."""
+    """The text without characters that the store rejects: NUL and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-"""`restore.extract`: restore files of an archive into a folder of the machine that the host knows.
+"""`restore.extract`: restore files of an archive into a folder on the host's machine.
 
-They are extracted into a private folder, compared with the archive's listing, and only then moved into place.
+Files are extracted into a private folder, compared with the archive's listing, and only then moved into place.
 """
 
 import base64
@@ -54,10 +54,10 @@ def interrupted(work: RestoreWork, interrupted: Interrupted) -> Ended:
 
 
 class Restore:
-    """One attempt. Every method may be called again for the same attempt after a restart.
+    """One attempt at a restore. After a restart, every method may be called again for the same attempt.
 
-    Results between the engine's runs are stored with `once`, so that a restart neither counts files again that were
-    moved since, nor reports anything else than before.
+    Results between engine runs are stored with `once`. So a restart neither counts files again that were moved since,
+    nor changes what is reported.
     """
 
     def __init__(self, work: RestoreWork) -> None:
@@ -79,9 +79,8 @@ class Restore:
             return endings.refused(error.key, str(error))
 
     def interrupted(self, interrupted: Interrupted) -> Ended:
-        """The engine is only ever interrupted before anything is moved into place.
-
-        A restore is never restarted automatically.
+        """Fail the restore: the engine is interrupted only before files are moved, and restores never restart
+        automatically.
         """
         self.remove_private()
         if self.host.is_cancelled():
@@ -112,7 +111,7 @@ class Restore:
         return Occupied(self.destination)
 
     def extracted(self, surveyed: Survey, listed: Callable[[], Iterable[ListedFile]]) -> Ended:
-        """Extract, verify and move. `listed` reads the archive's listing again."""
+        """Extract, verify and move. `listed` rereads the archive's listing."""
         private = self._private(surveyed)
         if not self.host.has_begun(EXTRACT):
             private.make()
@@ -174,7 +173,7 @@ class Restore:
         return PrivateTree(base, self.work.place.key, self.work.place.guard, self.destination)
 
     def _nearest_folder(self, surveyed: Survey) -> bytes:
-        """The deepest existing folder above all targets: files on its file system can simply be moved."""
+        """The deepest existing folder above all targets; files on its file system can simply be renamed."""
         if self.placement.contents_only or not surveyed.above_all:
             return self.destination
         return deepest_folder(self.destination, surveyed.above_all.split(b"/"))
@@ -196,7 +195,7 @@ class Restore:
             self.private_in(from_json(kept["base"])).remove()
 
     def _targets(self, listing: Step) -> Iterator[bytes]:
-        """Where each listed item lands, relative to the destination."""
+        """The target of each listed item, relative to the destination."""
         for item in items_of(listing.stdout):
             target = self.placement.target(item.path, is_directory=item.is_directory)
             if target is not None:
@@ -243,7 +242,7 @@ class Restore:
         return tuple(map(for_engine, self.placement.roots))
 
     def without(self) -> tuple[str, ...]:
-        """Folders that are left out because the requesting user may not read them."""
+        """Folders to leave out because the requesting user may not read them."""
         return tuple(for_engine(from_json(name)) for name in self.block.without)
 
 
@@ -258,7 +257,7 @@ def require_known_words(block: RestoreBlock) -> None:
 
 
 def destination_of(block: RestoreBlock) -> bytes:
-    """Raise InvalidRequest if it is not an absolute path without steps back."""
+    """Decode and normalise the destination. Raise InvalidRequest unless it is an absolute path without `..`."""
     try:
         path = from_json(block.destination)
     except (KeyError, TypeError, ValueError) as error:
@@ -270,7 +269,7 @@ def destination_of(block: RestoreBlock) -> bytes:
 
 
 def paths_of(block: RestoreBlock) -> tuple[bytes, ...]:
-    """The wanted paths as bytes, none below another. Raise InvalidRequest for one that leads out of the archive."""
+    """The wanted paths as bytes, none below another. Raise InvalidRequest for a path that leads outside the archive."""
     found = sorted({_path(value) for value in block.paths})
     given = set(found)
     return tuple(path for path in found if not any(above in given for above in ancestors(path)))

@@ -1,4 +1,4 @@
-"""Where each archived path lands, relative to the destination."""
+"""Target paths of archived files, relative to the destination."""
 
 from dataclasses import field
 
@@ -18,13 +18,13 @@ class Placement:
         object.__setattr__(self, "_known", frozenset(self.roots))
 
     def root_of(self, path: bytes) -> bytes | None:
-        """The wanted path that is this path or a folder above it."""
+        """The wanted path that equals this path or is a folder above it."""
         if path in self._known:
             return path
         return next((folder for folder in ancestors(path) if folder in self._known), None)
 
     def target(self, path: bytes, *, is_directory: bool) -> bytes | None:
-        """Given an archived path, return where it lands; None for a wanted folder whose contents alone are restored."""
+        """The target of an archived path; None for a wanted folder of which only the contents are restored."""
         if not (self.contents_only and self.roots):
             return path
         root = self.root_of(path)
@@ -36,5 +36,5 @@ class Placement:
 
     @property
     def may_collide(self) -> bool:
-        """Contents of several folders may hold the same name."""
+        """Whether two items may have the same target, as the contents of several folders can share names."""
         return self.contents_only and len(self.roots) > 1

@@ -1,4 +1,4 @@
-"""The second half of a restore: move files from the private folder into place, and account for them."""
+"""The second half of a restore: move files from the private folder into place and count them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ class Move:
     private: PrivateTree
 
     def run(self, plan: Plan) -> dict[str, Any]:
-        """Move the files of the plan, and return the account, from which the ending is made."""
+        """Move the files of the plan. Return the account from which the ending is built."""
         if plan.given_up:
             return self._account(plan, Placed(), "given_up", moved=(0, 0))
         if self.overwrite == "fail" and plan.conflict_count:

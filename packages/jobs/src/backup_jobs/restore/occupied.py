@@ -1,7 +1,6 @@
-"""Files that already exist at the destination.
+"""Detect files that already exist at the destination.
 
-The text of this file is also handed to the Python of other machines (`occupied_there`): it imports only the standard
-library.
+This file is also run as text by the Python of other machines (`occupied_there`): it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ FILE_WHERE_FOLDER = "something other than a folder exists where a folder is need
 
 
 def free_bytes(path: bytes) -> int | None:
-    """Bytes free at a path, or at the nearest folder above it; None if that cannot be found out."""
+    """Free bytes at a path, or at the nearest existing folder above it; None if that cannot be determined."""
     path = path.rstrip(b"/")
     while True:
         try:
@@ -32,7 +31,7 @@ def free_bytes(path: bytes) -> int | None:
 
 
 class Unseen:
-    """A destination that cannot be inspected from here: no conflicts are known."""
+    """A destination that cannot be inspected from here; reports no conflicts."""
 
     def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
         del target, is_directory
@@ -40,9 +39,10 @@ class Unseen:
 
 
 class Occupied:
-    """Answers for one path after the other; never looks through a symbolic link.
+    """Checks paths below a destination one by one, never looking through a symbolic link.
 
-    Valid only at that moment: code that writes later must not rely on it, because others may change the folder.
+    An answer is only a snapshot of that moment: code that writes later must not rely on it, as others may change the
+    folder.
     """
 
     def __init__(self, root: bytes) -> None:
@@ -50,7 +50,7 @@ class Occupied:
         self._folders: dict[bytes, int] = {}
 
     def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
-        """Why something cannot simply be put there; None when the place is free, or a folder meets a folder."""
+        """The reason why an item cannot simply be put there; None if the place is free, or both are folders."""
         for folder in _above(target):
             mode = self._folder(folder)
             if mode == 0:
@@ -79,7 +79,7 @@ class Occupied:
         return mode
 
     def _mode(self, target: bytes) -> int:
-        """The mode of the existing entry; 0 for nothing."""
+        """The mode of an existing entry; 0 if there is none."""
         try:
             return os.lstat(self._root + b"/" + target).st_mode
         except OSError:
@@ -87,6 +87,6 @@ class Occupied:
 
 
 def _above(target: bytes) -> list[bytes]:
-    """The folders above a path, the outermost first."""
+    """The folders above a path, outermost first."""
     parts = target.split(b"/")
     return [b"/".join(parts[:count]) for count in range(1, len(parts))]

@@ -1,4 +1,4 @@
-"""The machine to which files are restored, as the host of the restore knows it."""
+"""The destination machine of a restore, as its host knows it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from backup_protocol import RestoreBlock
 
 
 class Refused(Exception):
-    """This machine does not allow restores to a place. The message is the complete answer."""
+    """This machine does not allow restores to a place. The message is the complete error sentence."""
 
     key = "restore.destination_forbidden"
 
@@ -20,27 +20,29 @@ class RestorePlace(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
-        """Names the private folder: 32 hexadecimal digits, the same throughout the job."""
+        """Identifies the private folder: 32 hexadecimal digits, constant throughout the job."""
 
     @property
     @abstractmethod
     def guard(self) -> Guard:
-        """Places that must be left alone."""
+        """Places that must not be touched."""
 
     def require(self, destination: bytes) -> None:
-        """Raise Refused or DestinationUnusable unless files may be restored to this folder. Nothing is written yet."""
+        """Raise Refused or DestinationUnusable unless files may be restored to this folder. Called before anything is
+        written.
+        """
         del destination
 
     def require_targets(self, destination: bytes, targets: Iterable[bytes]) -> None:
-        """The same for the listed paths, each where it lands relative to the destination."""
+        """Raise Refused unless files may be restored to these paths, relative to the destination."""
         del destination, targets
 
     def require_tree(self, private: PrivateTree, destination: bytes, roots: tuple[bytes, ...]) -> None:
-        """The last check of the extracted tree, before anything is moved. Raise Refused."""
+        """Check the extracted tree a last time before anything is moved. Raise Refused."""
         del private, destination, roots
 
     def sweep(self, private: PrivateTree) -> None:
-        """Remove the remains of other restores that were killed together with their machine."""
+        """Remove what other restores left behind when their machine went down."""
         del private
 
 

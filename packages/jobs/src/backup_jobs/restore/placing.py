@@ -1,10 +1,10 @@
-"""Moves an extracted tree into place, without ever following a symbolic link that was already there.
+"""Move an extracted tree into place, never following a symbolic link that already exists there.
 
 Every component is opened separately, relative to the one above it and never through a link. Moved files disappear from
-the tree, all others stay there; so the work may be interrupted at any instant and simply be repeated, and the restored
-files are those that were to be moved minus those that are left.
+the tree and all others stay. So the work may be interrupted at any time and simply repeated; the restored files are
+those of the plan minus those left in the tree.
 
-The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
+This file is also run as text by the Python of ssh machines, together with the modules that it imports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backup_jobs.restore.occupied import FILE_THERE, FILE_WHERE_FOLDER, FOLDER_T
 from backup_jobs.restore.walking import OPEN, ignored, is_above_rights, reached, walk
 
 DEEPEST = 200
-"""Levels of folders that exist on both sides: each holds two descriptors."""
+"""Maximum depth of folders that exist on both sides: each level keeps two descriptors open."""
 MOST_NAMED = 1000
 REPORT_EVERY = 1000
 
@@ -33,7 +33,7 @@ TOO_DEEP = "the folders are nested too deeply"
 KEPT = "kept the existing file"
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
-"""Errors of a file system that does not support hard links, or no further one to this file."""
+"""Errors of a file system that supports no hard links, or no further link to this file."""
 
 Folders = Mapping[bytes, tuple[int, int]]
 
@@ -53,14 +53,14 @@ class Tally:
 
 @dataclass
 class Placed:
-    """Files that were left in place. All others were moved."""
+    """Files that stayed in the tree. All others were moved."""
 
     skipped: Tally = field(default_factory=Tally)
     failed: Tally = field(default_factory=Tally)
     passed_over: Tally = field(default_factory=Tally)
     """Files that would have landed in the service's own data or in a repository."""
     attributes: list[tuple[bytes, str]] = field(default_factory=list)
-    """Folders that exist but could not be given their archived attributes."""
+    """Existing folders whose archived attributes could not be set."""
     cancelled: bool = False
 
 
@@ -70,14 +70,14 @@ class _Level:
     target: int
     path: bytes
     place: bytes
-    """Where the target is; `path` is where the source is in the archive."""
+    """Path of the target; `path` is the archived path of the source."""
     names: list[bytes]
     minded: Mapping[bytes, str] = field(default_factory=dict)
-    """Names in the target that lead to places that must be left alone."""
+    """Names in the target that lead to protected places."""
     name: bytes | None = None
-    """Its name in the level above; None for a level that was given."""
+    """Name in the level above; None for the top level."""
     made: tuple[int, int] | None = None
-    """Time and mode for a target that was made by this restore."""
+    """Time and mode to set if this restore created the target."""
 
 
 class Placing:
@@ -98,9 +98,9 @@ class Placing:
         self._moves = 0
 
     def contents(self, source: int, target: int, path: bytes, place: bytes = b"/") -> None:
-        """Move everything in a folder into another one.
+        """Move everything in one folder into another.
 
-        `path` is the folder's archived path, `place` the other's path.
+        `path` is the source's archived path, `place` the target's path.
         """
         stack = [self._level(os.dup(source), os.dup(target), path, place)]
         try:
@@ -130,7 +130,7 @@ class Placing:
         return _Level(source, target, path, place, _names(source), minded, name, made)
 
     def single(self, source: int, target: int, folder: bytes, name: bytes, place: bytes = b"/") -> None:
-        """Move one item, not a folder, from a folder into another one."""
+        """Move a single item that is not a folder from one folder into another."""
         if self._stopped():
             return
         with suppress(FileNotFoundError):
@@ -168,7 +168,7 @@ class Placing:
             self._file(level, name, found)
 
     def _directory(self, level: _Level, name: bytes, depth: int, found: os.stat_result) -> _Level | None:
-        """Move a folder as a whole where there is none, else return the level below."""
+        """Move a folder as a whole if the target has none of that name; otherwise return the level below."""
         made: tuple[int, int] | None = None
         try:
             there = _mode_at(level.target, name)
@@ -189,7 +189,7 @@ class Placing:
         return None
 
     def _moved_as_a_whole(self, level: _Level, name: bytes) -> bool:
-        """Replaces nothing but an empty folder that was made this instant."""
+        """Rename the folder into place. This can replace only an empty folder created at that instant."""
         try:
             _rename_folder(name, level.source, level.target)
         except (FileExistsError, NotADirectoryError):
@@ -234,14 +234,14 @@ class Placing:
             self.placed.failed.add(path, reason, size)
 
     def _fail_all(self, level: _Level, name: bytes, reason: str) -> None:
-        """A folder stays behind with everything in it. With `skip`, the existing files were to be kept."""
+        """Leave a folder with all its contents behind. With `skip`, this counts as keeping the existing files."""
         files, size = count_files(level.source, name)
         kept = self._overwrite == "skip" and reason == FILE_WHERE_FOLDER
         tally = self.placed.skipped if kept else self.placed.failed
         tally.add(_join(level.path, name), reason, size, files)
 
     def _pass_over(self, level: _Level, name: bytes) -> None:
-        """A folder stays behind with everything in it, because the existing one must be left alone."""
+        """Leave a folder with all its contents behind because the existing one is protected."""
         files, size = count_files(level.source, name)
         self.placed.passed_over.add(_join(level.path, name), IN_OWN_PLACE, size, files)
 
@@ -267,7 +267,7 @@ class Placing:
 
 
 def count_files(folder: int, name: bytes | str = ".") -> tuple[int, int]:
-    """The number of names below a folder that are not folders, and the bytes of the regular files among them."""
+    """The number of entries below a folder that are not folders, and the total size of the regular files among them."""
     files = size = 0
     with suppress(FileNotFoundError), reached(folder, os.fsencode(name)) as top:
         for visited in walk(top, unreadable=ignored):
@@ -281,14 +281,14 @@ def count_files(folder: int, name: bytes | str = ".") -> tuple[int, int]:
 
 
 def _put(name: bytes, source: int, target: int, found: os.stat_result) -> str | None:
-    """Move a file to a free place. Return the reason if the place is not free."""
+    """Move a file to a free place. Return the reason if it is not free."""
     try:
         os.link(name, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
     except FileExistsError:
         there = os.stat(name, dir_fd=target, follow_symlinks=False)
         if (there.st_dev, there.st_ino) != (found.st_dev, found.st_ino):
             return FOLDER_THERE if stat.S_ISDIR(there.st_mode) else FILE_THERE
-        # Linked by this restore before it was broken off.
+        # Linked by this restore before it was interrupted.
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
@@ -301,13 +301,13 @@ def _put(name: bytes, source: int, target: int, found: os.stat_result) -> str | 
 
 
 def _replace(name: bytes, source: int, target: int) -> str | None:
-    """Move a file over an existing entry, except a folder. An existing link is replaced, not followed."""
+    """Move a file over an existing entry unless that is a folder. An existing link is replaced, not followed."""
     try:
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
     except IsADirectoryError:
         return FOLDER_THERE
     with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=source)  # a rename between two names of one file leaves both
+        os.unlink(name, dir_fd=source)  # renaming between two names of the same file leaves both
     return None
 
 
@@ -315,7 +315,7 @@ def _rename_folder(name: bytes, source: int, target: int) -> None:
     if is_above_rights():
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
         return
-    # Only root may move a folder to another one without write permission for it.
+    # Only root may move a folder that it has no write permission for.
     mode = stat.S_IMODE(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode)
     os.chmod(name, mode | stat.S_IRWXU, dir_fd=source)
     os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
@@ -330,7 +330,7 @@ def _open_source(folder: int, name: bytes) -> int:
 
 
 def _give_attributes(source: int, target: int, changed: int, mode: int) -> None:
-    """Owner, mode, extended attributes and time of a folder; the time last, because everything else changes it."""
+    """Set owner, mode, extended attributes and time of a folder; the time last, because everything else changes it."""
     found = os.fstat(source)
     if os.geteuid() == 0:
         os.fchown(target, found.st_uid, found.st_gid)
@@ -347,7 +347,7 @@ def _give_attributes(source: int, target: int, changed: int, mode: int) -> None:
 
 
 def _mode_at(folder: int, name: bytes) -> int:
-    """The mode of the entry with this name in a folder; 0 for nothing."""
+    """The mode of the folder's entry with this name; 0 if there is none."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -355,7 +355,7 @@ def _mode_at(folder: int, name: bytes) -> int:
 
 
 def _names(folder: int) -> list[bytes]:
-    """In reverse order, to pop from the end."""
+    """Names in reverse order, to pop from the end."""
     return sorted((os.fsencode(name) for name in os.listdir(folder)), reverse=True)
 
 

@@ -1,9 +1,9 @@
-"""The folder into which a restore extracts, before anything is moved into place.
+"""The folder into which a restore extracts before anything is moved into place.
 
-It is on the destination's file system, so that moving is renaming. Every folder is opened separately, relative to the
-one above it and never through a symbolic link: entries of other users must not lead the restore elsewhere.
+It is on the destination's file system, so that moving means renaming. Every folder is opened separately, relative to
+the one above it and never through a symbolic link: entries created by other users must not lead the restore elsewhere.
 
-The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
+This file is also run as text by the Python of ssh machines, together with the modules that it imports.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FORBIDDEN = "The destination is inside a repository or the backup program's own 
 
 
 def inspect(path: bytes) -> None:
-    """Raise DestinationUnusable if the path cannot become the destination, as far as visible without writing."""
+    """Raise DestinationUnusable if the path cannot become the destination, as far as can be seen without writing."""
     place = b""
     for part in _parts(path):
         place += b"/" + part
@@ -67,9 +67,8 @@ def inspect(path: bytes) -> None:
 
 @contextmanager
 def opened(path: bytes, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of a folder, reached component by component.
-
-    Raise DestinationUnusable if a component is not a folder.
+    """Open a folder component by component and yield its descriptor. Raise DestinationUnusable if one is not a
+    folder.
     """
     parts = _parts(path)
     descriptor = os.open("/", PASS_THROUGH if parts else OPEN)
@@ -114,7 +113,7 @@ def _readable(path: bytes) -> str:
 
 
 def deepest_folder(path: bytes, names: list[bytes]) -> bytes:
-    """Given a folder and names below it, return the deepest of them that is a real folder now."""
+    """Follow names below a folder; return the deepest path that is a real folder now."""
     for name in names:
         following = path.rstrip(b"/") + b"/" + name
         try:
@@ -128,7 +127,7 @@ def deepest_folder(path: bytes, names: list[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Source:
-    """A folder of the tree, its archived path, and which of its names are to be moved; None: all of them."""
+    """A folder of the tree, its archived path, and the names in it to move; None means all of them."""
 
     folder: int
     path: bytes
@@ -136,7 +135,7 @@ class Source:
 
 
 class PrivateTree:
-    """`base` is the folder that holds it; files are moved to the destination, which is `base` where none is given."""
+    """`base` is the folder that contains the private folder. Files are moved to the destination, by default `base`."""
 
     def __init__(self, base: bytes, key: str, guard: Guard | None = None, destination: bytes | None = None) -> None:
         self.base = base
@@ -149,7 +148,7 @@ class PrivateTree:
         return b"/".join((self.base.rstrip(b"/"), os.fsencode(self.name), TREE.encode()))
 
     def make(self) -> None:
-        """Create it empty, replacing an earlier one. Raise DestinationUnusable."""
+        """Create an empty private folder, replacing an earlier one. Raise DestinationUnusable."""
         if self._guard.holds(self._destination):
             raise DestinationForbidden(FORBIDDEN)
         self.remove()
@@ -166,7 +165,7 @@ class PrivateTree:
 
     @contextmanager
     def tree(self) -> Iterator[int]:
-        """A descriptor of the extracted tree. Raise DestinationUnusable if it is gone, or not the one that was made."""
+        """Open the extracted tree. Raise DestinationUnusable if it is gone or was replaced."""
         with opened(self.path) as descriptor:
             if os.fstat(descriptor).st_uid != os.geteuid():
                 raise DestinationUnusable.because("the private folder was replaced by another one")
@@ -177,19 +176,19 @@ class PrivateTree:
             remove_folder(base, self.name)
 
     def count(self) -> tuple[int, int]:
-        """The files that were extracted, and their bytes."""
+        """The number of extracted files, and their total size."""
         with self.tree() as tree:
             return count_files(tree)
 
     def sources(self, roots: tuple[bytes, ...]) -> Iterator[Source]:
-        """The sources of the move: the whole tree, or, with roots, the contents of each, or itself where it is a
+        """The sources of the move: the whole tree, or for each root its contents, or the root itself if it is a
         file.
         """
         with self.tree() as tree:
             yield from _sources(tree, roots)
 
     def conflicts(self, roots: tuple[bytes, ...]) -> list[tuple[bytes, str]]:
-        """Which of the files to be moved already exist at the destination."""
+        """Files to move that already exist at the destination."""
         found: list[tuple[bytes, str]] = []
         with opened(self._destination) as target:
             for source in self.sources(roots):
@@ -204,7 +203,7 @@ class PrivateTree:
         folders: Folders | None = None,
         report: Callable[[int], None] | None = None,
     ) -> Placed:
-        """Move everything into place. `folders` are existing ones that get their archived times and modes."""
+        """Move everything into place. `folders` are existing folders that receive their archived times and modes."""
         placing = Placing(overwrite, folders or {}, is_cancelled, report or _report_nothing, self._guard)
         with opened(self._destination) as target:
             for source in self.sources(roots):
@@ -270,7 +269,7 @@ def _mode_at(folder: int, name: bytes) -> int:
 
 
 def left_behind(base: int) -> dict[str, str]:
-    """The private folders in a folder, by their keys."""
+    """The private folders in a folder, by key."""
     return {found["uuid"]: name for name in os.listdir(base) if (found := PRIVATE_NAME.fullmatch(name))}
 
 

@@ -1,4 +1,4 @@
-"""Progress of the extraction."""
+"""Compute progress of the extraction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ MOST_PERCENT = 99.0
 
 
 class ExtractProgress:
-    """Bytes, speed and percent. The time left is not stored: it is computed from them on request."""
+    """Reports bytes, speed and percentage. The time remaining is not stored; it is computed from them on request."""
 
     def __init__(self, report: Callable[..., None]) -> None:
         self._report = report
@@ -41,7 +41,7 @@ class ExtractProgress:
 
 
 def estimated_time_remaining(original: int | None, restored: int | None, speed: int | None) -> int | None:
-    """Seconds until everything is extracted, from sizes and speed; None while one of them is unknown."""
+    """Seconds until extraction is complete, from sizes and speed; None if one of them is unknown."""
     if original is None or restored is None or not speed:
         return None
     return max(0, round((original - restored) / speed))

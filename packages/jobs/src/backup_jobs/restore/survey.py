@@ -1,4 +1,4 @@
-"""The effect of a restore, read from the archive's listing before anything is written."""
+"""Predict the effect of a restore from the archive's listing before anything is written."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,19 +23,19 @@ class Survey:
     missing: list[bytes] = field(default_factory=list)
     unsafe: list[bytes] = field(default_factory=list)
     links_in_the_way: list[bytes] = field(default_factory=list)
-    """Symbolic links of the archive that has files below the same name: the engine would write through them."""
+    """Symbolic links of an archive that also contains files below their names: the engine would write through them."""
     above_all: bytes | None = None
-    """The deepest folder that holds everything; None for an empty archive."""
+    """The deepest folder that contains everything; None for an empty archive."""
     collisions: list[bytes] = field(default_factory=list)
     own: list[bytes] = field(default_factory=list)
-    """Files that would land in the service's own data or in a repository: they are skipped."""
+    """Files that would end up in the service's own data or in a repository: they are skipped."""
     own_files: int = 0
     own_roots: list[bytes] = field(default_factory=list)
     """Those of them that were requested by name."""
     conflicts: list[tuple[bytes, str]] = field(default_factory=list)
     conflict_count: int = 0
     occupied_files: int = 0
-    """Conflicts that are not of folders."""
+    """Number of conflicts that are not about folders."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,7 +78,7 @@ def survey(
 
 
 class Surveyor:
-    """Takes one item after the other. Remembers links, and the targets of items only if these may collide."""
+    """Processes items one by one. Remembers links, and targets only if they may collide."""
 
     def __init__(
         self, placement: Placement, occupied: Occupied | Unseen, guarded: GuardedTargets | None = None
@@ -98,7 +98,7 @@ class Surveyor:
         if is_root(item):
             return
         if not is_safe(item.path):
-            _note(self._found.unsafe, item.path.replace(b"\0", rb"\0"))  # only to be named
+            _note(self._found.unsafe, item.path.replace(b"\0", rb"\0"))  # only to be shown
             return
         self._count(item)
         parent = item.path.rpartition(b"/")[0]
@@ -166,7 +166,7 @@ class Surveyor:
 
 
 def is_root(item: ListedFile) -> bool:
-    """The folder that was backed up as `.`: it is the destination itself."""
+    """Whether the item is the folder that was backed up as `.`, which corresponds to the destination itself."""
     return item.path == b"." and item.is_directory
 
 
@@ -176,7 +176,7 @@ def is_safe(path: bytes) -> bool:
 
 
 def readable_paths(paths: Iterable[bytes], most: int = 3) -> str:
-    """Some paths for a sentence."""
+    """The first few paths, for use in a sentence."""
     named = [readable(path) for path in paths]
     return ", ".join(named[:most]) + (f" and {len(named) - most} more" if len(named) > most else "")
 

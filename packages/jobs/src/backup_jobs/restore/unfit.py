@@ -1,10 +1,11 @@
-"""Entries of an extracted tree that a restore never moves into place: hard links to files outside it, FIFOs and
-devices.
+"""Find entries of an extracted tree that a restore never moves into place: FIFOs, devices, and hard links to files
+outside the tree.
 
 An archive can claim that a file is another name of a file elsewhere, and some engines then link that file into the
-tree. After the restore, the name would share its content with the other file. Such a file can be recognised: it has
-more names than the tree holds. The text of this file is also handed to the Python of ssh machines, with that of
-`walking`.
+tree. After the restore, the name would share its content with the other file. Such a file is recognised because it has
+more names than the tree contains.
+
+This file is also run as text by the Python of ssh machines, together with `walking`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ Inode = tuple[int, int]
 @dataclass
 class Unfit:
     foreign: list[tuple[bytes, int]] = field(default_factory=list)
-    """Paths, each with the size of the file that it named."""
+    """Paths, each with the size of the file it referred to."""
     special: list[bytes] = field(default_factory=list)
 
 
 def remove_unfit(tree: int) -> Unfit:
-    """Given a descriptor of an extracted tree, remove these names from it, and return them."""
+    """Remove such entries from an opened tree and return them."""
     with accessible(tree):
         shared = _shared_with_outside(tree)
         found = Unfit()
@@ -48,7 +49,7 @@ def remove_unfit(tree: int) -> Unfit:
 
 
 def _shared_with_outside(tree: int) -> set[Inode]:
-    """The files that have more names than the tree holds."""
+    """Files that have more names than the tree contains."""
     missing: dict[Inode, int] = {}
     for visited in walk(tree):
         for _, status in _names(visited.folders[0]):
@@ -60,7 +61,7 @@ def _shared_with_outside(tree: int) -> set[Inode]:
 
 
 def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
-    """Everything in a folder that is not a folder itself."""
+    """Everything in a folder except folders."""
     with os.scandir(folder) as entries:
         found = [(os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries]
     return [(name, status) for name, status in found if not stat.S_ISDIR(status.st_mode)]
@@ -68,9 +69,9 @@ def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
 
 @contextmanager
 def accessible(tree: int) -> Iterator[dict[bytes, int]]:
-    """Temporarily make every folder readable and writable for its owner: root does not need that, others do.
+    """Temporarily make every folder readable and writable for its owner; root does not need that.
 
-    The folders that had to be opened up come with the modes that they get back.
+    Yields the folders that had to be changed, with the modes that are restored later.
     """
     closed: list[tuple[bytes, int]] = []
     if not is_above_rights():
@@ -97,7 +98,7 @@ def _open_up(folder: int, name: bytes, path: bytes, closed: list[tuple[bytes, in
 class Inside:
     """Looks up names in a tree, opening each folder on the way separately and never through a symbolic link.
 
-    The folder of the last name stays open: names of a listing mostly follow one another.
+    The folder of the last name stays open, as consecutive names of a listing are mostly in the same folder.
     """
 
     def __init__(self, tree: int) -> None:
@@ -106,7 +107,7 @@ class Inside:
         self._folder = -1
 
     def find(self, path: bytes) -> os.stat_result | None:
-        """The entry with this name; None for nothing, or for a name that leads out of the tree."""
+        """The entry with this name; None if there is none, or if the name leads outside the tree."""
         folder, _, name = path.rpartition(b"/")
         if any(part in (b"", b".", b"..") for part in path.split(b"/")):
             return None
@@ -116,7 +117,7 @@ class Inside:
             return None
 
     def remove(self, path: bytes) -> None:
-        """Remove the entry found under this name."""
+        """Remove the entry with this name."""
         folder, _, name = path.rpartition(b"/")
         remove_name(self._descriptor(folder), name)
 
@@ -140,7 +141,7 @@ class Inside:
 
 
 def remove_name(folder: int, name: bytes) -> None:
-    """Remove a name with everything below it, and keep the times of its folder."""
+    """Remove an entry with everything below it, keeping the times of its folder."""
     before = os.fstat(folder)
     try:
         os.unlink(name, dir_fd=folder)

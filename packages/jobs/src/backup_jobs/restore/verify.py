@@ -1,7 +1,4 @@
-"""Whether the engine has extracted the files of the archive's listing.
-
-Files that do not match are never moved into place.
-"""
+"""Compare the extracted files with the archive's listing. Files that do not match are never moved into place."""
 
 import os
 import stat
@@ -29,9 +26,9 @@ MOST_FAILED = 10_000
 class Plan:
     """The files to move into place, and those to leave.
 
-    ``removed`` are items that were extracted and must not be moved, each with the modification time of its folder.
-    ``folders`` are the archived ones that exist at the destination: their times and modes, because emptying a folder
-    changes the times, and the permission to empty it may change the mode.
+    ``removed`` are items that were extracted but must not be moved, each with the modification time of its folder.
+    ``folders`` are archived folders that exist at the destination, with their times and modes: emptying a folder
+    changes its times, and making that possible may change its mode.
     """
 
     files: int = 0
@@ -44,7 +41,7 @@ class Plan:
     conflict_count: int = 0
     given_up: bool = False
     unnamed: int = 0
-    """Further failed items, of which only the number is known; likewise special ones."""
+    """Number of further failed items that are not listed; `unnamed_special` counts special ones likewise."""
     unnamed_special: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -164,7 +161,7 @@ class Verifier:
 
 
 def remove_unfit(tree: int, plan: Plan) -> None:
-    """Remove the files that must not be moved from the tree, and keep the times of its folders."""
+    """Remove the files that must not be moved from the tree, keeping the times of its folders."""
     for path, time in plan.removed:
         folder, _, name = path.rpartition(b"/")
         with suppress(FileNotFoundError), reached(tree, folder) as descriptor:

@@ -1,9 +1,8 @@
-"""Walks trees of any depth: an archive can hold more levels of folders than Python calls functions, or a process opens
-files.
+"""Walk trees of any depth: an archive can contain more levels of folders than Python allows nested calls, or a process
+open files.
 
-One descriptor is open at a time for each tree. The way back up is checked: it must lead to the folder it came from.
-
-The text of this file is also handed to the Python of ssh machines: it imports only the standard library.
+Only one descriptor per tree is open at a time. The way back up is checked: it must lead to the folder it came from.
+This file is also run as text by the Python of ssh machines: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OWNERS = 0o700
 OVERRIDES = 1 << 1
-"""The capability of passing over the modes of files (`CAP_DAC_OVERRIDE`)."""
+"""The capability to ignore file permissions (`CAP_DAC_OVERRIDE`)."""
 
 Identity = tuple[int, int]
 Unreadable = Callable[[OSError], None]
@@ -32,7 +31,7 @@ class Visited:
     path: bytes
     folders: tuple[int, ...]
     below: list[bytes] | None = None
-    """The folders below that are visited next; by default all of the first tree's."""
+    """Names of subfolders to visit next; by default all of the first tree's."""
 
 
 @dataclass
@@ -43,7 +42,7 @@ class _Level:
 
 
 def is_above_rights() -> bool:
-    """Whether this process may enter every folder whatever its mode. Root may, unless that was taken from it."""
+    """Whether this process may enter every folder whatever its mode. Root may, unless the capability was dropped."""
     if os.geteuid() != 0:
         return False
     try:
@@ -63,9 +62,10 @@ def ignored(error: OSError) -> None:
 
 
 def walk(*trees: int, path: bytes = b"", unreadable: Unreadable = raised) -> Iterator[Visited]:
-    """Every folder below opened ones, these first, never through a symbolic link; side by side where several are given.
+    """Visit opened folders and every folder below, never through a symbolic link; several trees are walked side by
+    side.
 
-    `unreadable` is called with folders that cannot be opened or listed; folders that vanish meanwhile are skipped.
+    `unreadable` is called for folders that cannot be opened or listed. Folders that vanish in the meantime are skipped.
     """
     here, name = _opened(trees, b"."), b""
     levels: list[_Level] = []
@@ -92,7 +92,7 @@ def walk(*trees: int, path: bytes = b"", unreadable: Unreadable = raised) -> Ite
 
 
 def folders_in(folder: int) -> list[bytes]:
-    """The names of the folders in an opened one; links to folders do not count."""
+    """Names of the subfolders of an opened folder; links to folders do not count."""
     with os.scandir(folder) as entries:
         return [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
@@ -125,7 +125,7 @@ def remove(folder: int, name: bytes) -> None:
 
 @contextmanager
 def reached(tree: int, path: bytes) -> Iterator[int]:
-    """A folder below another one, reached component by component, at any depth."""
+    """Open a folder below another one component by component, at any depth."""
     descriptor = os.dup(tree)
     try:
         for part in path.split(b"/") if path not in (b"", b".") else []:
@@ -141,7 +141,7 @@ def reached(tree: int, path: bytes) -> Iterator[int]:
 
 
 def _waiting(visited: Visited, unreadable: Unreadable) -> list[bytes]:
-    """In reverse order, to pop from the end."""
+    """Names in reverse order, to pop from the end."""
     if visited.below is not None:
         return visited.below[::-1]
     try:
@@ -162,7 +162,7 @@ def _entered(here: tuple[int, ...], name: bytes, unreadable: Unreadable) -> tupl
 
 
 def _emptied(folder: int, refused: list[OSError]) -> list[bytes]:
-    """Remove everything that is not a folder; return the folders."""
+    """Remove everything except folders; return the folders."""
     try:
         with os.scandir(folder) as entries:
             found = [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -177,7 +177,7 @@ def _emptied(folder: int, refused: list[OSError]) -> list[bytes]:
 
 def _opened_to_empty(above: int, name: bytes, refused: list[OSError]) -> int | None:
     try:
-        if not is_above_rights():  # only root may empty a folder that its owner may not write to
+        if not is_above_rights():  # only root may empty a folder that its owner has no write permission for
             descriptor = os.open(
                 name, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above
             )
