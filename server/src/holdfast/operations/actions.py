@@ -1,4 +1,4 @@
-"""Which acts on an operation a caller is allowed now, and why the others are refused."""
+"""Which actions on an operation the caller may take now, and why the others are refused."""
 
 from sqlalchemy.orm import Session
 
@@ -19,7 +19,7 @@ OF_AN_OPERATION = (CANCEL, RETRY, DELETE)
 def on_operation(
     session: Session, caller: Caller, operation: Operation, *, can_repeat: bool
 ) -> tuple[list[str], dict[str, str]]:
-    """The allowed acts, and the error keys of the others."""
+    """Return the allowed actions, and for each of the others the error key of its refusal."""
     held = _role(session, caller, operation)
     refused = acts.refusals(OF_AN_OPERATION, caller, held)
     by_state = _refused_by_state(operation)

@@ -1,4 +1,4 @@
-"""Starting an operation again that did not succeed."""
+"""Retries operations that did not succeed."""
 
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
@@ -15,9 +15,9 @@ START_ANEW = "Operations of this kind cannot be retried; start a new one."
 
 
 def start_again(session: Session, caller: Caller, registry: Registry, failed: Operation) -> Operation:
-    """Queue the same work once more. The rules of a new start hold: the rights of the caller, and the state of today.
+    """Queue the same work again. The rules of a new start apply: the caller's current rights and the current state.
 
-    Raise Conflict if it has not ended, has succeeded, or is of a kind that needs a new start.
+    Raise Conflict if the operation has not ended, has succeeded, or is of a kind that must be started from scratch.
     """
     if Status(failed.status) in ACTIVE:
         raise Conflict("operations.still_active", "The operation has not ended yet.", status=failed.status)
@@ -28,7 +28,7 @@ def start_again(session: Session, caller: Caller, registry: Registry, failed: Op
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status)
     try:
         return kind.again(session, caller, kind, failed)
-    except ValidationError as error:  # it was stored by a release with other parameters
+    except ValidationError as error:  # an earlier release stored it with other parameters
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status) from error
 
 
@@ -39,5 +39,5 @@ def started_again(operation: Operation, registry: Registry) -> RetryAnswer:
 
 
 def origin_of(caller: Caller, failed: Operation) -> Origin:
-    """Where the new operation comes from: it joins the run of the failed one."""
+    """Return the origin of the new operation, which joins the run of the failed one."""
     return Origin(Trigger.RETRY, caller.user_id, caller.username, run_id=failed.run_id, retry_of=failed.id)

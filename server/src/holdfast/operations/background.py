@@ -1,4 +1,4 @@
-"""The kernel's housekeeping: keeps its tables and logs within limits."""
+"""The kernel's housekeeping: keeps its tables and logs within their limits."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ OUTBOX_KEPT = timedelta(hours=24)
 
 
 def tidy(database: Database, settings: Settings) -> None:
-    """Forget old outbox rows that every reader has read, and remove logs beyond their age or total size, oldest
+    """Delete old outbox rows that every reader has read, and remove logs that exceed their age or total size, oldest
     first.
     """
     with database.writing() as session:

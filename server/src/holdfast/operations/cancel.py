@@ -29,9 +29,9 @@ MESSAGES = {
 
 
 def waits_for_end(route: Route) -> Route:
-    """Mark a route that cancels: its answer comes when the operation has stopped, or after a few seconds.
+    """Mark a route that cancels: it answers when the operation has stopped, or after a few seconds.
 
-    A thread makes the request to stop; waiting for the end takes none.
+    The cancellation is requested in a thread; waiting for the end occupies none.
     """
 
     @functools.wraps(route)
@@ -47,7 +47,7 @@ def waits_for_end(route: Route) -> Route:
 
 
 def cancel(database: Database, caller: Caller, operation: Operation) -> CancelAnswer:
-    """Request the stop of the operation, and return its status. Raise Conflict if it has ended."""
+    """Request cancellation of the operation and return its status. Raise Conflict if it has already ended."""
     with database.writing() as session:
         before = pages.get(session, operation.id)
         if before is None:
@@ -74,7 +74,7 @@ def already_finished(operation: Operation) -> Conflict:
 
 
 async def _end_of(database: Database, operation_id: int) -> Status | None:
-    """The status when the operation has ended, or when the time for an answer is up."""
+    """Return the status once the operation has ended, or when the time for an answer is up."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         seen = database.work.number

@@ -1,4 +1,4 @@
-"""The surroundings of a running kind."""
+"""What a running kind works with: its operation, the database, and ways to run programs."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from holdfast.storage.session import Database
 
 @frozen
 class PlainResult:
-    """One run of a program that is not an engine."""
+    """A finished run of a program that is not an engine."""
 
     exit: ExitRecord
     was_cancelled: bool
@@ -25,7 +25,7 @@ class PlainResult:
 
 @frozen
 class ProgramResult:
-    """One run of a program whose error stream was read line by line."""
+    """A finished run of a program whose standard error was read line by line."""
 
     exit: ExitRecord
     was_cancelled: bool
@@ -33,11 +33,11 @@ class ProgramResult:
 
 
 OnLine = Callable[[bytes], Sequence[str]]
-"""Given a line of a program's error stream, return the lines for the log."""
+"""Given a line of a program's standard error, return the lines for the log."""
 
 
 class Context(Host):
-    """The surroundings of one attempt at an operation. The rules of `Host` for repeated calls apply here too."""
+    """The context of one attempt at an operation. The rules of `Host` for repeated calls apply here too."""
 
     operation: Operation
     params: BaseModel
@@ -45,21 +45,19 @@ class Context(Host):
 
     @abstractmethod
     def plain_step(self, name: str, command: Command) -> PlainResult:
-        """Run any program under the shim, or find it again; both of its streams go to the log, each line marked.
+        """Run any program under the shim, or find it again. Both of its streams go to the log, each line marked.
 
-        Its standard output follows as it comes, its standard error after it: the log must come out the same when it is
+        Standard output is logged as it arrives, standard error after it, so that the log comes out the same when it is
         written again. Raise Interrupted and Cancelled as `step` does.
         """
 
     @abstractmethod
     def program_step(self, name: str, command: Command, on_line: OnLine) -> ProgramResult:
-        """Run any program under the shim, or find it again, and pass its error stream on line by line.
+        """Run any program under the shim, or find it again, and pass on its standard error line by line.
 
-        `on_line` keeps secrets out of what it returns. Raise Interrupted and Cancelled as `step` does.
+        `on_line` must keep secrets out of the lines that it returns. Raise Interrupted and Cancelled as `step` does.
         """
 
     @abstractmethod
     def ended_at(self) -> datetime:
-        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent
-        since.
-        """
+        """Return when the work so far ended: the recorded end of the last engine run, plus the time since then."""

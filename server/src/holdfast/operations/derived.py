@@ -1,4 +1,4 @@
-"""The seam to the feature that keeps data derived from repositories (the archive index)."""
+"""The interface to the feature that keeps data derived from repositories (the archive index)."""
 
 from typing import Protocol
 
@@ -10,15 +10,15 @@ from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArch
 
 class DerivedDataSource(Protocol):
     def rows(self, session: Session, visible: frozenset[int] | None) -> tuple[list[DerivedData], HistoryCounts]:
-        """One row per repository that may be seen, and the sums."""
+        """Return one row per visible repository, and the totals."""
 
     def troubled(self, session: Session, repository_id: int) -> TroubledArchives:
-        """The archives behind a row's failed and truncated counts, newest first."""
+        """Return the archives counted as failed or truncated in a repository's row, newest first."""
 
     def reconcile(self, session: Session, *, at_once: bool = False) -> tuple[int, int]:
-        """Queue the work that brings derived data up to date, with `at_once` also for data that is not old yet.
+        """Queue the work that brings derived data up to date; with `at_once`, also for data that is not yet stale.
 
-        Return how many repositories were examined and how many operations were queued.
+        Return the number of repositories examined and the number of operations queued.
         """
 
 

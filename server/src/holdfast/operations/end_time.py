@@ -1,7 +1,7 @@
-"""When an operation ended, for everything written in the transaction that records its end.
+"""The end time of an operation, for everything written in the transaction that records its end.
 
-An engine may end while the service is down, and an agent may report late. The record then carries the time of the end,
-not the time at which it was noticed.
+An engine may end while the service is down, and an agent may report late. The record then carries the time at which the
+work ended, not the time at which the service noticed.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ KEY = "holdfast_ended_at"
 
 @contextmanager
 def recording_end(session: Session, ended_at: datetime) -> Iterator[None]:
-    """Everything written inside belongs to an operation that ended at this time."""
+    """Within this block, everything written belongs to an operation that ended at this time."""
     session.info[KEY] = ended_at
     try:
         yield
@@ -26,13 +26,13 @@ def recording_end(session: Session, ended_at: datetime) -> Iterator[None]:
 
 
 def end_of_work(session: Session) -> datetime:
-    """The end of the operation that is being recorded; now, outside of that."""
+    """Return when the operation that is being recorded ended; outside `recording_end`, return the current time."""
     ended_at: datetime = session.info.get(KEY) or clock.now()
     return ended_at
 
 
 def within(moment: datetime | None, earliest: datetime | None) -> datetime:
-    """A reported time that cannot be before the work began, nor in the future. Without one: now."""
+    """Return a reported time, limited to the span from the start of the work to now. Without a reported time: now."""
     now = clock.now()
     if moment is None:
         return now

@@ -18,7 +18,7 @@ MESSAGES = {
 
 
 def log_ending(session: Session, status: Status, *, values: Mapping[str, Any], **named: Any) -> None:
-    """Write the line once the ending is durable; nothing for any other status."""
+    """Write the line once the end is durable. Does nothing for any other status."""
     message = MESSAGES.get(status)
     if message is None:
         return

@@ -169,7 +169,7 @@ def _known_topics(given: list[str] | None) -> frozenset[str] | None:
 
 
 class EventStream(StreamingResponse):
-    """An event stream, counted while it is open. A refused one costs no query."""
+    """An event stream, counted while it is open. Refusing one costs no query."""
 
     def __init__(
         self, hub: EventHub, subscriber: Subscriber, after: int | None, visible: Callable[[], frozenset[int] | None]

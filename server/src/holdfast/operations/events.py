@@ -1,4 +1,4 @@
-"""Live events: the outbox, read once per process and sent to every open stream that may see it."""
+"""Live events: each process reads the outbox once and sends the rows to every open stream that may see them."""
 
 import asyncio
 import json
@@ -41,16 +41,18 @@ CHECK_SECONDS = 2.0
 
 
 Unstored = Literal["hello", "reset", "session.ended", "operation.progress", "operations.progress", "overview.updated"]
-"""Events that are not in the outbox; the first three are about the stream itself, and sent whatever its topics."""
+"""Events that are not in the outbox. The first three concern the stream itself and are sent whatever its topics are."""
 
 FOR_EVERYONE = frozenset({"queue.updated", "schedule.updated"})
-"""They name nothing that not every user may see."""
+"""Topics whose payload reveals nothing that is hidden from any user."""
 NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery", "user.updated"})
 
 
 @frozen
 class LiveEvent:
-    """`repository_id` decides who may see it: without one, admins only, or all users if it is `for_everyone`."""
+    """One event. `repository_id` decides who may see it; without one, only admins, or all users if `for_everyone` is
+    set.
+    """
 
     id: int | None
     topic: Topic | Unstored
@@ -65,7 +67,7 @@ class LiveEvent:
 
 @dataclass(eq=False, slots=True)
 class Subscriber:
-    """One open stream. `repositories` is None for users who may see all of them, `topics` for all topics."""
+    """One open stream. `repositories` is None if the user may see all of them, `topics` is None for all topics."""
 
     caller: Caller
     repositories: frozenset[int] | None
@@ -75,7 +77,9 @@ class Subscriber:
     queue: "asyncio.Queue[LiveEvent | None]" = field(default_factory=lambda: asyncio.Queue(MOST_WAITING))
 
     def chosen(self, events: Iterable[LiveEvent]) -> list[LiveEvent]:
-        """Those that this stream gets, and what sums up all that its user may see."""
+        """Return the events that this stream gets, with a summary event if any of those its user may see affect the
+        overview.
+        """
         seen = [event for event in events if self.may_see(event)]
         if any(event.topic not in NOT_IN_THE_OVERVIEW for event in seen):
             seen.append(LiveEvent(None, "overview.updated", None, {}))
@@ -91,7 +95,9 @@ class Subscriber:
         return self.repositories is None or event.repository_id in self.repositories
 
     def offer(self, event: LiveEvent | None) -> None:
-        """Called from the reading thread. A stream that does not keep up is ended; its client resumes by id."""
+        """Queue an event; called from the reading thread. A stream that falls behind is ended, and its client resumes
+        by id.
+        """
 
         def put() -> None:
             try:
@@ -117,7 +123,7 @@ class EventHub:
     ) -> None:
         self._settings = settings
         self._open = Turns()
-        """Streams by user; belongs to the event loop."""
+        """Number of open streams by user; used only on the event loop."""
         self._supervisor = supervisor
         self._database = database
         self._presenter = presenter
@@ -143,7 +149,7 @@ class EventHub:
 
     @contextmanager
     def turn(self, user_id: int) -> Iterator[None]:
-        """Count a stream in for as long as it is open. Raise TooManyRequests or Unavailable if it is one too many."""
+        """Count a stream while it is open. Raise TooManyRequests or Unavailable if it would exceed a limit."""
         if self._open[user_id] >= self._settings.event_streams_per_user:
             raise TooManyRequests("events.too_many_streams", "You have too many open event streams.", retry_after=30)
         if self._open.total() >= self._settings.event_streams:
@@ -152,10 +158,10 @@ class EventHub:
             yield
 
     def subscribe(self, subscriber: Subscriber) -> int:
-        """Return the position of this process. From now on the stream receives everything after it."""
+        """Add a stream and return this process's position. The stream receives everything after it."""
         with self._guard:
             if not self._subscribers:
-                self._last_id = self._horizon.settle(SETTLE_SECONDS)  # existing rows are not news
+                self._last_id = self._horizon.settle(SETTLE_SECONDS)  # existing rows are old news
             self._subscribers.add(subscriber)
             position = self._last_id
         self._database.wake.notify()
@@ -166,8 +172,7 @@ class EventHub:
             self._subscribers.discard(subscriber)
 
     def replay(self, after: int, subscriber: Subscriber) -> tuple[list[LiveEvent], int]:
-        """Given the last id of a returning client, return the events it has missed and the id up to which they are
-        complete.
+        """Given the last id of a returning client, return the missed events and the id up to which they are complete.
 
         If the missed events are no longer stored, the result is a single `reset`.
         """
@@ -186,7 +191,7 @@ class EventHub:
             return list(self._subscribers)
 
     def _check_credentials(self) -> None:
-        """Streams end when their credential does, and follow changes of their user's rights."""
+        """End streams whose credential is no longer valid, and apply changes of their users' rights to the others."""
         by_credential: dict[tuple[int | None, int | None], list[Subscriber]] = {}
         for subscriber in self._all():
             caller = subscriber.caller
@@ -215,7 +220,7 @@ class EventHub:
             self._supervisor.attempt("events", self._hand_out)
 
     def _hand_out(self) -> None:
-        """Send new events to every open stream. A stream that subscribes in between gets those after this position."""
+        """Send new events to every open stream. A stream that subscribes meanwhile gets those after this position."""
         with self._guard:
             subscribers = list(self._subscribers)
             if not subscribers:
@@ -234,7 +239,9 @@ class EventHub:
         return events, rows[-1].id if len(rows) >= MOST_REPLAYED else max(after, complete)
 
     def _present(self, session: Session, rows: Iterable[OutboxEntry]) -> list[LiveEvent]:
-        """Events of operations carry the operation as it is now. One that is not stored has no end to report."""
+        """Turn rows into events. Those of operations carry the operation as it is now; those of unstored ones are
+        dropped.
+        """
         rows = list(rows)
         wanted = {row.operation_id for row in rows if row.operation_id is not None}
         kept = select(Operation).where(Operation.id.in_(wanted), Operation.executor != "inline")
@@ -251,7 +258,7 @@ class EventHub:
         return [*events, *_queue_events(events)]
 
     def _progress_events(self, session: Session) -> list[LiveEvent]:
-        """Progress is stored at most once a second, so it is sent no more often."""
+        """Return changed progress. Progress is stored at most once a second, so it is sent no more often."""
         running = session.execute(_RUNNING_PROGRESS).all()
         events = [
             LiveEvent(None, "operation.progress", row.repository_id, {"id": row.id, "progress": row.progress})
@@ -266,11 +273,11 @@ EVENT_HUB = Part[EventHub]("event_hub")
 
 
 async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> AsyncIterator[str]:
-    """The text of one event stream, until the client goes or the service stops."""
+    """Yield the text of one event stream, until the client disconnects or the service stops."""
     try:
         position = await run_in_threadpool(
             hub.subscribe, subscriber
-        )  # ends before a cancelled task continues, so nothing stays behind
+        )  # runs to its end even if the task is cancelled, so nothing stays behind
         hello = LiveEvent(position if after is None else None, "hello", None, {"id": position})
         yield f": connected\nretry: 2000\n\n{hello.as_text()}"
         replayed = 0
@@ -293,13 +300,13 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
 
 
 def _together(progress: Iterable[LiveEvent]) -> list[LiveEvent]:
-    """The progress of all operations as one event, for streams that request it."""
+    """Combine the progress of all operations into one event, for streams that request it."""
     operations = [event.data for event in progress]
     return [LiveEvent(None, "operations.progress", None, {"operations": operations})] if operations else []
 
 
 def _queue_events(events: Iterable[LiveEvent]) -> list[LiveEvent]:
-    """One event for each repository whose operations are in these. They are not stored, so they have no id."""
+    """Return an event for each repository whose operations changed. These events are not stored, so they have no id."""
     changed = dict.fromkeys(event.repository_id for event in events if event.topic == "operation.updated")
     return [
         LiveEvent(None, "queue.updated", number, {"repository_id": number, "change": "operations"})
@@ -308,7 +315,7 @@ def _queue_events(events: Iterable[LiveEvent]) -> list[LiveEvent]:
 
 
 def _is_known(session: Session, after: int) -> bool:
-    """Whether everything after this id is still stored: its row is, or nothing before the oldest row followed it."""
+    """Whether everything after this id is still stored: its row exists, or it directly precedes the oldest row."""
     oldest = session.scalar(_OLDEST)
     first = 1 if oldest is None else oldest
     return after == first - 1 or session.scalar(_EXISTS, {"id": after}) is not None

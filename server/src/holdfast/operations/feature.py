@@ -32,7 +32,7 @@ def _tasks(parts: Parts) -> tuple[Task, ...]:
 
 
 audit.followed_by(user_events.report)
-"""For the whole program, not for one service: `holdfast admin` changes users, too."""
+"""Set once for the whole program, not per service: `holdfast admin` changes users, too."""
 
 FEATURE = Feature(
     name="operations",

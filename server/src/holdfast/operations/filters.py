@@ -7,7 +7,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.operations.status import Status, Trigger
 
 KINDS_OF_THE_CONTRACT = frozenset({"import", "script_execution"})
-"""Valid values even where no such job can run."""
+"""Kinds that the contract allows as filter values, even where no such job can run."""
 CATEGORIES = frozenset({"backup", "restore", "maintenance", "index", "mirror", "system", "import", "script"})
 
 
@@ -19,7 +19,7 @@ def require_known(
     status: Iterable[str] = (),
     trigger: Iterable[str] = (),
 ) -> None:
-    """Raise Unprocessable, which lists the valid values, for an unknown one."""
+    """Raise Unprocessable, listing the valid values, if any value is unknown."""
     kinds = {name for name in registry.kinds if name != "inline"} | KINDS_OF_THE_CONTRACT
     _require("category", category, CATEGORIES | {one.category for one in registry.kinds.values()})
     _require("kind", kind, kinds)

@@ -1,4 +1,4 @@
-"""Fields that the status payloads of all jobs share: backup, restore, maintenance, wipe, packages.
+"""The fields shared by the status payloads of all jobs: backup, restore, maintenance, wipe, packages.
 
 Each kind adds its own.
 """
@@ -45,7 +45,7 @@ COPIED = (
 def job_values(
     session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool
 ) -> list[dict[str, Any]]:
-    """The shared fields of each operation; a schema takes those that it has."""
+    """Return the shared fields of each operation; a schema picks the ones that it declares."""
     pending = [operation for operation in operations if operation.status == Status.PENDING]
     verdicts = waiting_verdicts(session, pending)
     positions = waiting_reasons.positions(session, pending)
@@ -75,7 +75,7 @@ def _values(operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
 
 
 def known_progress(operation: Operation, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The stored progress, reduced to the fields of a schema."""
+    """Return the stored progress, reduced to the fields of a schema."""
     progress = operation.progress or {}
     return {name: value for name, value in progress.items() if name in fields and value is not None}
 
@@ -83,7 +83,9 @@ def known_progress(operation: Operation, fields: Mapping[str, Any]) -> dict[str,
 def page_of_jobs(
     session: Session, caller: Caller, kind: str, repository_id: int | None, limit: int, cursor: str | None
 ) -> tuple[list[Operation], str | None]:
-    """The newest operations of a kind that the caller may see, of one repository if given, and the next cursor."""
+    """Return the newest operations of a kind that the caller may see, optionally of one repository, and the next
+    cursor.
+    """
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return [], None

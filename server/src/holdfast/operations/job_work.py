@@ -1,4 +1,4 @@
-"""How a kind describes its job, and how a host (an agent or the runner) reports its end."""
+"""How a kind describes its job, and how a host (an agent or the runner) reports the job's end."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -15,7 +15,7 @@ from holdfast.operations.status import SUCCEEDED, Status
 
 
 class NothingToDo(Exception):
-    """The work is no longer wanted: the operation is skipped for this reason."""
+    """The work is no longer wanted; the operation is skipped for this reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -24,7 +24,9 @@ class NothingToDo(Exception):
 
 @frozen
 class JobReport:
-    """How a job ended, in the kernel's terms. `items` are the joined parts of a long result; None without any."""
+    """How a job ended, in the kernel's terms. `items` are the joined parts of a long result, or None if there were
+    none.
+    """
 
     status: Status
     return_code: int | None = None
@@ -36,7 +38,7 @@ class JobReport:
     details: Mapping[str, Any] = field(default_factory=dict)
     items: tuple[Mapping[str, Any], ...] | None = None
     ended_at: datetime | None = None
-    """When the work ended, where the job knows that better than the record of its last engine run."""
+    """When the work ended, if the job knows this better than the record of its last engine run."""
 
     @property
     def succeeded(self) -> bool:
@@ -45,9 +47,10 @@ class JobReport:
 
 @frozen
 class JobWork:
-    """`block` is the job's input beside its repository; `conclude` turns a report into the outcome of the operation.
+    """The agent's side of a kind. `block` is the job's input besides its repository; `conclude` turns a report into the
+    outcome of the operation.
 
-    `conclude` may get anything that an agent sent: it must not trust it. It only reads; its writes go into the
+    `conclude` may receive anything that an agent sent, and must not trust it. It only reads; its writes go into the
     outcome's `record`, which runs in the transaction that ends the operation.
     """
 
@@ -55,17 +58,19 @@ class JobWork:
     block: Callable[[Session, Operation], Block]
     conclude: Callable[[Session, Operation, JobReport], Outcome]
     may_repeat: bool = False
-    """An agent that has lost the job may simply repeat it."""
+    """Whether an agent that has lost the job may simply repeat it."""
     opens_repository: bool = True
-    """It needs the repository's passphrase where there is one."""
+    """Whether the job needs the repository's passphrase, if there is one."""
     secrets: Callable[[Session, Operation], Mapping[str, str]] | None = None
-    """Secrets of its own that are handed to the agent with the job, by the references in its block."""
+    """Secrets of the job's own, which the agent receives with the job under the references in its block."""
     leaves_archive: bool = False
-    """It makes an archive whose comment carries the operation's key: the repository shows how it ended."""
+    """Whether the job creates an archive whose comment carries the operation's key, so that the repository shows how it
+    ended.
+    """
 
 
 def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
-    """The outcome that follows from a report alone."""
+    """Return the outcome that follows from a report alone."""
     return Outcome(
         report.status,
         report.error_key,

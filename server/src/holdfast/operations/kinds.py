@@ -1,4 +1,4 @@
-"""An operation kind: one value with everything the kernel needs to know about it."""
+"""An operation kind: a single value with everything the kernel needs to know about it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
@@ -23,7 +23,7 @@ from holdfast.operations.step_rules import StepRules
 
 
 class Effect(StrEnum):
-    """What a successful operation changed, for the listeners."""
+    """What a successful operation changed; listeners subscribe to it."""
 
     ARCHIVES_CHANGED = "archives_changed"
 
@@ -36,19 +36,18 @@ OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
 
 StartAgain = Callable[[Session, Caller, "Kind", Operation], Operation]
-"""Given the caller and an operation that did not succeed, queue the same work, by the rules that hold for the caller
-now.
+"""Given the caller and an operation that did not succeed, queue the same work again under the caller's current rights.
 """
 
 
 def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
-    """For work that can simply be repeated."""
+    """Retry; for work that can simply be repeated."""
     del context
     return TryAgain("operations.interrupted", interrupted.sentence())
 
 
 def failed_when_interrupted(context: Context, interrupted: Interrupted) -> Outcome:
-    """For work that must not be repeated automatically."""
+    """Fail; for work that must not be repeated automatically."""
     del context
     return Outcome(Status.FAILED, "operations.interrupted", interrupted.sentence())
 
@@ -59,7 +58,7 @@ def nothing_more(operation: Operation) -> dict[str, Any]:
 
 
 def from_result(*names: str) -> Callable[[Operation], dict[str, Any]]:
-    """A kind's own block that shows these fields of the result."""
+    """Return a presenter that shows these fields of the result in the kind's own block."""
     return lambda operation: {name: (operation.result or {}).get(name) for name in names}
 
 
@@ -71,20 +70,20 @@ class Kind:
     params: type[BaseModel]
     on_interrupted: OnInterrupted
     access: Access | None = Access.CHANGE
-    """Its access to the repository, which decides how it holds the lane: see `locks`. None: it holds no lane."""
+    """How it accesses the repository, which decides how it holds the lane (see `locks`). None: it holds no lane."""
     activity_word: str | None = None
     limit_group: str | None = None
     lock_key: str | None = None
-    """A lane other than the repository's, such as the one of all package installs."""
+    """A lane other than the repository's, such as the one shared by all package installations."""
     effects: frozenset[Effect] = frozenset()
     present: Callable[[Operation], dict[str, Any]] = nothing_more
-    """The kind's own block in the detail of an operation."""
+    """Builds the kind's own block in the details of an operation."""
     agent: JobWork | None = None
-    """How an agent executes it; None for a kind that only this service can execute."""
+    """How an agent executes it; None if only this service can execute the kind."""
     step_rules: StepRules | None = None
-    """Its rules as a step of a schedule."""
+    """The kind's rules as a step of a schedule."""
     again: "StartAgain | None" = None
-    """Starts it again; None for a kind that needs a new start, where a person sees what it is about to do."""
+    """Retries it; None for a kind that needs a new start, so that a person sees what it is about to do."""
 
     @property
     def lock(self) -> LockMode | None:
@@ -101,7 +100,7 @@ Listener = Callable[[Session, Operation], None]
 
 @frozen
 class Registry:
-    """All kinds of this installation, and the listeners of their effects."""
+    """All kinds of this installation, and the listeners to their effects."""
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     listeners: Mapping[Effect, tuple[Listener, ...]] = field(default_factory=dict)
@@ -127,7 +126,7 @@ REGISTRY = Part[Registry]("registry")
 
 
 def kind_named(name: str) -> Callable[[Request], Awaitable[Kind]]:
-    """A dependency of routes: one kind."""
+    """Make a route dependency that returns the kind with this name."""
 
     async def the_kind(request: Request) -> Kind:
         return REGISTRY.of(request.app).kinds[name]

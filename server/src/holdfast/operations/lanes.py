@@ -1,4 +1,4 @@
-"""Which operations may start, and what the others wait for: pure rules, no store."""
+"""Which operations may start, and what the others wait for. Pure rules, without access to the store."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class QueuedReason(StrEnum):
 
 
 class Waiter(NamedTuple):
-    """A pending operation, with the fields that the rules need. Thousands of them are made for a list."""
+    """A pending operation, reduced to the fields that the rules need. A list creates thousands of them."""
 
     id: int
     trigger: str
@@ -35,7 +35,7 @@ class Waiter(NamedTuple):
 
 @frozen
 class Holder:
-    """A running operation, with the fields that the rules need."""
+    """A running operation, reduced to the fields that the rules need."""
 
     id: int
     lock_key: str | None
@@ -45,7 +45,9 @@ class Holder:
 
 @frozen
 class Verdict:
-    """May start when the reason is None; otherwise waits, perhaps behind a named operation."""
+    """The decision on one waiter. It may start if the reason is None; otherwise it waits, perhaps behind a named
+    operation.
+    """
 
     reason: QueuedReason | None = None
     behind_id: int | None = None
@@ -66,7 +68,7 @@ class _Lane:
     waiting_shared: int | None = None
 
     def blocker(self, mode: str | None) -> int | None:
-        """The operation that keeps a newcomer of this mode out: one that holds the lane, or an earlier waiter."""
+        """Return the operation that keeps a newcomer with this mode out: a holder of the lane or an earlier waiter."""
         if mode == LockMode.EXCLUSIVE:
             for candidate in (self.exclusive, self.shared, self.waiting_exclusive, self.waiting_shared):
                 if candidate is not None:
@@ -106,7 +108,7 @@ class _Counter:
 
 
 def full_groups(running: Iterable[Holder], limits: Mapping[str, int], total: int) -> frozenset[str]:
-    """The groups that have reached their limit while all of this runs."""
+    """Return the groups that have reached their limit while these operations run."""
     counter = _Counter(limits, total)
     for holder in running:
         counter.add(holder.limit_group)
@@ -125,8 +127,8 @@ def judge(
     """Given the waiting operations in queue order and the running ones, return a verdict for each waiting one.
 
     No operation overtakes an earlier waiter that it would block. A waiter that cannot start for a reason of its own
-    (paused, a dependency, a silent agent, a back-off) does not hold up those behind it; one that waits for its lane or
-    a limit does.
+    (paused, a dependency, an offline agent, a back-off) does not hold up those behind it; one that waits for its lane
+    or for a limit does.
     """
     lanes: dict[str, _Lane] = {}
     counter = _Counter(limits, total)
@@ -141,7 +143,7 @@ def judge(
 
 
 def reason_of_its_own(waiter: Waiter, *, paused: bool) -> Verdict | None:
-    """The verdict of a waiter that waits whatever its lane and the limits are; None if these decide."""
+    """Return the verdict on a waiter that has to wait regardless of lanes and limits; None if these decide."""
     if paused and waiter.trigger in HELD_BY_PAUSE:
         return Verdict(QueuedReason.PAUSED)
     if waiter.depends_on_id is not None:
@@ -161,7 +163,7 @@ def _judge_one(waiter: Waiter, lanes: dict[str, _Lane], counter: _Counter, *, pa
             lane.wait(waiter.id, waiter.lock_mode)
         return Verdict(QueuedReason.REPOSITORY_BUSY, blocker)
     if backing_off:
-        # Only another program's lock causes a back-off.
+        # Only a lock held by another program causes a back-off.
         return Verdict(QueuedReason.REPOSITORY_BUSY)
     if counter.is_full(waiter.limit_group):
         if lane is not None:

@@ -1,4 +1,4 @@
-"""Concurrency limits and the pause, kept in the store so that every process sees the same ones."""
+"""Concurrency limits and the pause, stored so that every process applies the same ones."""
 
 from typing import Annotated, Any
 
@@ -45,7 +45,7 @@ class LimitsChange(Closed):
 
 
 def read(session: Session) -> tuple[Limits, bool]:
-    """The limits in force, and whether follow-up and reconcile work is paused."""
+    """Return the limits in force, and whether follow-up and reconcile work is paused."""
     rows = session.execute(_SETTINGS).all()
     values: dict[str, Any] = {row.name: row.value for row in rows}
     return Limits(**values.get("limits", {})), bool(values.get("paused", False))

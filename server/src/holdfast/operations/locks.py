@@ -1,4 +1,4 @@
-"""How an operation holds its lane: a kind's access to a repository, against the sharing that the repository allows."""
+"""How an operation holds its lane: its kind's access to a repository, combined with the repository's sharing."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,14 +7,14 @@ from holdfast.operations.status import LockMode
 
 
 class Access(StrEnum):
-    """What an operation does to its repository."""
+    """How an operation uses its repository."""
 
     READ = "read"
-    """It reads through the engine."""
+    """Reads through the engine."""
     READ_FILES = "read_files"
-    """It reads the repository's files itself, so that no writer may be at work."""
+    """Reads the repository's files directly, so no writer may be active."""
     ADD = "add"
-    """It adds to the repository and takes nothing away."""
+    """Adds to the repository and removes nothing."""
     CHANGE = "change"
 
 
@@ -22,11 +22,11 @@ class Sharing(StrEnum):
     """Which operations a repository allows at the same time."""
 
     NOTHING = "nothing"
-    """It allows one run of the engine at a time, not even two readers."""
+    """One run of the engine at a time; not even two readers."""
     READERS = "readers"
-    """Readers share it; a writer has it alone."""
+    """Readers share the repository; a writer has it to itself."""
     WRITERS = "writers"
-    """Readers and operations that only add share it."""
+    """Readers share the repository with operations that only add to it."""
 
 
 LOCKS: Mapping[Access, Mapping[Sharing, LockMode]] = {

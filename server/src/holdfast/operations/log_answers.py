@@ -1,4 +1,4 @@
-"""Logs over HTTP."""
+"""Responses with the log of an operation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -44,7 +44,7 @@ def log_page(folder: Path, operation: Operation, offset: int, limit: int) -> Log
 
 @frozen
 class LogPart:
-    """Which lines of a log a request asks for."""
+    """The range of log lines that a request asks for."""
 
     folder: Path
     offset: int
@@ -62,13 +62,13 @@ PartOfLog = Annotated[LogPart, Depends(_log_part)]
 
 
 def log_end(folder: Path, operation: Operation, lines: int) -> OperationLog:
-    """The last lines, as far as one answer holds them."""
+    """Return the last lines, as many as fit into one response."""
     total = logs.count_lines(folder / operation.log_file) if operation.log_file else 0
     return OperationLog(**log_page(folder, operation, max(0, total - lines), lines).model_dump())
 
 
 def log_match(folder: Path, operation: Operation, text: str, offset: int, limit: int) -> OperationLog:
-    """The next line that holds a text, and the lines after it. A search through a long log takes several calls."""
+    """Return the next line that contains the text, and the lines after it. Searching a long log takes several calls."""
     found = logs.find(folder / operation.log_file, text, offset) if operation.log_file else logs.Found(None, offset)
     start, wanted = (found.position, 0) if found.line is None else (found.line - 1, limit)
     page = log_page(folder, operation, start, wanted)
@@ -76,7 +76,7 @@ def log_match(folder: Path, operation: Operation, text: str, offset: int, limit:
 
 
 def log_download(folder: Path, operation: Operation) -> FileResponse:
-    """The whole log as a file. Raise Conflict while the operation is not finished, NotFound without a log."""
+    """Return the whole log as a file. Raise Conflict while the operation has not ended, NotFound if there is no log."""
     if Status(operation.status) in ACTIVE:
         raise Conflict(
             "logs.still_running",
@@ -91,7 +91,7 @@ def log_download(folder: Path, operation: Operation) -> FileResponse:
 
 
 def summary(folder: Path, operation: Operation, lines: int = 20) -> str | None:
-    """The last lines of the log; None without one."""
+    """Return the last lines of the log; None if there is no log."""
     if operation.log_file is None:
         return None
     found = logs.tail(folder / operation.log_file, lines)

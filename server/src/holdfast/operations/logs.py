@@ -1,11 +1,11 @@
-"""Operation logs: plain text files with a sparse line index, so that reading at any line costs the same.
+"""Operation logs: plain text files with a sparse line index, so that reading costs the same at any line.
 
-`<name>.log` holds the lines; `<name>.idx` holds, for every 256th line, the byte offset at which it starts
-(8 bytes each, little endian; entry k is the offset of line 256·(k+1), counted from 0).
+`<name>.log` contains the lines. `<name>.idx` contains, for every 256th line, the byte offset at which it starts (8
+bytes each, little endian; entry k is the offset of line 256·(k+1), counted from 0).
 
-The size of a log is limited: a line that is too long is cut, and of a log that is too large the beginning and the end
-are kept, with a line between them that gives the amount left out. Until the end is known, its lines wait in memory or
-in `<name>.tail`.
+The size of a log is limited. An overlong line is cut. Of an overlong log, the beginning and the end are kept, with a
+line between them that states how much was omitted; until the end is known, the last lines are kept in memory or in
+`<name>.tail`.
 """
 
 import os
@@ -23,7 +23,7 @@ LINE_BYTES_MOST = 64 * 1024
 LOG_BYTES_MOST = 64 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 PAGE_BYTES_MOST = 1024 * 1024
-"""Limit of one answer; the rest is in the next one."""
+"""Limit of one response; the rest comes in the next one."""
 FIND_BYTES_MOST = 16 * 1024 * 1024
 """Limit of one search."""
 FULL = (
@@ -46,9 +46,9 @@ class LogPage:
 @frozen
 class Found:
     line: int | None
-    """The number of the line, counted from 1; None if none was found."""
+    """The number of the line, counted from 1; None if there is no match."""
     position: int
-    """How many lines have been looked at."""
+    """The number of lines searched so far, counted from the start of the log."""
 
 
 def index_path(log: Path) -> Path:
@@ -56,10 +56,10 @@ def index_path(log: Path) -> Path:
 
 
 class LogWriter:
-    """Appends the lines of one attempt. Lines that the log already has (from before a restart) are skipped.
+    """Appends the lines of one attempt, skipping those already in the log from before a restart.
 
-    The lines of an attempt are a function of what its engine wrote, so after a restart they are produced again from the
-    first one and only those that are not yet in the file are appended: none is lost, none is doubled.
+    The lines of an attempt depend only on what its engine wrote. After a restart they are produced again from the first
+    one, and only those not yet in the file are appended: none is lost and none appears twice.
     """
 
     def __init__(self, path: Path, base_line: int, most_bytes: int = LOG_BYTES_MOST) -> None:
@@ -72,7 +72,7 @@ class LogWriter:
         self._tail = _Tail(tail_path(path))
 
     def _mend(self) -> tuple[int, int]:
-        """Cut a torn last line and a torn or wrong index tail; return the lines and bytes that the log holds."""
+        """Cut off a torn last line and torn or wrong index entries; return the number of lines and bytes in the log."""
         entries = os.fstat(self._index).st_size // ENTRY.size
         size = os.fstat(self._file).st_size
         while entries and _entry(self._index, entries - 1) > size:
@@ -94,9 +94,9 @@ class LogWriter:
         return lines, offset
 
     def write(self, lines: Iterable[str]) -> None:
-        """Append lines, in one write; those before the present end of the log are already there.
+        """Append lines in a single write, skipping those that are already in the log.
 
-        A text with line ends inside is several lines, for the next writer counts what the file holds.
+        A text that contains line ends counts as several lines, because the next writer counts the lines in the file.
         """
         buffer: list[bytes] = []
         entries: list[bytes] = []
@@ -114,11 +114,11 @@ class LogWriter:
         self._append(buffer, entries)
 
     def keep_tail(self) -> None:
-        """Store the lines that wait for the end of the log, for the next writer."""
+        """Store the lines held back for the end of the log, so that the next writer finds them."""
         self._tail.save()
 
     def finish(self) -> None:
-        """Nothing more comes: append the end of a log that was too large."""
+        """Append the end of an overlong log; no more lines follow."""
         buffer: list[bytes] = []
         entries: list[bytes] = []
         for line in self._tail.taken():
@@ -144,7 +144,7 @@ class LogWriter:
         os.fdatasync(self._file)
 
     def cut(self) -> None:
-        """Remove all lines of this attempt, and close."""
+        """Remove all lines of this attempt, and close the files."""
         if self._next < self.lines:
             os.ftruncate(self._index, self._next // LINES_PER_ENTRY * ENTRY.size)
             os.ftruncate(self._file, _offset_of(self._file, self._index, self._next))
@@ -156,7 +156,7 @@ class LogWriter:
 
 
 class _Tail:
-    """The last lines of a log that is too large, and how many before them were left out."""
+    """The last lines of an overlong log, and how many before them were omitted."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -182,7 +182,7 @@ class _Tail:
             self._lines.clear()
 
     def taken(self) -> list[bytes]:
-        """All of it, with a line before it that gives the amount left out; it is removed then."""
+        """Remove and return all lines, preceded by a line that states how much was omitted."""
         self._load()
         self._path.unlink(missing_ok=True)
         head = [LEFT_OUT.format(self._left_lines, self._left_bytes).encode() + b"\n"] if self._left_lines else []
@@ -192,7 +192,7 @@ class _Tail:
         return lines
 
     def _load(self) -> None:
-        """Put the lines of an earlier writer before those of this one."""
+        """Put the lines of an earlier writer before this writer's own."""
         try:
             head, *lines = self._path.read_bytes().splitlines(keepends=True)
             left_lines, left_bytes = (int(number) for number in head.split())
@@ -210,7 +210,7 @@ def tail_path(log: Path) -> Path:
 
 
 def _bounded(line: bytes) -> bytes:
-    """Given a line, return it, cut with a mark if it is too long."""
+    """Return the line, cut and marked if it is too long."""
     if len(line) <= LINE_BYTES_MOST:
         return line
     kept = line[:LINE_BYTES_MOST].decode("utf-8", "ignore").encode()
@@ -218,9 +218,10 @@ def _bounded(line: bytes) -> bytes:
 
 
 def read_page(path: Path, offset: int, limit: int, most_bytes: int = PAGE_BYTES_MOST) -> LogPage | None:
-    """Given a log and the number of lines already read, return up to `limit` following ones; None without a log.
+    """Given a log and the number of lines already read, return up to `limit` of the following lines; None without a
+    log.
 
-    The page ends earlier where its lines have more bytes than `most_bytes`; it has at least one line.
+    The page ends early where its lines would exceed `most_bytes`, but has at least one line.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -244,9 +245,9 @@ def tail(path: Path, lines: int) -> list[str]:
 
 
 def find(path: Path, text: str, offset: int, most_bytes: int = FIND_BYTES_MOST) -> Found:
-    """Given a log, look for the first line behind `offset` lines that holds a text, in upper or lower case.
+    """Find the first line after `offset` lines that contains a text, ignoring case.
 
-    It searches `most_bytes` at most, and one line at least.
+    The search covers at most `most_bytes`, and at least one line.
     """
     wanted, looked_at, position = text.casefold(), 0, offset
     try:
@@ -299,7 +300,7 @@ def _read_page(file: int, index_file: Path, offset: int, limit: int, most_bytes:
 
 
 def _start_of(file: int, index_file: Path, line: int) -> int:
-    """The byte offset at which a line starts (counted from 0); the end of the log if it has fewer lines."""
+    """Return the byte offset at which a line starts (counted from 0); the end of the log if it has fewer lines."""
     try:
         index = os.open(index_file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -327,7 +328,7 @@ def _skipped(file: int, offset: int, lines: int) -> int:
 
 
 def _offset_of(file: int, index: int, line: int) -> int:
-    """The byte offset at which a line starts (counted from 0)."""
+    """Return the byte offset at which a line starts (counted from 0)."""
     nearest = line // LINES_PER_ENTRY
     offset = _entry(index, nearest - 1) if nearest else 0
     missing = line - nearest * LINES_PER_ENTRY
@@ -343,7 +344,7 @@ def _offset_of(file: int, index: int, line: int) -> int:
 
 
 def _take(file: int, start: int, skip: int, wanted: int, most_bytes: int) -> list[str]:
-    """Read from a byte offset, skip some lines and return the next ones, as many as fit."""
+    """Read from a byte offset, skip some lines and return the following ones, as many as fit."""
     taken: list[bytes] = []
     size = 0
     for line in _lines_from(file, start):
@@ -358,7 +359,9 @@ def _take(file: int, start: int, skip: int, wanted: int, most_bytes: int) -> lis
 
 
 def _lines_from(file: int, start: int) -> Iterable[bytes]:
-    """The complete lines from a byte offset on. Of an overlong one (from before lines were cut) the beginning."""
+    """Yield the complete lines from a byte offset on; of overlong ones (written before lines were cut) only the
+    beginning.
+    """
     rest = b""
     for block in _blocks(file, start):
         *lines, rest = (rest + block).split(b"\n")

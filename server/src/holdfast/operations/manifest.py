@@ -1,4 +1,4 @@
-"""What a feature brings to the service: one value, `FEATURE`, in the `feature.py` of its folder."""
+"""What a feature contributes to the service: one value, `FEATURE`, in the `feature.py` of its folder."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.operations.readers import Reader
 
 Where = Literal["api", "runner"] | None
-"""The role of the processes that do something; None: all of them."""
+"""The role of the processes to which something applies; None: all of them."""
 
 
 class When(Enum):
@@ -26,7 +26,7 @@ class When(Enum):
     """Once an hour."""
     STOP = auto()
     CLOSE = auto()
-    """When everything has stopped. Features stop and close in the opposite order to their start."""
+    """When everything has stopped. Features stop and close in the reverse order of their start."""
 
 
 @frozen
@@ -40,7 +40,7 @@ class Task:
 
 @frozen
 class Tick:
-    """A step that the supervisor runs at an interval, and reports under its name."""
+    """A step that the supervisor runs at an interval and reports under its name."""
 
     name: str
     seconds: float
@@ -62,17 +62,17 @@ class Feature:
     name: str
     routers: tuple[APIRouter, ...] = ()
     secrets: tuple[SecretColumn, ...] = ()
-    """Encrypted columns, for the rotation of the key."""
+    """Encrypted columns, for key rotation."""
     provides: tuple[Maker, ...] = ()
-    """Objects for its own routes and for other features."""
+    """Objects for the feature's own routes and for other features."""
     kinds: Callable[[Parts], Iterable[Kind]] = _nothing
-    """Its operation kinds. They must not need the registry: it is made of them."""
+    """Its operation kinds. They must not need the registry, which is built from them."""
     listeners: Callable[[Parts], Iterable[tuple[Effect, Listener]]] = _nothing
     readers: Callable[[Parts], Iterable[Reader]] = _nothing
     """Its durable readers of the outbox."""
     ticks: Callable[[Parts], Iterable[Tick]] = _nothing
     tasks: Callable[[Parts], Iterable[Task]] = _nothing
     connect: Callable[[Parts], object] = _nothing
-    """Called once, when all objects exist: for what it has to register with features below it."""
+    """Called once, when all objects exist, to register with lower-level features."""
     install: Callable[[Application], object] = _not_installed
-    """For what is no router: a handler in front of the application, or routes outside the API."""
+    """Adds what is not a router: a handler in front of the application, or routes outside the API."""

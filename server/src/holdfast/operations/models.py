@@ -20,7 +20,7 @@ WAITING_IN_A_GROUP = text("status = 'pending' AND limit_group IS NOT NULL")
 
 
 class Operation(NumberedRow):
-    """One piece of work, from its request to its true end."""
+    """One piece of work, from its request to its actual end."""
 
     __tablename__ = "operations"
 
@@ -31,13 +31,13 @@ class Operation(NumberedRow):
     trigger: Mapped[str] = mapped_column(String(20))
     priority: Mapped[int]
     queue_rank: Mapped[float] = mapped_column(Float)
-    """created_at plus a minute per point of priority: ordering by it is ordering by priority with ageing."""
+    """created_at plus one minute per point of priority: sorting by it means sorting by priority with ageing."""
 
     run_id: Mapped[str] = mapped_column(String(32), index=True)
     parent_id: Mapped[int | None] = mapped_column(Identifier)
     depends_on_id: Mapped[int | None] = mapped_column(Identifier)
     depends_needs: Mapped[str] = mapped_column(String(10), default=Needs.SUCCEEDED, server_default=Needs.SUCCEEDED)
-    """The required end of the operation that it depends on."""
+    """How the operation that it depends on must end."""
     retry_of: Mapped[int | None] = mapped_column(Identifier)
 
     repository_id: Mapped[int | None] = mapped_column(Identifier)
@@ -45,7 +45,7 @@ class Operation(NumberedRow):
     repository_path: Mapped[str | None]
     machine_id: Mapped[int | None] = mapped_column(Identifier)
     executor: Mapped[str] = mapped_column(String(10), default="runner")
-    """The executor: `runner`, `inline` (the process that created it) or `agent`."""
+    """Where it runs: `runner`, `inline` (the process that created it) or `agent`."""
 
     job_kind: Mapped[str | None] = mapped_column(String(40))
     """The capability that an agent needs to execute it."""
@@ -64,10 +64,10 @@ class Operation(NumberedRow):
     attempt: Mapped[int] = mapped_column(Integer, default=1)
     runner_id: Mapped[str | None] = mapped_column(String(32))
     spool: Mapped[str | None]
-    """Folder of the spools of the current attempt; set by the claim."""
+    """Folder with the spools of the current attempt; set by the claim."""
     log_file: Mapped[str | None]
     log_base_line: Mapped[int] = mapped_column(Integer, default=0)
-    """Lines that earlier attempts left in the log."""
+    """Number of lines that earlier attempts left in the log."""
 
     error_key: Mapped[str | None] = mapped_column(String(80))
     error_message: Mapped[str | None]
@@ -111,21 +111,21 @@ class Operation(NumberedRow):
 
 
 def waits_here(operation: Any) -> ColumnElement[bool]:
-    """Whether an operation waits for a runner, in the words of the index of those that do."""
+    """Whether an operation waits for a runner, phrased so that the partial index on such operations applies."""
     return and_(has_status(operation, Status.PENDING), operation.executor == literal_column("'runner'"))
 
 
 def has_status(operation: Any, status: Status) -> ColumnElement[bool]:
-    """Whether an operation waits or runs, in the words of the indexes of those that do.
+    """Whether an operation waits or runs, phrased so that the partial indexes on such operations apply.
 
-    SQLite takes such an index only if a query repeats its condition: it does not see that `pending` fulfils it.
+    SQLite uses such an index only if the query repeats its condition; it does not infer it from `pending`.
     """
     words: list[ColumnElement[str]] = [literal_column(f"'{word}'") for word in (Status.PENDING, Status.RUNNING)]
     return and_(operation.status == literal_column(f"'{status}'"), operation.status.in_(words))
 
 
 class Runner(Base):
-    """A process that executes operations. Its `lock_file` is held with flock for as long as it lives."""
+    """A process that executes operations. It holds `lock_file` with flock for as long as it lives."""
 
     __tablename__ = "runners"
 
@@ -140,7 +140,7 @@ class Runner(Base):
 
 
 class OutboxEntry(NumberedRow):
-    """An event: written in the transaction that caused it, read by its subscribers."""
+    """An event, written in the transaction that caused it and read by its subscribers."""
 
     __tablename__ = "outbox"
 
@@ -159,11 +159,11 @@ class OutboxReader(Base):
     name: Mapped[str] = mapped_column(String(60), primary_key=True)
     position: Mapped[int] = mapped_column(Identifier)
     seen_at: Mapped[datetime]
-    """When a process last had this reader registered. An abandoned reader does not keep rows indefinitely."""
+    """When a process last had this reader registered. Rows are not kept indefinitely for an abandoned reader."""
 
 
 class KernelSetting(Base):
-    """Settings of the kernel that change while it runs: limits, pause, last reconcile."""
+    """Kernel settings that change while it runs: limits, pause, last reconcile."""
 
     __tablename__ = "kernel_settings"
 

@@ -1,4 +1,4 @@
-"""The query parameters by which every list of operations can be narrowed further."""
+"""Query parameters that narrow any list of operations."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -37,7 +37,7 @@ async def _narrowing(
 def visible_part(
     session: Session, caller: Caller, repository_id: int | None, narrowing: Narrowing, wanted: pages.Filter
 ) -> pages.Filter | None:
-    """The part of a list that the caller may see; None if that is nothing."""
+    """Return the part of a list that the caller may see; None if there is none."""
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return None

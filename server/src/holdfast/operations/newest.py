@@ -1,12 +1,12 @@
-"""The newest operations that fit a filter, at a cost that does not grow with the record.
+"""The newest operations that match a filter, at a cost that does not grow with the record.
 
-A filter is cut into streams: one for each combination of the values it allows in the leading columns of an index.
-Within a stream that index has the rows in order of their ids, so the newest of one stream are a few steps, and the
-newest of all streams together hold the newest of the filter. No query walks over rows that do not match: a rare
-combination costs what a frequent one costs, and so does a reader who may see none of the newest rows.
+A filter is split into streams, one for each combination of the values it allows in the leading columns of an index.
+Within a stream, that index yields the rows in the order of their ids, so the newest ones of a stream take a few steps,
+and the newest ones of all streams together include the newest ones of the filter. No query visits rows that do not
+match: a rare combination costs as much as a frequent one, and so does a caller who may see none of the newest rows.
 
-The table has an index for each set of axes, with their columns in the order of `AXES` and the id behind them. Status
-and trigger always come together: where a filter names only one of them, all values of the other one are included.
+The table has an index for each set of axes, with their columns in the order of `AXES`, followed by the id. Status and
+trigger always appear together: if a filter names only one of them, all values of the other are included.
 """
 
 import json
@@ -46,7 +46,7 @@ AXES = {
 BEYOND_ALL_IDS = 2**63 - 1
 
 Axes = dict[str, tuple[int, ...] | tuple[str, ...]]
-"""Columns, by their names in `AXES`, each with the values that are wanted."""
+"""Columns by their names in `AXES`, each with the wanted values."""
 
 
 TEXTS = (
@@ -57,12 +57,12 @@ TEXTS = (
     Operation.triggered_by,
     Operation.error_message,
 )
-"""What the search for a text looks through."""
+"""The columns that a text search covers."""
 
 
 @frozen
 class Narrowing:
-    """By what every list of operations can be narrowed. None means: by nothing."""
+    """Conditions that every list of operations accepts. None means: no condition."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -71,13 +71,13 @@ class Narrowing:
     text: str | None = None
 
     def narrowing(self) -> dict[str, Any]:
-        """These fields alone."""
+        """Return only the fields of this class, without those of subclasses."""
         return {one.name: getattr(self, one.name) for one in fields(Narrowing)}
 
 
 @frozen
 class Bounds(Narrowing):
-    """Conditions on rows beside the axes. None means: no condition."""
+    """Conditions on rows, besides the axes. None means: no condition."""
 
     below: int = BEYOND_ALL_IDS
     floor: int = 0
@@ -85,7 +85,7 @@ class Bounds(Narrowing):
     parents_only: bool | None = None
 
     def values(self) -> dict[str, Any]:
-        """What the conditions compare with, by their names in `CONDITIONS`."""
+        """Return the values to compare with, by their names in `CONDITIONS`."""
         given = {name: getattr(self, name) for name in CONDITIONS}
         given["text"] = _pattern(self.text) if self.text is not None else None
         given["below"] = self.below if self.below != BEYOND_ALL_IDS else None
@@ -112,24 +112,24 @@ CONDITIONS: dict[str, ColumnElement[bool]] = {
 
 
 def newest_ids(session: Session, axes: Axes, bounds: Bounds, limit: int) -> list[int]:
-    """The ids of the newest rows that are on all axes and within the bounds, newest first."""
+    """Return the ids of the newest rows on all axes and within the bounds, newest first."""
     found = _streams(session, axes, bounds, limit)
     return nlargest(limit, found) if axes else found
 
 
 def newest_of_each(session: Session, axes: Axes, most: int) -> list[int]:
-    """The ids of the newest rows of every single stream: at most `most` of each, in no order."""
+    """Return the ids of the newest rows of every single stream: at most `most` of each, in no order."""
     return _streams(session, axes, Bounds(), most)
 
 
 def count(session: Session, axes: Axes, bounds: Bounds, most: int) -> int:
-    """How many rows are on all axes and within the bounds; `most` if there are more."""
+    """Return how many rows are on all axes and within the bounds; `most` if there are more."""
     numbers: list[int] = _of_each_stream(session, axes, bounds, most, counted=True)
     return min(most, sum(numbers))
 
 
 def _streams(session: Session, axes: Axes, bounds: Bounds, most: int) -> list[int]:
-    """The ids of the newest rows of each stream, at most `most` of each."""
+    """Return the ids of the newest rows of each stream, at most `most` of each."""
     found = _of_each_stream(session, axes, bounds, most)
     if not axes:
         return found
@@ -139,7 +139,7 @@ def _streams(session: Session, axes: Axes, bounds: Bounds, most: int) -> list[in
 
 
 def _of_each_stream(session: Session, axes: Axes, bounds: Bounds, most: int, *, counted: bool = False) -> list[Any]:
-    """What the statement of this filter answers."""
+    """Run the statement for this filter and return its results."""
     conditions = bounds.values()
     values: dict[str, Any] = {"most": most, **conditions}
     on_sqlite = session.get_bind().dialect.name == "sqlite"
@@ -152,9 +152,10 @@ def _of_each_stream(session: Session, axes: Axes, bounds: Bounds, most: int, *, 
 
 @cache
 def _statement(axes: tuple[str, ...], conditions: tuple[str, ...], *, on_sqlite: bool, counted: bool) -> Select[Any]:
-    """One row for each combination of the axes' values: the newest ids of that stream, as a list, or how many they are.
+    """Return one row for each combination of the axes' values: the newest ids of that stream as a list, or their
+    number.
 
-    A condition that restricts nothing is left out: what has none is counted in the smallest index.
+    A condition that restricts nothing is left out: without any, the rows are counted in the smallest index.
     """
     tables = {name: _table(name, on_sqlite=on_sqlite) for name in axes}
     rows = (
@@ -174,7 +175,7 @@ def _statement(axes: tuple[str, ...], conditions: tuple[str, ...], *, on_sqlite:
 
 
 def _table(name: str, *, on_sqlite: bool) -> NamedFromClause:
-    """The wanted values of a column as a table, so that the statement is the same however many they are."""
+    """Return the wanted values of a column as a table, so that the statement is the same however many there are."""
     if on_sqlite:
         return func.json_each(bindparam(f"wanted_{name}", type_=Text)).table_valued("value", name=f"axis_{name}")
     wanted: Cast[Any] = cast(bindparam(f"wanted_{name}"), ARRAY(AXES[name][1]))
@@ -187,7 +188,7 @@ def _all_combinations(tables: list[NamedFromClause]) -> FromClause:
 
 
 def known_kinds(session: Session) -> dict[str, str]:
-    """The kinds that the record holds, and the category of each: found by leaping through the index, kind by kind."""
+    """Return the kinds in the record and their categories, by skipping through the index from kind to kind."""
     return {kind: category for kind, category in session.connection().execute(_KNOWN_KINDS) if kind is not None}
 
 

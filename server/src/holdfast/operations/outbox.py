@@ -1,4 +1,4 @@
-"""The outbox: events, written in the transaction that caused them, for their subscribers."""
+"""The outbox: events for subscribers, written in the transaction that caused them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ Topic = Literal[
     "notification.updated",
     "user.updated",
 ]
-"""What rows can be about. Each is also an event of the stream, with its schema in `event_schemas`."""
+"""The topics of rows. Each is also an event of the stream, with its schema in `event_schemas`."""
 
 
 def tell(
@@ -42,13 +42,13 @@ def tell(
     repository_id: int | None,
     operation_id: int | None = None,
 ) -> None:
-    """Write a row. It is visible to users who may see the repository; without one, to administrators only."""
+    """Write a row, visible to users who may see the repository; without a repository, to administrators only."""
     session.execute(_ROW, _values(topic, payload, repository_id, operation_id))
     wake_after_commit(session)
 
 
 def tell_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
-    """As `tell`, for many rows: each a payload, the id of a repository and of an operation."""
+    """Like `tell`, for many rows, each with a payload, a repository id and an operation id."""
     if rows:
         now = clock.now()
         insert_many(session, OutboxEntry, [_values(topic, *row, now) for row in rows])
@@ -56,7 +56,7 @@ def tell_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any
 
 
 def tell_news(session: Session, topic: Topic, payloads: Sequence[dict[str, Any]]) -> None:
-    """Write rows for administrators that change nothing for operations: runners and waiting agents need not look."""
+    """Write rows for administrators that do not affect operations, without waking runners and waiting agents."""
     session.execute(_ROW, [_values(topic, payload, None, None) for payload in payloads])
     news_after_commit(session)
 

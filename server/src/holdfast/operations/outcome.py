@@ -21,17 +21,17 @@ class Outcome:
     warnings: tuple[Mapping[str, Any], ...] = ()
     archive_name: str | None = None
     had_effects: bool = False
-    """The kind's effects happened although it did not succeed: listeners must be notified."""
+    """The kind's effects happened although the operation did not succeed: listeners must be notified."""
     record: Callable[[Session], None] | None = None
     ended_at: datetime | None = None
-    """When it ended, where the kind knows that better than the record of its last engine run."""
+    """When it ended, if the kind knows this better than the record of its last engine run."""
     skip_reason: str | None = None
-    """Why there was nothing to do, where the status is skipped."""
+    """Why there was nothing to do, if the status is skipped."""
 
 
 @frozen
 class TryAgain:
-    """The attempt failed for reasons outside the request: queue it again, if attempts are left.
+    """The attempt failed for reasons other than the request itself: queue it again if attempts are left.
 
     `result` is what the attempt has achieved; the next attempt finds it as the operation's result.
     """

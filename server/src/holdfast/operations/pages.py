@@ -1,4 +1,4 @@
-"""Reading operations: one, some, a page of them, the newest of each repository."""
+"""Queries for operations: one, several, a page, or the newest of each repository."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -23,11 +23,11 @@ LOOKED_AT = 4
 
 MOST_COUNTED = 10_000
 MOST_SEARCHED = 20_000
-"""Operations that one request of a search looks at."""
+"""Number of operations that one search request examines."""
 
 
 CREATED_SLACK = 1000
-"""Ids grow with creation times except among neighbours that were written at the same moment."""
+"""Ids grow with creation times, except among neighbours written at the same moment."""
 
 
 def get(session: Session, operation_id: int) -> Operation | None:
@@ -35,18 +35,18 @@ def get(session: Session, operation_id: int) -> Operation | None:
 
 
 def repository_exists(session: Session, repository_id: int) -> bool:
-    """True while the repository of past operations is still registered. The kernel knows only the name of its table."""
+    """Return whether the repository is still registered. The kernel knows only the name of the table."""
     return session.execute(_REPOSITORY_EXISTS, {"repository": repository_id}).first() is not None
 
 
 @frozen
 class Filter(newest.Narrowing):
-    """Restrictions of a list of operations. None means: no restriction."""
+    """Restrictions on a list of operations. None means: no restriction."""
 
     repositories: frozenset[int] | None = None
-    """The repositories that the reader may see."""
+    """The repositories that the caller may see."""
     of_repositories_only: bool = False
-    """Leave out operations that belong to no repository: they are the administrators'."""
+    """Leave out operations that belong to no repository: only administrators may see them."""
     repository_id: int | None = None
     categories: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ class Filter(newest.Narrowing):
 
     @property
     def is_searched(self) -> bool:
-        """Whether no index answers it: rows have to be looked at one by one."""
+        """Whether no index covers the filter, so that rows have to be examined one by one."""
         return self.machine_id is not None or self.triggered_by is not None or self.text is not None
 
 
 def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> tuple[list[Operation], str | None]:
-    """The newest operations that fit, and the cursor of the next page.
+    """Return the newest matching operations, and the cursor of the next page.
 
-    A search looks at a limited number of operations at a time, so its page may be short, or empty, before the last one.
+    A search examines a limited number of operations at a time, so its page may be short or empty before the last one.
     """
     below = int(cursor.decode(after, int)[0]) if after else newest.BEYOND_ALL_IDS
     if narrowed.run_id is not None:
@@ -78,7 +78,7 @@ def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> t
 
 
 def total(session: Session, narrowed: Filter) -> int | None:
-    """How many operations fit, at most `MOST_COUNTED`; None for a search that would have to look at too many."""
+    """Return how many operations match, at most `MOST_COUNTED`; None if a search would have to examine too many."""
     if narrowed.run_id is not None:
         return session.scalar(select(func.count()).select_from(_of_run(narrowed).limit(MOST_COUNTED).subquery()))
     bounds, reached = _bounds(session, narrowed, newest.BEYOND_ALL_IDS)
@@ -86,7 +86,7 @@ def total(session: Session, narrowed: Filter) -> int | None:
 
 
 def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Bounds, int]:
-    """The bounds of a page, and where a search stops for now; 0 if it looks at everything."""
+    """Return the bounds of a page, and the id at which a search stops for now; 0 if it examines everything."""
     floor = _floor(session, narrowed.since)
     below = min(below, _ceiling(session, narrowed.until))
     reached = 0
@@ -107,7 +107,7 @@ def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Boun
 
 
 def _axes(session: Session, narrowed: Filter) -> newest.Axes:
-    """The columns that the filter restricts, each with the values that it allows and the record may hold."""
+    """Return the columns that the filter restricts, each with the allowed values that may occur in the record."""
     axes: newest.Axes = {}
     if narrowed.repository_id is not None:
         seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
@@ -132,7 +132,7 @@ def _among(wanted: Sequence[str], words: Iterable[Status] | Iterable[Trigger]) -
 
 
 def _floor(session: Session, since: datetime | None) -> int:
-    """The lowest id that can belong to this time or later."""
+    """Return the lowest id that can belong to this time or later."""
     if since is None:
         return 0
     first = session.scalar(_FIRST_SINCE, {"since": since})
@@ -140,7 +140,7 @@ def _floor(session: Session, since: datetime | None) -> int:
 
 
 def _ceiling(session: Session, until: datetime | None) -> int:
-    """The id below which all of this time or earlier are."""
+    """Return the id below which all operations of this time or earlier are."""
     if until is None:
         return newest.BEYOND_ALL_IDS
     last = session.scalar(_LAST_UNTIL, {"until": until})
@@ -148,7 +148,7 @@ def _ceiling(session: Session, until: datetime | None) -> int:
 
 
 def _of_run(narrowed: Filter, below: int = newest.BEYOND_ALL_IDS) -> Select[Operation]:
-    """The operations of a run that fit, newest first. A run has few members: each is checked separately."""
+    """Return the matching operations of a run, newest first. A run is small, so each of its operations is checked."""
     bounds = newest.Bounds(
         **narrowed.narrowing(),
         of_repositories_only=narrowed.of_repositories_only,
@@ -182,7 +182,7 @@ def of_run(session: Session, run_id: str) -> list[Operation]:
 
 
 def active(session: Session, visible: frozenset[int] | None, *, of_repositories_only: bool) -> list[Operation]:
-    """All that runs or waits, in queue order, running first."""
+    """Return all running and waiting operations: the running ones first, then the waiting ones in queue order."""
     statement = (
         select(Operation)
         .where(Operation.status.in_((Status.PENDING, Status.RUNNING)))
@@ -215,20 +215,20 @@ _LATEST_OF = select(Operation).where(
 
 
 def running_of_repositories(session: Session, repositories: Iterable[int]) -> dict[int, Operation]:
-    """The first running operation of each repository, exclusive ones before shared ones."""
+    """Return the first running operation of each repository, exclusive before shared."""
     found = session.scalars(_RUNNING_OF, {"repositories": list(repositories)})
     return {operation.repository_id: operation for operation in found if operation.repository_id}
 
 
 def latest_of_repositories(session: Session, repositories: Iterable[int], kinds: Sequence[str]) -> dict[int, Operation]:
-    """The newest operation of these kinds of each repository that has one."""
+    """Return the newest operation of these kinds for each repository that has one."""
     found = session.scalars(_LATEST_OF, {"repositories": list(repositories), "kinds": list(kinds)})
     return {operation.repository_id: operation for operation in found if operation.repository_id}
 
 
 @frozen
 class Ended:
-    """How the newest operation of a kind that has ended did so."""
+    """How the newest ended operation of a kind ended."""
 
     id: int
     status: Status
@@ -236,7 +236,7 @@ class Ended:
 
 
 def newest_ended(session: Session, repositories: Sequence[int], kinds: Sequence[str]) -> dict[tuple[int, str], Ended]:
-    """The newest operation of each repository and kind that succeeded or failed; cancelled ones prove nothing."""
+    """Return the newest operation per repository and kind that succeeded or failed (cancelled ones prove nothing)."""
     found: dict[tuple[int, str], Ended] = {}
     for first in range(0, len(repositories), REPOSITORIES_AT_ONCE):
         some = tuple(repositories[first : first + REPOSITORIES_AT_ONCE])
@@ -252,7 +252,7 @@ def newest_ended(session: Session, repositories: Sequence[int], kinds: Sequence[
 
 
 def by_ids(session: Session, ids: Iterable[int]) -> list[Operation]:
-    """Operations, newest first."""
+    """Return these operations, newest first."""
     return sorted(_by_ids(session, list(ids)), key=lambda operation: -operation.id)
 
 

@@ -1,4 +1,4 @@
-"""Failures that may pass by themselves."""
+"""Failures that may resolve themselves."""
 
 PASSING = frozenset(
     {
@@ -10,4 +10,4 @@ PASSING = frozenset(
         "agents.offline",
     }
 )
-"""Everything else needs a person: the same run would fail in the same way."""
+"""For any other failure a person must act: the same run would fail again."""

@@ -1,6 +1,4 @@
-"""Whether the agent of an operation is connected and can do its work: answered, in SQL, by the feature that keeps
-agents.
-"""
+"""Whether an operation's agent is connected and can do its work, answered in SQL by the feature that keeps agents."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -19,7 +17,7 @@ class Presence(ABC):
 
 
 class NoAgents(Presence):
-    """The answer of a program that has no table of agents."""
+    """For a program without a table of agents: none is ever online."""
 
     def is_online(self, machine_id: Any) -> ColumnElement[bool]:
         del machine_id
@@ -35,7 +33,7 @@ _answering: list[Presence] = [NoAgents()]
 
 
 def answered_by(presence: Presence) -> None:
-    """Call this where the tables of agents are declared."""
+    """Set who answers. Call this where the tables of agents are declared."""
     _answering[:] = [presence]
 
 

@@ -1,4 +1,4 @@
-"""From a row to the answer for clients."""
+"""From rows to the responses for clients."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ COPIED = (
 
 
 class Presenter:
-    """Knows the labels of all kinds and where logs are."""
+    """Turns operations into items, with the label of each kind and the location of its log."""
 
     def __init__(self, registry: Registry, logs: Path) -> None:
         self.registry = registry
@@ -63,7 +63,7 @@ class Presenter:
 
     def values(self, operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
         progress = operation.progress or {}
-        loaded = vars(operation)  # reading each attribute takes as long as everything else
+        loaded = vars(operation)  # reading each attribute would take as long as everything else
         return {
             **{name: loaded[name] if name in loaded else getattr(operation, name) for name in COPIED},
             "error_params": (operation.result or {}).get("error_params"),
@@ -89,7 +89,7 @@ ThePresenter = Annotated[Presenter, Depends(PRESENTER)]
 
 
 def waiting_verdicts(session: Session, operations: Sequence[Operation]) -> Mapping[int, Verdict]:
-    """Why each pending one of these operations waits; no query when none is pending."""
+    """Return why each pending operation among these waits. Without pending ones, no query is made."""
     pending = [operation for operation in operations if operation.status == Status.PENDING]
     return waiting_reasons.verdicts_of(session, clock.now(), pending) if pending else {}
 

@@ -1,4 +1,4 @@
-"""The queue: adds operations, and takes those that may start."""
+"""The queue: adds operations, and claims those that may start."""
 
 import uuid
 from collections.abc import Sequence
@@ -28,9 +28,11 @@ CLAIM_LOCK = 0x486F6C64
 
 
 MOST_WAITING = 1000
-"""Operations of one repository that people may have waiting. Every claim and every list looks at all of them."""
+"""Maximum number of waiting operations per repository for requests by people. Every claim and list examines all of
+them.
+"""
 AGENT_CALL = "engine.call"
-"""The capability that an agent needs for operations that a runner executes on its repository."""
+"""The capability that an agent needs when a runner executes an operation on the agent's repository."""
 
 
 @frozen
@@ -45,12 +47,12 @@ class Subject:
     executor: str = "runner"
     sharing: Sharing = Sharing.READERS
     job_kind: str | None = None
-    """The capability its agent needs, where that is not the job of the operation's kind."""
+    """The capability that its agent needs, if it is not the job of the operation's kind."""
 
 
 @frozen
 class Origin:
-    """The user or part of the service that requested it."""
+    """The user or part of the service that requested the operation."""
 
     trigger: Trigger
     user_id: int | None = None
@@ -69,7 +71,7 @@ def lane_of(repository_id: int) -> str:
 
 
 def require_room(session: Session, repository_id: int) -> None:
-    """Raise TooManyRequests if people have put too much work for one repository in the queue."""
+    """Raise TooManyRequests if too much work for one repository is already waiting."""
     waiting = select(func.count()).where(Operation.repository_id == repository_id, Operation.status == Status.PENDING)
     if (session.scalar(waiting) or 0) >= MOST_WAITING:
         raise TooManyRequests(
@@ -89,7 +91,7 @@ def enqueue(
     archive_name: str | None = None,
     package_name: str | None = None,
 ) -> Operation:
-    """Add an operation to the queue. It becomes visible, and may start, when the transaction commits."""
+    """Add an operation to the queue. When the transaction commits, it becomes visible and may start."""
     values = _new_row(kind, params, origin, subject)
     operation = Operation(**values, archive_name=archive_name, package_name=package_name)
     session.add(operation)
@@ -103,9 +105,10 @@ def enqueue(
 def enqueue_inline(
     session: Session, kind: Kind, runner_id: str, lane: str, subject: Subject | None = None, *, is_last: bool = False
 ) -> Operation:
-    """Add a request that waits for a lane. `runner_id` is the process that answers it; no other may take it.
+    """Add a request that waits for a lane. `runner_id` is the process that answers it; no other process may take it.
 
-    `is_last`: behind all exclusive work that waits for the lane, even if that has a lower priority.
+    With `is_last`, the request queues behind all exclusive work that waits for the lane, even if that has a lower
+    priority.
     """
     values = _new_row(replace(kind, lock_key=lane), {}, Origin(Trigger.API), subject)
     values.update(executor=INLINE_EXECUTOR, job_kind=None, limit_group=None, runner_id=runner_id)
@@ -120,7 +123,7 @@ def enqueue_inline(
 
 @frozen
 class Link:
-    """One operation of a chain. `after` is the position in the chain of the operation that it depends on."""
+    """One operation of a chain. `after` is the position in the chain of the operation on which it depends."""
 
     kind: Kind
     params: dict[str, Any]
@@ -130,9 +133,10 @@ class Link:
 
 
 def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[list[int]]:
-    """Add many chains of operations to the queue; return their ids. Along a chain ids grow.
+    """Add many chains of operations to the queue; return their ids, which increase along each chain.
 
-    An operation outside the chain on which a link depends must not have ended otherwise than the link needs it.
+    If a link depends on an operation outside its chain that has already ended, that operation must have ended as
+    required.
     """
     free = iter(next_ids(session, Operation, sum(map(len, chains))))
     ids = [[next(free) for _ in chain] for chain in chains]
@@ -176,23 +180,23 @@ def _new_row(
 
 
 def _executed_by(kind: Kind, subject: Subject | None) -> tuple[str, str | None]:
-    """The executor of an operation, and the capability that the repository's agent needs for it."""
+    """Return the executor of an operation, and the capability that the repository's agent needs for it."""
     if subject is None:
         return "runner", None
     if subject.executor == "agent":
         if subject.job_kind is not None:
             return "agent", subject.job_kind
-        # A kind that agents do not know is executed here, by a runner that calls the agent.
+        # A runner here executes kinds that agents do not know, and calls the agent.
         return ("agent", kind.agent.job_kind) if kind.agent is not None else ("runner", AGENT_CALL)
     return subject.executor, AGENT_CALL if subject.machine_id is not None else None
 
 
 def _lane(kind: Kind, subject: Subject | None, executor: str) -> dict[str, Any]:
-    """The lane that an operation must hold to run, and how it holds it."""
+    """Return the lane that an operation must hold to run, and how it holds it."""
     mode = lock_mode(kind.access, subject.sharing if subject is not None else Sharing.READERS)
     key = kind.lock_key or (lane_of(subject.repository_id) if subject is not None and mode else None)
     if key is None and executor == "agent" and subject is not None:
-        # Agents get offers by lane; this one is as wide as their machine.
+        # Agents are offered work by lane; this lane spans their whole machine.
         return {"lock_key": f"agent:{subject.machine_id}", "lock_mode": LockMode.SHARED}
     return {"lock_key": key, "lock_mode": mode if key else None}
 
@@ -223,9 +227,9 @@ def _of_subject(subject: Subject | None) -> dict[str, Any]:
 
 
 def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
-    """Skip a new operation whose dependency ended otherwise.
+    """Skip a new operation whose dependency did not end as required.
 
-    The lock makes an end that is being recorded come first, or see it.
+    Thanks to the row lock, an end that is just being recorded either comes first or sees the new operation.
     """
     locked = select(Operation.status, Operation.started_at).where(Operation.id == dependency).with_for_update(read=True)
     found = session.execute(locked).first()
@@ -237,20 +241,20 @@ def _settle_with_dependency(session: Session, operation: Operation, dependency: 
 
 
 def waiting_exclusively(session: Session, lane: str) -> list[int]:
-    """The exclusive operations that wait for the lane or a limit, or may start now."""
+    """Return the exclusive operations that wait for the lane or a limit, or may start now."""
     waiting, judged = verdicts(session, clock.now(), only_lanes=[lane], everyone=True)
     ids = [waiter.id for waiter in waiting if waiter.lock_mode == LockMode.EXCLUSIVE]
     return [number for number in ids if _is_next_in_lane(judged[number])]
 
 
 def _is_next_in_lane(verdict: Verdict) -> bool:
-    """Not for one that waits for something else, and holds up nobody."""
+    """Whether an operation is next. One that waits for something else is not, and holds nobody up."""
     is_behind = verdict.reason is QueuedReason.REPOSITORY_BUSY and verdict.behind_id is not None
     return is_behind or verdict.reason in (None, QueuedReason.LIMIT_REACHED)
 
 
 def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -> list[int]:
-    """Take up to `capacity` operations that may start now, and return their ids."""
+    """Claim up to `capacity` operations that may start now, and return their ids."""
     serialise_claims(session)
     waiting, judged = verdicts(session, clock.now())
     claimed: list[int] = []
@@ -266,7 +270,7 @@ def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -
 def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: str | None) -> Verdict:
     """Start one given operation if the rules allow it now; return the verdict.
 
-    Without a spool root its spool, if any, is on another machine.
+    Without `spool_root`, its spool, if any, is on another machine.
     """
     serialise_claims(session)
     found = session.execute(select(Operation.lock_key, Operation.executor).where(Operation.id == operation_id)).first()
@@ -278,20 +282,20 @@ def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: s
             verdict = judged[waiter.id]
             started = verdict.may_start and start(session, waiter, runner_id, spool_root)
             return verdict if started or not verdict.may_start else Verdict(QueuedReason.REPOSITORY_BUSY)
-    return Verdict(QueuedReason.REPOSITORY_BUSY)  # not among those that may be judged: cancelled, or far behind
+    return Verdict(QueuedReason.REPOSITORY_BUSY)  # cancelled, or too far back in the queue to be judged
 
 
 def serialise_claims(session: Session) -> None:
-    """One claim at a time, so that lanes and limits are judged by the current state.
+    """Allow one claim at a time, so that lanes and limits are judged by the current state.
 
-    SQLite's write lock ensures it already.
+    On SQLite, the write lock already ensures this.
     """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(_CLAIM_LOCK)
 
 
 def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | None) -> bool:
-    """Set a pending operation running. The store itself refuses a second holder of an exclusive lane."""
+    """Set a pending operation to running. The store itself refuses a second holder of an exclusive lane."""
     other = aliased(Operation)
     conflicting = exists().where(
         other.lock_key == waiter.lock_key,

@@ -54,7 +54,7 @@ def _lanes(active: Sequence[Operation], items: dict[int, OperationItem]) -> list
 
 
 def _holds_lane(operation: Operation) -> bool:
-    """Whether a repository's lane is taken by this one. A script that an agent runs is in a lane of its machine."""
+    """Whether this operation holds its repository's lane. A script run by an agent is in a lane of its machine."""
     lane = lane_of(operation.repository_id) if operation.repository_id is not None else operation.lock_key
     return operation.status == Status.RUNNING and operation.lock_key is not None and operation.lock_key == lane
 

@@ -1,6 +1,6 @@
 """Durable readers of the outbox: each row is handled exactly once, despite crashes and late commits.
 
-To use it from a feature:
+To use one in a feature:
 
     def settle(session: Session, rows: Sequence[OutboxEntry]) -> None:
         for row in rows:
@@ -10,25 +10,26 @@ To use it from a feature:
     FEATURE = Feature(name="schedules", readers=lambda _parts: (READER,))
 
 - The name is the key of the position in `outbox_readers`, so never change it.
-- `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing
-  transaction that also moves the position: what is written with `session` and the position are durable together, or
-  neither is. Where rows take long, it gets fewer of them, so that each transaction is short.
+- `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in a writing
+  transaction that also moves the position. What is written with `session` and the position become durable together, or
+  not at all. If rows take long, it gets fewer of them, so that each transaction stays short.
 - An exception rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
-  tries the same rows again with a growing delay. So catch what is expected of single rows; the others wait behind them.
+  tries the same rows again with increasing delays. So catch expected errors of single rows; all later rows wait behind
+  them.
 - It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and
   SQLite has one writer.
-- It may write outbox rows of its own (`outbox.tell`); they are read like any other.
+- It may write outbox rows of its own (`outbox.tell`); they are read like any others.
 - `topics` limits the rows that are passed; None passes everything. Rows of other topics count as read.
 - `ends_only` leaves out rows of operations that wait or run: always, or while a function returns true.
 - A new reader starts after the existing rows (`starts="newest"`), or with the oldest stored row (`starts="oldest"`).
-- Any number of processes may register the same reader: at each moment one of them reads.
+- Any number of processes may register the same reader; only one of them reads at a time.
 - The tidy tick keeps rows that a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is
   removed.
 - The payload of `operation.updated` is `{"id", "status"}`; load further fields by `row.operation_id`.
 
-PostgreSQL assigns ids before commit, so a lower id may become visible after a higher one. `Horizon` knows the id up to
-which no row can appear later; no reader reads beyond it. docs/decisions/0029-outbox-readers.md explains why transaction
-ids are not used.
+PostgreSQL assigns ids before the commit, so a lower id may become visible after a higher one. `Horizon` finds the id up
+to which no row can appear any more, and no reader reads beyond it. docs/decisions/0029-outbox-readers.md explains why
+transaction ids are not used.
 """
 
 import threading
@@ -52,16 +53,16 @@ from holdfast.storage.session import Database
 
 POLL_SECONDS = 1.0
 BUSY_SECONDS = 0.2
-"""While rows come from another process, which sends no hint on SQLite, they are looked for this often."""
+"""Polling interval while rows arrive from another process, which on SQLite sends no hint."""
 SOON_SECONDS = 0.05
-"""Rows are handled in batches: after a round the next one begins no sooner, so that readers never crowd out writers."""
+"""Rows are handled in batches: the next round begins no sooner, so that readers never crowd out writers."""
 BATCH_SECONDS = 0.04
-"""What a batch should take of the processor. On SQLite nobody else writes meanwhile."""
+"""Target processor time of a batch. On SQLite, nobody else can write meanwhile."""
 BESIDE_REQUESTS_SECONDS = 0.01
-"""The same while requests come, to which readers give way before each batch for as long."""
+"""The same while requests arrive; before each batch, readers also give way to them for this long."""
 FEWEST_ROWS = 10
 MOST_UNRECORDED = 500
-"""Rows that do not concern a reader are skipped in memory; its position is stored at least this often."""
+"""Rows that do not concern a reader are skipped in memory; after this many, its position is stored."""
 FORGOTTEN_AFTER = timedelta(days=7)
 
 Handle = Callable[[Session, Sequence[OutboxEntry]], None]
@@ -81,11 +82,11 @@ class Reader:
 
 
 class Horizon:
-    """The id up to which the outbox is complete: no row at or below it can become visible later.
+    """Finds the id up to which the outbox is complete: no row at or below it can become visible later.
 
-    SQLite commits in the order of ids. On PostgreSQL a transaction holds a lock on the table from before its first id
-    until its rows are visible. So once all transactions that held it at a look have ended, everything up to the newest
-    id known *before* that look is visible.
+    SQLite commits in the order of ids. On PostgreSQL, a transaction holds a lock on the table from before its first id
+    until its rows are visible. So once all transactions that held the lock at one look have ended, everything up to the
+    newest id known *before* that look is visible.
     """
 
     def __init__(self, database: Database) -> None:
@@ -115,7 +116,7 @@ class Horizon:
             return self._complete
 
     def settle(self, seconds: float) -> int:
-        """Look until everything that exists now can be read, or the time is up."""
+        """Look repeatedly until everything that exists now can be read, or the time is up."""
         with self._database.reading() as session:
             wanted = newest_id(session)
         end = time.monotonic() + seconds
@@ -137,7 +138,7 @@ HORIZON = Part[Horizon]("horizon")
 
 
 class Readers:
-    """Calls every registered reader with new rows, in one supervised loop."""
+    """Passes new rows to every registered reader, in one supervised loop."""
 
     def __init__(self, database: Database, supervisor: Supervisor, horizon: Horizon) -> None:
         self._database = database
@@ -156,11 +157,11 @@ class Readers:
             self._readers.append(reader)
 
     def start(self) -> None:
-        """After `know`."""
+        """Start the loop. Call `know` first."""
         self._supervisor.keep("outbox-readers", self._read_forever)
 
     def know(self) -> None:
-        """Record that these readers exist, new ones with their first position. Called again by the tidy tick."""
+        """Record that these readers exist, new ones with their first position. The tidy tick calls it again."""
         if not self._readers:
             return
         newest = self._horizon.settle(SOON_SECONDS * 10)
@@ -171,14 +172,16 @@ class Readers:
     def catch_up(self) -> bool:
         """Let every reader handle its new rows; return whether any has more to do.
 
-        A failure is recorded, not raised.
+        Failures are recorded, not raised.
         """
         complete = self._horizon.look()
         unfinished = [reader.name for reader in self._concerned(complete) if self._attempt(reader, complete)]
         return bool(unfinished)
 
     def _concerned(self, complete: int) -> list[Reader]:
-        """The readers that have rows to handle, or a position to store. One look for all: it follows every commit."""
+        """Return the readers with rows to handle or a position to store. It is one query for all, since it follows
+        every commit.
+        """
         behind = [reader for reader in self._readers if complete > self._passed.get(reader.name, 0)]
         if not behind:
             return []
@@ -230,7 +233,7 @@ class Readers:
         return has_more
 
     def _handle_batch(self, reader: Reader, complete: int, most: int) -> tuple[int, bool]:
-        """Handle one batch. Return how many rows it had, and whether there is more."""
+        """Handle one batch. Return how many rows it had, and whether there are more."""
         courtesy.give_way_for(BESIDE_REQUESTS_SECONDS)
         with self._database.writing() as session:
             row = session.scalar(_OWN, {"name": reader.name})
@@ -258,7 +261,7 @@ READERS = Part[Readers]("readers")
 
 
 def next_size(rows: int, seconds: float, most: int, seconds_wanted: float = BATCH_SECONDS) -> int:
-    """Given how many rows a batch had and what it took, return how many the next may have."""
+    """Given how many rows a batch had and how long it took, return how many rows the next one may have."""
     return max(min(FEWEST_ROWS, most), min(most, int(rows * seconds_wanted / max(seconds, 1e-6))))
 
 
@@ -267,10 +270,10 @@ def newest_id(session: Session) -> int:
 
 
 def forget_old(session: Session, before: datetime) -> int:
-    """Remove old rows that every reader has read; return how many. Removed rows precede all that are kept."""
+    """Remove old rows that every reader has read; return how many. All removed rows precede all kept ones."""
     session.execute(delete(OutboxReader).where(OutboxReader.seen_at < clock.now() - FORGOTTEN_AFTER))
     first_kept = [
-        newest_id(session),  # the newest row always stays, as the proof for clients that resume that nothing is missing
+        newest_id(session),  # always kept: it proves to resuming clients that nothing is missing
         session.scalar(select(func.min(OutboxEntry.id)).where(OutboxEntry.created_at >= before)),
         session.scalar(select(func.min(OutboxReader.position) + 1)),
     ]

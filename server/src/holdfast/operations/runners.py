@@ -22,14 +22,14 @@ def heartbeat(session: Session, runner_id: str, now: datetime) -> None:
 
 
 def forget_idle_runner(session: Session, runner_id: str) -> bool:
-    """Remove a runner that no running operation refers to. False while one does."""
+    """Remove a runner unless a running operation refers to it. Return False if one does."""
     busy = exists().where(Operation.runner_id == runner_id, Operation.status == Status.RUNNING)
     gone = session.execute(delete(Runner).where(Runner.id == runner_id, ~busy).returning(Runner.id)).all()
     return bool(gone)
 
 
 def running_groups(session: Session) -> list[str]:
-    """The limit group of each running operation that counts towards a limit."""
+    """Return the limit group of each running operation that counts towards a limit."""
     statement = select(Operation.limit_group).where(
         Operation.status == Status.RUNNING, Operation.limit_group.is_not(None)
     )
@@ -46,7 +46,7 @@ def running_by_runner(session: Session) -> dict[str, int]:
 
 
 def running_in_processes(session: Session) -> list[Operation]:
-    """All operations that run in processes of the service, here or elsewhere."""
+    """Return all operations that run in processes of the service, on any machine."""
     statement = select(Operation).where(
         Operation.status == Status.RUNNING,
         Operation.executor.in_(("runner", INLINE_EXECUTOR)),
@@ -56,7 +56,7 @@ def running_in_processes(session: Session) -> list[Operation]:
 
 
 def waiting_requests(session: Session) -> list[Operation]:
-    """The requests that wait for a lane, each assigned to the process that answers it."""
+    """Return the requests that wait for a lane, each assigned to the process that answers it."""
     statement = select(Operation).where(
         Operation.status == Status.PENDING, Operation.executor == INLINE_EXECUTOR, Operation.runner_id.is_not(None)
     )
@@ -64,13 +64,13 @@ def waiting_requests(session: Session) -> list[Operation]:
 
 
 def active_among(session: Session, operations: Iterable[int]) -> set[int]:
-    """Those of the given operations that wait or run."""
+    """Return which of the given operations wait or run."""
     statement = select(Operation.id).where(Operation.status.in_((Status.PENDING, Status.RUNNING)))
     return set(session.scalars(statement)) & set(operations)
 
 
 def take_over(session: Session, operation: Operation, runner_id: str) -> bool:
-    """Assign an operation of a dead runner to this runner."""
+    """Reassign an operation of a dead runner to this runner."""
     taken = change_rows(
         session,
         Operation,
@@ -88,7 +88,7 @@ def cancel_requested_of(session: Session, runner_id: str) -> list[int]:
 
 
 def write_progress(session: Session, rows: list[dict[str, Any]]) -> None:
-    """Store progress values, each row `{b_id, b_attempt, b_progress}`, in one statement."""
+    """Store progress values in a single statement; each row is `{b_id, b_attempt, b_progress}`."""
     session.connection().execute(_PROGRESS, rows)
 
 

@@ -77,7 +77,7 @@ class OperationPage(Schema):
     def is_settled(self) -> bool:
         """Whether nothing in it changes as time passes.
 
-        A running one grows older; a waiting one may wait for a point in time.
+        A running operation grows older; a waiting one may be waiting for a point in time.
         """
         return all(item.completed_at is not None for item in self.items)
 

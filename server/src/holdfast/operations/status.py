@@ -1,4 +1,4 @@
-"""The states of an operation and the only ways between them."""
+"""The states of an operation and the only transitions between them."""
 
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.RUNNING, Status.CANCELLED, Status.SKIPPED, Status.FAILED}),
     Status.RUNNING: frozenset(
         {
-            Status.PENDING,  # it never started, or is tried again
+            Status.PENDING,  # it never started, or is retried
             Status.COMPLETED,
             Status.COMPLETED_WITH_WARNINGS,
             Status.FAILED,
@@ -34,13 +34,13 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 
 
 class Needs(StrEnum):
-    """The required end of a dependency before an operation may start."""
+    """How a dependency must end before an operation may start."""
 
     SUCCEEDED = "succeeded"
     RAN = "ran"
     """It started and ended, with any result."""
     OVER = "over"
-    """It ended, or was skipped."""
+    """It ended or was skipped."""
 
 
 class Trigger(StrEnum):

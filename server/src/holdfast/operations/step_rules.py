@@ -1,4 +1,4 @@
-"""A kind's rules as a step of a schedule, where the table of steps is not enough."""
+"""A kind's rules as a step of a schedule, for kinds that the table of steps does not fully describe."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,16 +17,16 @@ Step = Mapping[str, Any]
 
 class StepRules(Protocol):
     def stored(self, session: Session, caller: Caller, step: Step, previous: Sequence[Step]) -> dict[str, Any]:
-        """Given a step that a caller wants, return it as the schedule keeps it; `previous` are its steps so far.
+        """Given a step that a caller wants, return it as the schedule stores it; `previous` are its steps so far.
 
         Raise NotFound, Forbidden or Unprocessable.
         """
 
     def params(self, session: Session, step: Step) -> dict[str, Any]:
-        """Given a kept step, return the parameters of a new operation. Raise NotFound or Unprocessable."""
+        """Given a stored step, return the parameters of a new operation. Raise NotFound or Unprocessable."""
 
     def subject(self, params: Mapping[str, Any], subject: "Subject") -> "Subject":
-        """Given the parameters of an operation and its repository, return its executor."""
+        """Given the parameters of an operation and its repository, return the subject with the executor to use."""
 
 
 @frozen
@@ -43,4 +43,4 @@ class ScriptUse:
 
 FindScriptUses = Callable[[Session], Sequence[ScriptUse]]
 SCRIPT_USES = Part[FindScriptUses]("script_uses")
-"""How the library of scripts finds the steps of schedules."""
+"""How the script library finds the steps that use its scripts."""

@@ -1,4 +1,4 @@
-"""Every change of an operation's status. Nothing else in the service writes one."""
+"""All status changes of operations. Nothing else in the service writes a status."""
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -25,7 +25,7 @@ INLINE_EXECUTOR = "inline"
 
 
 def is_enough(needs: Needs, ended: Status, *, started: bool) -> bool:
-    """Whether an end satisfies an operation that depends on it."""
+    """Whether this end satisfies an operation that depends on it."""
     if needs is Needs.OVER:
         return True
     if needs is Needs.RAN:
@@ -34,7 +34,7 @@ def is_enough(needs: Needs, ended: Status, *, started: bool) -> bool:
 
 
 def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
-    """Write the outbox row of a change of status."""
+    """Write the outbox row for a status change."""
     payload = {"id": operation_id, "status": str(status), **more}
     outbox.tell(session, "operation.updated", payload, repository_id=repository_id, operation_id=operation_id)
 
@@ -47,7 +47,7 @@ def move(
     *guards: Any,
     **values: Any,
 ) -> bool:
-    """Change a status if it is still the expected one. False when another process got there first."""
+    """Change a status if it is still the expected one. Return False if another process was faster."""
     if new not in TRANSITIONS[old]:
         raise ValueError(f"an operation never goes from {old} to {new}")
     changed = session.execute(
@@ -78,7 +78,7 @@ def requeue_for_next_attempt(
 ) -> bool:
     """Return a running operation to the queue for its next attempt, with the result of this one, if any.
 
-    False when it no longer belongs to this runner, or was cancelled: then there is no next attempt.
+    Return False if it no longer belongs to this runner or was cancelled; then there is no next attempt.
     """
     later = clock.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
     kept = {"result": dict(result)} if result is not None else {}
@@ -88,13 +88,13 @@ def requeue_for_next_attempt(
 
 
 def requeue_as_never_started(session: Session, operation: Operation) -> bool:
-    """Return a running operation to the queue as if it had never been claimed. False when it was cancelled."""
+    """Return a running operation to the queue as if it had never been claimed. Return False if it was cancelled."""
     values = {"started_at": None} if operation.attempt == 1 else {}
     return _requeue(session, operation, **values)
 
 
 def _still(operation: Operation) -> tuple[ColumnElement[bool], ...]:
-    """It belongs to the same runner, in the same attempt."""
+    """Conditions that it still belongs to the same runner, in the same attempt."""
     return Operation.runner_id == operation.runner_id, Operation.attempt == operation.attempt
 
 
@@ -120,9 +120,9 @@ def finish(
     outcome: Outcome,
     progress: dict[str, Any] | None = None,
 ) -> bool:
-    """End a running operation. False when it no longer belongs to this runner.
+    """End a running operation. Return False if it no longer belongs to this runner.
 
-    The caller has run `outcome.record`, and stated the end's time with `recording_end` where it was not now.
+    The caller has already run `outcome.record`, and has set the end time with `recording_end` if it was earlier.
     """
     ended = move(
         session,
@@ -148,7 +148,7 @@ def finish(
 
 
 def name_archive(session: Session, operation: Operation, name: str, result: dict[str, Any]) -> None:
-    """Complete the record of a backup that has ended: the name of its archive was unknown at its end."""
+    """Complete the record of an ended backup whose archive name was unknown at its end."""
     session.execute(
         update(Operation)
         .where(Operation.id == operation.id, Operation.archive_name.is_(None))
@@ -169,7 +169,7 @@ def tell_listeners(session: Session, registry: Registry, operation_id: int) -> N
 
 
 def settle_dependants(session: Session, operation_id: int, status: Status) -> None:
-    """Skip operations that required another end of this one, and those that depend on them."""
+    """Skip operations that required a different end of this one, and in turn those that depend on them."""
     if status in SUCCEEDED:
         return
     for dependant in session.execute(_DEPENDANTS, {"dependency": operation_id}).all():
@@ -200,7 +200,7 @@ def fail_pending(session: Session, operation_id: int, error_key: str, error_mess
 
 
 def request_cancel(session: Session, operation_id: int) -> Status | None:
-    """Cancel a pending operation, request the stop of a running one; return the new status, None if unknown."""
+    """Cancel a pending operation, or request a running one to stop. Return the new status; None if it is unknown."""
     while True:
         if _cancel_pending(session, operation_id):
             return Status.CANCELLED
@@ -233,9 +233,9 @@ def _ask_to_stop(session: Session, operation_id: int) -> bool:
 
 
 def cancel_pending_of_repository(session: Session, repository_id: int, *, categories: Iterable[str] = ()) -> int:
-    """Cancel everything that waits for a repository (of some categories, if given).
+    """Cancel everything that waits for a repository, optionally only in some categories.
 
-    The newest first: an operation that waits for another of them is cancelled too, not skipped because of it.
+    Newest first, so that an operation that waits for another of them is cancelled too instead of being skipped.
     """
     statement = (
         select(Operation.id)
@@ -248,13 +248,13 @@ def cancel_pending_of_repository(session: Session, repository_id: int, *, catego
 
 
 def remove_finished_inline(session: Session, operation_id: int) -> None:
-    """Short engine calls of requests leave no history: only their lane mattered."""
+    """Delete an ended inline call: it leaves no history, only its lane mattered."""
     session.execute(delete(Operation).where(Operation.id == operation_id, Operation.executor == INLINE_EXECUTOR))
     lanes_after_commit(session)
 
 
 def delete_finished(session: Session, operation_id: int) -> bool:
-    """Remove a finished operation from the record. False while it is pending or running, or unknown."""
+    """Remove an ended operation from the record. Return False if it is unknown, pending or running."""
     gone = session.execute(
         delete(Operation)
         .where(Operation.id == operation_id, Operation.status.not_in((Status.PENDING, Status.RUNNING)))

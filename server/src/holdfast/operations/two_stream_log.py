@@ -1,8 +1,8 @@
 """The two streams of a program in one log, and back again, byte for byte.
 
-A line of the log is the stream's name, a sign, a space, and the text. The sign is `|` where the program ended the line
-there, and `~` where it did not (a last line without its end, or a piece of one too long for the log). A backslash, and
-every byte that is not printable text, is written as an escape.
+A log line consists of the stream's name, a sign, a space and the text. The sign is `|` if the program ended the line
+there, and `~` if it did not (an unfinished last line, or a piece of a line too long for the log). Backslashes and all
+bytes that are not printable text are escaped.
 """
 
 import re
@@ -21,13 +21,13 @@ class Stream(StrEnum):
 
 
 def log_text(stream: Stream, content: bytes, *, ended: bool) -> str:
-    """Given a line of a stream without its line end, or a piece of one, return the line of the log."""
+    """Given a line of a stream without its line end, or a piece of one, return the line for the log."""
     text = content.decode("utf-8", "surrogateescape")
     return f"{stream}{ENDED if ended else UNENDED} {''.join(map(_escaped, text))}"
 
 
 def stream_bytes(stream: Stream, line: bytes) -> bytes | None:
-    """Given a line of a log, return what it holds of the stream; None if it holds nothing of it."""
+    """Given a line of a log, return the bytes of the stream in it; None if it belongs to another stream."""
     for sign, end in ((ENDED, b"\n"), (UNENDED, b"")):
         mark = f"{stream}{sign} ".encode()
         if line.startswith(mark):
@@ -36,7 +36,7 @@ def stream_bytes(stream: Stream, line: bytes) -> bytes | None:
 
 
 def read_back(log: Path, stream: Stream, most_bytes: int) -> tuple[bytes, bool]:
-    """The last bytes of a stream as a log holds it, and whether that is all of it."""
+    """Return the last bytes of a stream from its log, and whether that is all of it."""
     kept = b""
     whole = True
     for line in _lines(log):

@@ -1,4 +1,4 @@
-"""Events of changed users. Access is below the outbox, so they follow from the audit trail, which has every change."""
+"""Events about changed users, derived from the audit trail, which records every change: access is below the outbox."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from holdfast.operations import outbox
 
 BY_ADMINS = "users."
-"""How the actions begin that change a user, whoever does it."""
+"""Prefix of the actions that change a user, whoever performs them."""
 BY_ONESELF = frozenset(
     {
         "auth.password_changed",
@@ -22,7 +22,7 @@ CREATED, DELETED = "users.created", "users.deleted"
 
 
 def report(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Publish the changes of users among these entries, for admins: only they may see users."""
+    """Publish the user changes among these entries, for admins only: nobody else may see users."""
     changes = [found for entry in entries if (found := _change(entry)) is not None]
     if changes:
         outbox.tell_news(session, "user.updated", changes)

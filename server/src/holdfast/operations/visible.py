@@ -15,9 +15,9 @@ def unknown(operation_id: int) -> NotFound:
 
 
 def require(session: Session, caller: Caller, operation_id: int, role: Role, *kinds: str) -> Operation:
-    """The operation, if the caller may see it and has the role. Raise NotFound or Forbidden.
+    """Return the operation if the caller may see it and has the role. Raise NotFound or Forbidden.
 
-    Operations that belong to no repository, and those of a removed repository, are visible only to administrators.
+    Operations without a repository, and those of a removed repository, are visible only to administrators.
     """
     operation = pages.get(session, operation_id)
     if operation is None or (kinds and operation.kind not in kinds):

@@ -1,4 +1,4 @@
-"""Which operations wait, and for what: the rules of `lanes` applied to the store."""
+"""Which operations wait, and for what: the rules of `lanes`, applied to the store."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,10 +33,10 @@ from holdfast.storage.bulk import beside_objects
 from holdfast.storage.types import Identifier, UtcDateTime
 
 CANDIDATES = 1000
-"""More than can start at once: the next change brings a claim that finds the others."""
+"""More than can start at once: each later change triggers a claim that finds the rest."""
 
 MANY = 1000
-"""For as many, judging everything that waits takes less than finding out what matters."""
+"""From this many on, judging the whole queue is cheaper than finding out which part matters."""
 HELD_UP = frozenset({QueuedReason.PAUSED, QueuedReason.AGENT_OFFLINE, QueuedReason.AGENT_UNSUPPORTED})
 
 
@@ -50,7 +50,7 @@ def verdicts(
 ) -> tuple[list[Waiter], dict[int, Verdict]]:
     """Judge the waiting operations: all of them with `everyone`, otherwise only those that a runner could start.
 
-    `agent_is_here`: the agent of these lanes is connected, so it is not silent, even if the store has it offline.
+    `agent_is_here`: the agent of these lanes is connected right now, even if the store still has it as offline.
     """
     limits, paused = kernel_limits.read(session)
     running = [Holder(*row) for row in session.execute(_RUNNING).all()]
@@ -72,12 +72,12 @@ def verdicts(
 
 
 def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]) -> dict[int, Verdict]:
-    """The verdicts of some waiting operations, as `verdicts` finds them for everyone, at a cost that does not grow with
-    the queue. A property test holds both ways equal.
+    """Return the verdicts on some waiting operations, equal to those of `verdicts` with `everyone`, at a cost that does
+    not grow with the queue. A property test verifies that both agree.
 
-    Only those are judged on which these depend. One with a reason of its own depends on no other, and one whose lane is
-    held exclusively waits behind the holder; the others depend on what waits in their lanes. Where a limit decides, the
-    first of each group that could start are judged as well, because it counts them.
+    Only the operations on which these depend are judged. One with a reason of its own depends on no other, and one
+    whose lane is held exclusively waits behind the holder; the rest depend on what waits in their lanes. Where a limit
+    decides, the first startable operations of each group are judged too, because the limit counts them.
     """
     if len(operations) > MANY:
         return verdicts(session, now, everyone=True)[1]
@@ -112,13 +112,13 @@ def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]
 
 
 def _depends_on_limits(waiter: Waiter, verdict: Verdict, full: frozenset[str]) -> bool:
-    """Whether others that could start decide about one that nothing but a limit may keep from starting."""
+    """Whether only a limit could keep this waiter from starting, so that other startable operations decide about it."""
     is_counted = waiter.limit_group is not None and waiter.limit_group not in full
     return is_counted and verdict.reason in (None, QueuedReason.LIMIT_REACHED)
 
 
 def positions(session: Session, operations: Sequence[Operation]) -> dict[int, int]:
-    """The positions of some waiting operations in the whole queue, from 1."""
+    """Return the positions of some waiting operations in the whole queue, counted from 1."""
     found: dict[int, int] = {}
     place, after = 0, (float("-inf"), 0)
     for operation in sorted(operations, key=lambda operation: (operation.queue_rank, operation.id)):
@@ -130,9 +130,9 @@ def positions(session: Session, operations: Sequence[Operation]) -> dict[int, in
 
 
 def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
-    """The operations in these lanes that will not start or progress unless something changes first.
+    """Return the operations in these lanes that will not start or progress until something else changes.
 
-    They are held, or wait for an agent that is offline or does not support them, or for another one that does.
+    They are held up, wait for an agent that is offline or does not support them, or wait for such an operation.
     """
     waiting, judged = verdicts(session, clock.now(), only_lanes=lanes, everyone=True)
     silent = select(Operation.id).where(
@@ -142,7 +142,7 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
         ~presence.current().is_online(Operation.machine_id),
     )
     stuck = set(session.scalars(silent))
-    for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # a dependency has the smaller id
+    for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # a dependency has the lower id
         verdict = judged[waiter.id]
         if verdict.reason in HELD_UP or (verdict.reason is QueuedReason.DEPENDENCY and verdict.behind_id in stuck):
             stuck.add(waiter.id)
@@ -150,7 +150,7 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
 
 
 def is_kept_from_readers(session: Session, lane: str) -> bool:
-    """Whether an exclusive operation holds a lane or is queued for it, whatever that one waits for."""
+    """Whether an exclusive operation holds a lane or waits for it, whatever else it waits for."""
     return session.connection().execute(_EXCLUSIVE_IN_LANE, {"lane": lane}).first() is not None
 
 
@@ -173,12 +173,12 @@ _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operati
 
 
 def excludes(one: Any, other: Any) -> ColumnElement[bool]:
-    """Whether two ways of holding a lane exclude each other: the rule of `lanes`, in SQL."""
+    """Whether two lock modes exclude each other: the rule of `lanes`, in SQL."""
     return or_(one == LockMode.EXCLUSIVE, other == LockMode.EXCLUSIVE)
 
 
 def _rows(agents: Presence) -> Select[Any]:
-    """Operations in queue order, as `lanes.Waiter` wants them."""
+    """Select operations in queue order, with the columns of `lanes.Waiter`."""
     dependency = aliased(Operation)
     agent_reason = case(
         (Operation.job_kind.is_(None), null()),
@@ -205,24 +205,24 @@ def _rows(agents: Presence) -> Select[Any]:
 
 @cache
 def _waiting(agents: Presence) -> Select[Any]:
-    """All that wait."""
+    """Select all waiting operations."""
     return _rows(agents).where(has_status(Operation, Status.PENDING))
 
 
 @cache
 def _these(agents: Presence) -> Select[Any]:
-    """Those of some operations that wait."""
+    """Select the given operations, as far as they wait."""
     return _rows(agents).where(Operation.id.in_(bindparam("ids", expanding=True)), _WAITS_AS_READ)
 
 
 @cache
 def _of_lanes(agents: Presence) -> Select[Any]:
-    """All that wait in some lanes."""
+    """Select all operations that wait in the given lanes."""
     return _rows(agents).where(Operation.id.in_(_IDS_IN_LANES), _WAITS_AS_READ)
 
 
 _WAITS_AS_READ = Operation.status.concat("") == Status.PENDING
-"""As an expression that no index has: the ids are to be looked up. SQLite would rather walk along the whole queue."""
+"""An expression that no index covers, so that the ids are looked up; SQLite would otherwise walk the whole queue."""
 
 _in_lane = aliased(Operation)
 _IDS_IN_LANES = select(_in_lane.id).where(
@@ -231,7 +231,7 @@ _IDS_IN_LANES = select(_in_lane.id).where(
 
 
 def _has_no_reason_of_its_own(waiter: Any, agents: Presence) -> ColumnElement[bool]:
-    """The rules of `lanes` for a waiter that does not hold up those behind it, in SQL."""
+    """The condition, in SQL, that a waiter has no reason of its own to wait (the rules of `lanes`)."""
     awaited = aliased(Operation)
     return and_(
         or_(bindparam("paused", type_=Integer) == 0, waiter.trigger.not_in([str(word) for word in HELD_BY_PAUSE])),
@@ -246,7 +246,7 @@ def _has_no_reason_of_its_own(waiter: Any, agents: Presence) -> ColumnElement[bo
 
 @cache
 def _startable(agents: Presence) -> Select[Any]:
-    """Those that a runner may start as far as lanes go. A property test holds this equal to the rules of `lanes`.
+    """Select the operations that a runner may start as far as lanes go. A property test compares this with `lanes`.
 
     The others are left out before the queue is cut to a length that can be judged often: even many of them at the front
     must not hide one behind them.
@@ -264,7 +264,7 @@ def _startable(agents: Presence) -> Select[Any]:
 
 @cache
 def _front(agents: Presence) -> Select[int]:
-    """The first of a group, in queue order, that may start as far as lanes go, whoever executes them."""
+    """Select the first operations of a group, in queue order, that may start as far as lanes go, on any executor."""
     return (
         select(Operation.id)
         .where(
@@ -278,7 +278,7 @@ def _front(agents: Presence) -> Select[int]:
 
 
 def _lane_is_free(agents: Presence) -> tuple[ColumnElement[bool], ...]:
-    """The rules of `lanes` for a waiter that nothing but a limit may keep from starting, in SQL."""
+    """The condition, in SQL, that only a limit may keep a waiter from starting (the rules of `lanes`)."""
     holder, earlier = aliased(Operation), aliased(Operation)
     return (
         _has_no_reason_of_its_own(Operation, agents),
@@ -308,7 +308,7 @@ _next_group = (
     .scalar_subquery()
 )
 _WAITING_GROUPS = select(_leaps.union_all(select(_next_group).where(_leaps.c.name.is_not(None))).c.name)
-"""Found by leaping through the index, group by group."""
+"""Found by skipping through the index, from group to group."""
 
 _place = tuple_(Operation.queue_rank, Operation.id)
 _WAITING_BETWEEN = select(func.count()).where(

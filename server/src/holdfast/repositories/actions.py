@@ -1,4 +1,4 @@
-"""Which acts on a repository, and on its archives, a caller is allowed now, and why the others are refused."""
+"""Which actions on a repository and its archives the caller may take now, and why the others are refused."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,9 +22,11 @@ OBSERVE_ONLY = "repository.observe_only"
 @frozen
 class RepositoryAct(Act):
     is_job: bool = False
-    """Waits for the repository to be set up, and needs an agent that takes work where an agent opens the repository."""
+    """Whether the action waits for the repository to be set up and, for a repository on an agent, needs an agent that
+    takes work.
+    """
     changes_repository: bool = False
-    """Refused where the repository is in observe mode."""
+    """Whether the action is refused if the repository is in observe mode."""
 
 
 def _job(name: str, route: str, *, changes_repository: bool = False, least: Role = Role.OPERATOR) -> RepositoryAct:
@@ -52,7 +54,7 @@ OF_A_REPOSITORY = (
 )
 OF_AN_ARCHIVE = ("restore", "restore_check", "delete_archive", "protect")
 READS_THE_ARCHIVE = ("download", "restore", "restore_check", "protect")
-"""Refused for an archive of which only the record is left."""
+"""Actions that are refused for an archive of which only the record is left."""
 
 
 @frozen
@@ -67,7 +69,7 @@ def on_repository(session: Session, caller: Caller, repository: Repository) -> A
 
 
 def on_repositories(session: Session, caller: Caller, repositories: Sequence[Repository]) -> dict[int, Allowed]:
-    """For repositories that the caller may see."""
+    """Return the allowed actions for repositories that the caller may see."""
     roles = _roles(session, caller, repositories)
     return {
         repository.id: _allowed(session, caller, repository, roles.get(repository.id, Role.VIEWER))
@@ -96,7 +98,7 @@ def _allowed(session: Session, caller: Caller, repository: Repository, role: Rol
 
 
 def _refused_by_state(session: Session, repository: Repository, left: Iterable[RepositoryAct]) -> dict[str, str]:
-    """Acts that the repository's own state does not allow for any caller; in the order in which routes check."""
+    """Return the actions that the repository's own state forbids to any caller, in the order in which routes check."""
     jobs = [act for act in left if act.is_job]
     refused: dict[str, str] = {}
     if jobs and repository.execution_target == "agent":
@@ -110,7 +112,7 @@ def _refused_by_state(session: Session, repository: Repository, left: Iterable[R
 
 
 def _roles(session: Session, caller: Caller, repositories: Sequence[Repository]) -> dict[int, Role]:
-    """As `rights.repository_role`, for many repositories."""
+    """Like `rights.repository_role`, for many repositories."""
     if caller.role is Role.ADMIN:
         return {repository.id: Role.ADMIN for repository in repositories}
     statement = select(RepositoryRight.repository_id, RepositoryRight.role)

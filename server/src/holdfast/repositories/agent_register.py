@@ -1,4 +1,4 @@
-"""Repositories that an agent opens: created and opened on its machine, by an operation that it executes."""
+"""Repositories on agents: an operation creates or opens them on the agent's machine."""
 
 import uuid
 
@@ -49,7 +49,7 @@ class AgentRegister:
         return self._add(caller, wanted, encryption, kind, "repository.imported", older_ok=wanted.older_ok)
 
     def set_up_again(self, session: Session, caller: Caller, repository: Repository) -> Operation:
-        """Queue the setup once more. Raise Conflict if it is not needed, or still running."""
+        """Queue the setup again. Raise Conflict if it is not needed or still running."""
         agent_target.require_agent(session, repository.agent_machine_id)
         state = agent_target.setup_state(session, repository)
         if repository.execution_target != "agent" or state not in ("failed", agent_target.UNVERIFIED):
@@ -63,7 +63,7 @@ class AgentRegister:
         return operation
 
     def confirm_relocation(self, session: Session, caller: Caller, repository: Repository) -> Operation:
-        """Let the agent open the repository once more, with the user's confirmation that it was moved on purpose."""
+        """Let the agent open the repository again, with the user's confirmation that it was moved on purpose."""
         operation = self.open_again(session, caller, repository)
         _record(session, caller, "repository.relocation_confirmed", repository)
         return operation
@@ -71,9 +71,9 @@ class AgentRegister:
     def open_again(
         self, session: Session, caller: Caller, repository: Repository, *, older_ok: bool = False
     ) -> Operation:
-        """Let the agent open the repository where it is now; work on it waits for that.
+        """Let the agent open the repository at its current location; other work on it waits for that.
 
-        Raise Conflict while it does so.
+        Raise Conflict if a setup or an operation of the repository is already running.
         """
         agent_target.require_agent(session, repository.agent_machine_id)
         if agent_target.setup_state(session, repository) == "pending":
@@ -85,7 +85,7 @@ class AgentRegister:
         return self._set_up(session, caller, repository, self.open, older_ok=older_ok)
 
     def start_breaking_lock(self, session: Session, caller: Caller, repository: Repository) -> Operation:
-        """Raise Conflict while an operation of the service runs: its lock is not stale."""
+        """Queue breaking the lock. Raise Conflict while an operation of the service runs: its lock is not stale."""
         queue.serialise_claims(session)
         if running := pages.running_of_repositories(session, [repository.id]):
             raise errors.operation_running(running[repository.id].id)
@@ -104,7 +104,7 @@ class AgentRegister:
             return agent_target.can(session, agent, kind.agent.job_kind)
 
     def _require_able(self, agent_machine_id: int | None, kind: Kind) -> None:
-        """Raise Unprocessable where the agent lacks the capability for the setup: it would wait indefinitely."""
+        """Raise Unprocessable if the agent lacks the capability for the setup, which would then wait indefinitely."""
         if not self._is_able(agent_machine_id, kind):
             raise errors.agent_unable(agent_machine_id, kind.agent.job_kind if kind.agent else kind.name)
 
@@ -118,7 +118,7 @@ class AgentRegister:
         *,
         older_ok: bool = False,
     ) -> Repository:
-        """Without a kind, the agent cannot set it up."""
+        """Store the repository, and queue its setup if a kind is given; without one, the agent cannot set it up."""
         path = checked_place(wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         try:
@@ -160,7 +160,7 @@ class AgentRegister:
 
 
 def checked_place(wanted: RepositoryPlace) -> str:
-    """The path of a repository on an agent's machine, or its address on another one."""
+    """Return the path of a repository on an agent's machine, or its address on another machine."""
     check_sources(wanted)
     if wanted.passphrase_location == "agent" and wanted.passphrase is not None:  # noqa: S105
         raise Unprocessable(

@@ -1,4 +1,4 @@
-"""Whether the agent that opens a repository may be given work. Only the name of the agents' table is known here."""
+"""Whether the agent that opens a repository may be given work. This module knows only the name of the agents' table."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from holdfast.repositories.models import Repository
 SHUT_OUT = frozenset({"disabled", "revoked"})
 
 UNVERIFIED = "unverified"
-"""Imported for an agent that cannot open it for the service: its first backup is the proof."""
+"""Imported for an agent that cannot open it on request: its first backup is the proof that it opens."""
 
 _agents = table("agent_machines", column("id"), column("status"), column("capabilities", JSON))
 _STATUS: Select[Any] = select(_agents.c.status).where(_agents.c.id == bindparam("agent"))
@@ -22,7 +22,7 @@ _CAPABILITIES: Select[Any] = select(_agents.c.capabilities).where(_agents.c.id =
 
 
 def status_of(session: Session, agent_machine_id: int | None) -> str | None:
-    """The status of an agent, None if there is no such agent."""
+    """Return the status of an agent; None if there is no such agent."""
     status: str | None = session.execute(_STATUS, {"agent": agent_machine_id or 0}).scalar()
     return status
 
@@ -43,7 +43,7 @@ def require_able(session: Session, repository: Repository, capability: str, sent
 
 
 def require_agent(session: Session, agent_machine_id: int | None) -> int:
-    """The agent, if a repository may be given to it. Raise Unprocessable or Conflict."""
+    """Return the agent if a repository may be assigned to it. Raise Unprocessable or Conflict."""
     if agent_machine_id is None:
         raise Unprocessable(
             "repository.agent_missing", "A repository that belongs to an agent requires agent_machine_id."
@@ -57,7 +57,7 @@ def require_agent(session: Session, agent_machine_id: int | None) -> int:
 
 
 def takes_work(session: Session, repository: Repository) -> bool:
-    """False where the repository's agent is gone or shut out: queued work would wait indefinitely."""
+    """Return False if the repository's agent is gone or shut out: queued work would wait indefinitely."""
     if repository.execution_target != "agent":
         return True
     status = status_of(session, repository.agent_machine_id)
@@ -65,9 +65,9 @@ def takes_work(session: Session, repository: Repository) -> bool:
 
 
 def awaited_setup(session: Session, repository: Repository) -> int | None:
-    """The operation that new work has to wait for, while the repository is being set up.
+    """Return the operation that new work has to wait for while the repository is being set up.
 
-    Raise Conflict if the agent takes no work, or the repository could not be set up.
+    Raise Conflict if the agent takes no work, or if the repository could not be set up.
     """
     if not takes_work(session, repository):
         raise shut_out(repository.agent_machine_id)
@@ -82,9 +82,7 @@ def awaited_setup(session: Session, repository: Repository) -> int | None:
 
 
 def setup_state(session: Session, repository: Repository) -> str:
-    """`ready`, `unverified`, `pending`, or `failed` where the operation that should have made it ready did not
-    succeed.
-    """
+    """Return `ready`, `unverified`, `pending`, or `failed` if the operation that should set it up did not succeed."""
     if repository.setup_state != "pending":
         return repository.setup_state
     operation = setup_operation(session, repository)

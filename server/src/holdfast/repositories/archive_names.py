@@ -1,4 +1,4 @@
-"""Archive names: characters that engines refuse, and the names that a template makes."""
+"""Archive names: characters that engines refuse, and the names that a template produces."""
 
 import re
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from holdfast.repositories.series import DIGITS, DIRECTIVE, PLACEHOLDER, series_
 DIGIT = "[0-9]"
 NOW_FORM = "%Y-%m-%dT%H:%M:%S."
 MILLISECONDS, MICROSECONDS = 3, 6
-"""Digits of the fraction in `{now}`: names are made by this service with three, by the engine of an agent with six."""
+"""Digits of the fraction in `{now}`: this service writes three, the engine of an agent six."""
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -31,21 +31,21 @@ WORDS = {
 }
 """Output of the strftime letters that are not numbers of fixed length."""
 SENTINEL = 0xE000
-"""The first of the characters that represent times while a name is made."""
+"""The first of the characters that stand for times while a name is made."""
 
 
 def without(refused: str, text: str) -> str:
-    """The text with a dash for each of the refused characters."""
+    """Replace each of the refused characters with a dash."""
     return "".join("-" if character in refused else character for character in text)
 
 
 def safe(text: str) -> str:
-    """Without the characters that the engine takes as separators or placeholders."""
+    """Remove the characters that the engine treats as separators or placeholders."""
     return re.sub(r"[\s/{}]+", "-", text.replace("::", "-")).strip("-")
 
 
 def series_name(template: str, repository: str) -> str:
-    """The name of a template's series where archives are shown by series."""
+    """Return the name of a template's series, as shown where archives are grouped by series."""
     example = datetime(2026, 1, 1, tzinfo=UTC)
 
     def fill(match: re.Match[str]) -> str:
@@ -57,12 +57,12 @@ def series_name(template: str, repository: str) -> str:
 
 @frozen
 class Series:
-    """The names that a template makes for a repository, at any time."""
+    """The names that a template produces for a repository, at any time."""
 
     glob: str
     """For the engine: the literal parts and the shape of the time. It may match more than the series."""
     pattern: str
-    """A regular expression for exactly these names."""
+    """A regular expression that matches exactly these names."""
 
     def has(self, name: str) -> bool:
         return re.fullmatch(self.pattern, name) is not None
@@ -70,7 +70,7 @@ class Series:
 
 @lru_cache(maxsize=1024)
 def series_of_template(template: str, repository: str, refused: str = "", fraction: int = MILLISECONDS) -> Series:
-    """Given a template and the name of its repository, return the series of archives that are named by it."""
+    """Given a template and the name of its repository, return the series of archives named by it."""
     forms: list[str] = []
 
     def mark(match: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ def _literal(character: str) -> str:
 
 
 def _parts(form: str) -> list[tuple[str, str, bool]]:
-    """A format of strftime as pairs of plain text and the directive after it, and whether that is padded."""
+    """Split a strftime format into plain texts, each with the directive that follows and whether that is padded."""
     parts, end = [], 0
     for match in DIRECTIVE.finditer(form):
         parts.append((_plain(form[end : match.start()]), match[1], "-" not in match[0]))
@@ -109,7 +109,7 @@ def _parts(form: str) -> list[tuple[str, str, bool]]:
 
 
 def _time_glob(form: str) -> str:
-    """The output of a strftime format, as a glob."""
+    """Return the output of a strftime format as a glob."""
     made = []
     for plain, letter, is_padded in _parts(form):
         made.append("".join(map(_literal, plain)))
@@ -121,7 +121,7 @@ def _time_glob(form: str) -> str:
 
 
 def _time_pattern(form: str) -> str:
-    """The output of a strftime format, as a regular expression. Unknown directives match nothing."""
+    """Return the output of a strftime format as a regular expression. Unknown directives match nothing."""
     made = []
     for plain, letter, is_padded in _parts(form):
         made.append(re.escape(plain))

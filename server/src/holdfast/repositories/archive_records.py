@@ -1,6 +1,6 @@
-"""The archives of a repository, as known to the store.
+"""The archives of a repository, as recorded in the store.
 
-Rows are removed only when a complete listing lacks them, or an operation of the service has removed their archives.
+A row is removed only when a complete listing lacks its archive, or an operation of the service has removed the archive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,11 +39,11 @@ from holdfast.storage.types import Identifier
 
 STATEMENT_VALUES = 500
 MOST_NAMED = 100
-"""Archives that one event names."""
+"""Maximum number of archives that one event names."""
 
 
 class Archive(ArchiveFacts, NumberedRow):
-    """One archive. The engine's id identifies it; a renamed or recreated archive is another one."""
+    """One archive, identified by the engine's id; a renamed or recreated archive is a different one."""
 
     __tablename__ = "archives"
 
@@ -67,11 +67,11 @@ class Archive(ArchiveFacts, NumberedRow):
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
     lost_at: Mapped[datetime | None]
-    """Since when it is known to be lost with a newer state of the repository; it stays listed, and cannot be
-    restored.
+    """When the archive was found to be lost because an older copy of the repository took its place. It stays listed but
+    cannot be restored.
     """
     protected_at: Mapped[datetime | None]
-    """Since when no prune, deletion or wipe of the service removes it; None: they may. See `protection`."""
+    """Since when no prune, deletion or wipe by the service may remove it; None: not protected. See `protection`."""
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),
@@ -92,7 +92,7 @@ def get(session: Session, archive_id: int) -> Archive | None:
 
 
 def of_repository(session: Session, repository_id: int, archive_id: int) -> Archive:
-    """The archive, if it is one of this repository. Raise NotFound."""
+    """Return the archive if it belongs to this repository. Raise NotFound."""
     archive = get(session, archive_id)
     if archive is None or archive.repository_id != repository_id:
         raise unknown(archive_id)
@@ -100,7 +100,7 @@ def of_repository(session: Session, repository_id: int, archive_id: int) -> Arch
 
 
 def require(session: Session, caller: Caller, archive_id: int, role: Role) -> tuple[Archive, Repository]:
-    """The archive and its repository, if the caller may see them and has the role. Raise NotFound or Forbidden."""
+    """Return the archive and its repository if the caller may see them with this role. Raise NotFound or Forbidden."""
     archive = get(session, archive_id)
     repository = session.get(Repository, archive.repository_id) if archive else None
     if archive is None or repository is None:
@@ -112,7 +112,7 @@ def require(session: Session, caller: Caller, archive_id: int, role: Role) -> tu
 
 
 def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
-    """The newest archive of this name."""
+    """Return the newest archive with this name."""
     statement = (
         select(Archive)
         .where(Archive.repository_id == repository_id, Archive.name == name)
@@ -123,7 +123,7 @@ def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
 
 
 def count_named(session: Session, repository_id: int, name: str) -> int:
-    """How many archives have this name: of engine 2 a whole series has."""
+    """Return how many archives have this name; with engine 2, all archives of a series do."""
     named = Archive.repository_id == repository_id, Archive.name == name, Archive.lost_at.is_(None)
     return session.scalar(select(func.count()).where(*named)) or 0
 
@@ -139,13 +139,13 @@ def ids_by_engine_id(session: Session, repository_id: int) -> dict[str, int]:
 
 
 def count(session: Session, repository_id: int) -> int:
-    """How many archives the repository has, without lost ones."""
+    """Return the number of archives in the repository, without lost ones."""
     present = Archive.repository_id == repository_id, Archive.lost_at.is_(None)
     return session.scalar(select(func.count()).where(*present)) or 0
 
 
 def mark_lost(session: Session, repository_id: int, archive_ids: Iterable[int]) -> None:
-    """Keep the rows of archives that an older copy of the repository lacks, and count without them."""
+    """Keep the rows of archives missing from an older copy of the repository, but no longer count them."""
     now = clock.now()
     for archive_id in archive_ids:
         statement = update(Archive).where(Archive.id == archive_id, Archive.lost_at.is_(None))
@@ -155,7 +155,7 @@ def mark_lost(session: Session, repository_id: int, archive_ids: Iterable[int]) 
 
 
 def require_present(archive: Archive) -> Archive:
-    """Raise Conflict for an archive that was lost."""
+    """Return the archive. Raise Conflict if it was lost."""
     if archive.lost_at is not None:
         raise Conflict(
             "archives.lost",
@@ -186,7 +186,7 @@ def add_made(session: Session, repository_id: int, *, engine_id: str, **values: 
 
 
 def remove(session: Session, archives: Sequence[Archive]) -> None:
-    """Remove rows of one repository; a record of them is kept."""
+    """Remove rows of one repository; a record of the archives is kept."""
     gone_archives.note(session, archives)
     for archive in archives:
         session.delete(archive)
@@ -217,7 +217,7 @@ def tell(
     repository_id: int,
     archives: Sequence[Archive | Row[Any]],
 ) -> None:
-    """Report archives that the list has gained or lost, all in one event: an import may find thousands."""
+    """Report archives added to or removed from the list, all in one event: an import may find thousands."""
     if not archives:
         return
     newest = sorted(archives, key=lambda archive: (archive.start, archive.id), reverse=True)[:MOST_NAMED]

@@ -1,4 +1,4 @@
-"""Paths as clients send them."""
+"""Paths inside archives, as clients send them."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -24,9 +24,9 @@ Paths = Annotated[list[PathValue], Field(max_length=1000)]
 
 
 def inside_archive(values: Iterable[Json]) -> list[bytes]:
-    """Given the wanted paths, return them as the engine stores them, each once; none at all means the whole archive.
+    """Given the wanted paths, return each once, as the engine stores it; an empty list means the whole archive.
 
-    Raise Unprocessable for one that is not a path inside an archive.
+    Raise Unprocessable for a path that is not inside an archive.
     """
     wanted: dict[bytes, None] = {}
     for value in values:
@@ -49,6 +49,6 @@ def bad_path() -> Unprocessable:
 
 
 def outermost(paths: list[bytes]) -> list[bytes]:
-    """The paths without those below another one: the engine would report them as never matched."""
+    """Return the paths without those below another one, which the engine would report as never matched."""
     given = set(paths)
     return [path for path in paths if not any(ancestor in given for ancestor in ancestors(path))]

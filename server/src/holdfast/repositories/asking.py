@@ -1,4 +1,4 @@
-"""The one way to query an engine about a repository inside a request."""
+"""The one way to query an engine about a repository within a request."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -36,8 +36,8 @@ def ask(
     """Run one engine command in the repository's lane, and return the result of `read` on its output.
 
     Raise Locked while other work holds the repository (busy), Unavailable if the machine that opens it does not answer
-    (offline), `missing` if the requested archive is gone, and Unprocessable, Conflict or Locked, by
-    `refused_by_engine`, if the engine fails (failed).
+    (offline), `missing` if the requested archive is gone, and if the engine fails, Unprocessable, Conflict or Locked as
+    `refused_by_engine` decides (failed).
     """
     engine, place = opener.engine(repository), location or opener.location(repository)
     try:
@@ -58,7 +58,7 @@ def ask(
 
 
 def archives_of(step: Step) -> list[ArchiveInfo]:
-    """The engine's list of archives."""
+    """Return the engine's list of archives."""
     try:
         return parse_archives(step.stdout.read_bytes())
     except (GarbledOutput, OSError) as error:
@@ -66,5 +66,5 @@ def archives_of(step: Step) -> list[ArchiveInfo]:
 
 
 def nothing_of(step: Step) -> None:
-    """For a command without output, whose success is the answer."""
+    """Discard the output of a command whose success is the answer."""
     del step

@@ -1,4 +1,4 @@
-"""How often work on a repository should happen, and when it was missed: the seam to the feature that plans it."""
+"""How often work on a repository should happen, and when it was missed: the interface to the scheduling feature."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -14,7 +14,7 @@ from holdfast.repositories.models import Repository
 
 @frozen
 class Threshold:
-    """The age of the last success beyond which a cell of `/status` is overdue, and its origin."""
+    """The age of the last success beyond which a cell of `/status` is overdue, and the schedule that sets it."""
 
     seconds: float
     schedule_id: int
@@ -26,26 +26,28 @@ class MissedRuns:
     """Days on which a backup was due and none succeeded."""
 
     is_known: bool = False
-    """Whether anything was due in the span at all."""
+    """Whether anything was due in the period at all."""
     days: Mapping[date, Sequence[str | None]] = field(default_factory=dict)
-    """With the archive name templates of the due backups; None: the repository's."""
+    """The missed days, each with the archive name templates of the due backups; None: the repository's template."""
 
 
 DueBetween = Callable[[datetime, datetime, int], list[datetime]]
-"""The moments after one and up to another, oldest first, no more than a number; can be sent to where it is computed."""
+"""Return the due times after one moment and up to another, oldest first, limited in number. Can be sent to another
+process.
+"""
 
 
 class Cadence(Protocol):
     def thresholds(self, session: Session, repository: Repository) -> Mapping[str, Threshold]:
-        """By the name of the cell; cells without a schedule are left out."""
+        """Return the thresholds by cell name; cells without a schedule are left out."""
 
     def missed_runs(
         self, session: Session, repository: Repository, zone: tzinfo, first: date, last: date
     ) -> MissedRuns:
-        """Missed backups on the days of a time zone, from the first to the last."""
+        """Return the missed backups on the days of a time zone, from the first to the last."""
 
     def backups_to_come(self, session: Session, repository: Repository) -> DueBetween | None:
-        """When backups are due; None without a schedule that makes any."""
+        """Return when backups are due; None if no schedule makes any."""
 
 
 CADENCE = Part[Cadence]("cadence")

@@ -1,5 +1,5 @@
-"""The seam to the cloud feature. A repository of engine 1 that is created there is stored in a folder here and mirrored
-there; engine 2 keeps it there itself.
+"""The interface to the cloud feature. A cloud repository of engine 1 is stored in a local folder and mirrored to the
+remote; engine 2 stores it on the remote itself.
 """
 
 from typing import Protocol
@@ -15,10 +15,12 @@ from holdfast.repositories.schemas import NewRepository, RepositoryPlace
 
 class CloudPlaces(Protocol):
     def placed(self, wanted: NewRepository) -> NewRepository:
-        """The request, with the folder of this machine as its path. Raise HoldfastError if it cannot be mirrored."""
+        """Return the request with a local folder as its path. Raise HoldfastError if it cannot be mirrored."""
 
     def native(self, wanted: RepositoryPlace) -> Place | None:
-        """Where the engine itself will keep the repository; None: not on a remote. Raise HoldfastError if it cannot."""
+        """Return where on a remote the engine itself will store it; None: not on a remote. Raise HoldfastError if it
+        cannot.
+        """
 
     def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """Called in the transaction that stores the repository."""

@@ -1,6 +1,4 @@
-"""Decisions that only an admin can make: the repository was moved, or replaced by another one or an older copy of
-itself.
-"""
+"""Decisions reserved for admins: the repository was moved, or replaced by another one or by an older copy of itself."""
 
 from dataclasses import replace
 from typing import Any
@@ -43,10 +41,9 @@ class Corrections:
     # --- an older state ---------------------------------------------------------------------------------------------
 
     def confirm_older(self, caller: Caller, repository: Repository, *, dry_run: bool) -> OlderAnswer:
-        """Let the engine use an older state than the last it has seen. Archives that the repository lacks are marked as
-        lost.
+        """Let the engine use an older state than the last one it has seen, and mark the missing archives as lost.
 
-        A dry run only reports what is missing; the engine's record stays as it is.
+        A dry run only reports what is missing and leaves the engine's record unchanged.
         """
         listed = self._listed(repository, "look" if dry_run else "accept")
         present = {archive.id for archive in listed}
@@ -82,9 +79,9 @@ class Corrections:
     def accept_replacement(
         self, caller: Caller, repository: Repository, passphrase: str | None
     ) -> tuple[str | None, Operation | None]:
-        """Use the repository that is now at the path from now on. Return its id.
+        """Register the repository that is now at the path, and return its id.
 
-        Where an agent opens it, the id is known when the agent has opened it, through the returned operation.
+        If an agent opens it, the id is known only after the returned operation has ended.
         """
         if repository.execution_target == "agent":
             return None, self._let_agent_open(caller, repository, passphrase)
@@ -187,7 +184,7 @@ def _named(archive: Archive) -> MissingArchive:
 
 
 def _as_import(repository: Repository, path: str) -> ImportedRepository:
-    """The repository at another path, as an import would describe it."""
+    """Describe the repository at another path as an import request would."""
     return ImportedRepository.model_validate(
         {
             "name": repository.name,

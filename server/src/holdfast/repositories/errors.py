@@ -12,7 +12,7 @@ def unknown(repository_id: int) -> NotFound:
 
 
 def not_registered(path: str) -> NotFound:
-    del path  # not repeated: the sender knows it, and a log reader need not
+    del path  # not repeated: the sender knows it, and readers of logs do not need it
     sentence = "No repository is registered at this path. List the repositories, or import this one."
     return NotFound("repository.not_registered", sentence)
 
@@ -38,12 +38,12 @@ def operation_running(operation_id: int) -> Conflict:
 
 
 def refused_by_engine(outcome: Outcome, *, passphrase_given: bool = True) -> HoldfastError:
-    """An engine call inside a request failed: the reason as an error of the request."""
+    """Turn a failed engine call into the error of its request."""
     key = outcome.error_key or "engine.failed"
     message = outcome.message or "The engine refused."
     if (
         key == "engine.passphrase_wrong" and not passphrase_given
-    ):  # the engine got a random one, so that it does not prompt
+    ):  # the engine was given a random one to keep it from prompting
         key = "engine.passphrase_missing"
         message = SENTENCES[key]
     if key == LOCKED:

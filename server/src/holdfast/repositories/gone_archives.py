@@ -1,4 +1,4 @@
-"""Archives that are gone: when each was made, when it went, and how many bytes it had brought."""
+"""Archives that are gone: when each was made, when it disappeared, and how many bytes it had added."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ STATEMENT_VALUES = 500
 
 
 class ArchiveFacts:
-    """What is recorded of every archive, of one that is gone, too."""
+    """Facts recorded about every archive, including those that are gone."""
 
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     engine_id: Mapped[str] = mapped_column(String(64))
@@ -28,9 +28,9 @@ class GoneArchive(ArchiveFacts, NumberedRow):
     __tablename__ = "gone_archives"
 
     gone_at: Mapped[datetime]
-    """When the service learned of it: the end of its own operation, or the listing that lacks the archive."""
+    """When the service noticed: at the end of its own operation, or in the listing that lacked the archive."""
     new_bytes: Mapped[int | None] = mapped_column(BigInteger)
-    """What it added when it was made; None where another program made it, or the engine did not say."""
+    """How many bytes it added when it was made; None if another program made it, or the engine did not report it."""
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),
@@ -44,7 +44,7 @@ COLUMNS = (*_KEPT, "backup_operation_id", "deduplicated_size")
 
 
 def note(session: Session, archives: Sequence[Any]) -> None:
-    """Keep a record of archives of one repository, given with `COLUMNS`. One that goes a second time has gone now."""
+    """Record that archives of one repository, given as rows with `COLUMNS`, are gone. Earlier records are replaced."""
     now = clock.now()
     for first in range(0, len(archives), STATEMENT_VALUES):
         block = archives[first : first + STATEMENT_VALUES]
@@ -59,16 +59,16 @@ def _row(archive: Any, now: datetime) -> dict[str, Any]:
 
 
 def new_bytes_of(archive: Any) -> int | None:
-    """What an archive added when it was made.
+    """Return how many bytes an archive added when it was made, or None.
 
-    If it was measured later, this is only what no other archive has, which is less.
+    A size measured later would only count what no other archive shares, which is less.
     """
     size: int | None = archive.deduplicated_size
     return size if archive.backup_operation_id is not None else None
 
 
 def since(session: Session, repository_id: int, first: datetime, most: int) -> list[GoneArchive]:
-    """Those that went after a moment, the last ones first."""
+    """Return the archives that disappeared at or after a moment, the latest first."""
     wanted = GoneArchive.repository_id == repository_id, GoneArchive.gone_at >= first
     order = GoneArchive.gone_at.desc(), GoneArchive.id.desc()
     return list(session.scalars(select(GoneArchive).where(*wanted).order_by(*order).limit(most)))

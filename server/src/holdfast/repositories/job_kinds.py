@@ -1,6 +1,6 @@
-"""Operation kinds whose work is a job: a runner here is one host of its body, an agent on its machine the other.
+"""Operation kinds whose work is a job. Its body runs on two hosts: a runner here, or an agent on its machine.
 
-The kind's `conclude` ends both.
+The kind's `conclude` turns the report of either into the outcome.
 """
 
 import json
@@ -37,9 +37,9 @@ def job_kind(
     services: MakeServices | None = None,
     **values: Any,
 ) -> Kind:
-    """A kind that runs here and on agents.
+    """Return a kind that runs here and on agents.
 
-    `sources` and `services` for a backup; `values` are the other fields of `Kind`.
+    `sources` and `services` are for backups; `values` are the other fields of `Kind`.
     """
 
     def run(context: Context) -> Outcome | TryAgain:
@@ -53,7 +53,7 @@ def job_kind(
         category=category,
         limit_group=category,
         run=run,
-        on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
+        on_interrupted=again_when_interrupted,  # never reached: the body handles interruptions inside `run`
         agent=job,
         **values,
     )
@@ -62,7 +62,7 @@ def job_kind(
 def attempted(
     job: JobWork, opened: RepositoryWork, sources: MakeSources | None = None, services: MakeServices | None = None
 ) -> Ended:
-    """One attempt at the job with this runner as its host."""
+    """Attempt the job once, with this runner as its host."""
     context = opened.context
     with context.database.reading() as session:
         block = job.block(session, context.operation)
@@ -73,7 +73,7 @@ def attempted(
 
 
 def concluded(job: JobWork, context: Context, ended: Ended) -> Outcome | TryAgain:
-    """The end of an attempt as the kind concludes it, from the report that an agent would send, too."""
+    """Return the outcome of an attempt: `conclude` receives the same report that an agent would send."""
     with context.database.reading() as session:
         outcome = job.conclude(session, context.operation, report_of(ended))
     if not isinstance(ended, JobTryAgain):
@@ -111,7 +111,7 @@ def report_of(ended: Ended) -> JobReport:
 
 
 def printed(report: JobReport, name: str, parse: Callable[[bytes], Result]) -> Result | None:
-    """What the engine printed, if it was reported under this name and can be read."""
+    """Return the engine's output if it was reported under this name and can be parsed."""
     document = report.details.get(name)
     if not isinstance(document, Mapping):
         return None
@@ -122,5 +122,5 @@ def printed(report: JobReport, name: str, parse: Callable[[bytes], Result]) -> R
 
 
 def info_in(report: JobReport) -> InfoResult | None:
-    """The repository in the engine's `info`."""
+    """Return the repository from the engine's `info`."""
     return printed(report, "info", parse_info)

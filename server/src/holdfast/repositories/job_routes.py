@@ -1,4 +1,4 @@
-"""Routes that families of jobs share, each declared in a line: start, status, lists, log and cancel."""
+"""Routes shared by families of jobs, each declared in one line: start, status, lists, log and cancel."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ JobLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of job
 
 Route = TypeVar("Route", bound=Callable[..., Any])
 Find = Callable[[Session, Caller, Role], Any]
-"""Given the role that the caller needs, return the job that the path names. Raise NotFound or Forbidden."""
+"""Given the role that the caller needs, return the job named in the path. Raise NotFound or Forbidden."""
 Cancel = Callable[[Database, Caller, Any], CancelAnswer]
 
 
 class Present(Protocol):
     def __call__(self, session: Session, needs: Any, jobs: Sequence[Any], /, *, with_logs: bool) -> Sequence[BaseModel]:
-        """The status payloads of jobs."""
+        """Return the status payloads of the jobs."""
         ...
 
 
@@ -62,7 +62,7 @@ def of_kind(kind: str) -> Callable[..., Awaitable[Find]]:
 
 
 def starts(routes: APIRouter, path: str, summary: str) -> Callable[[Route], Route]:
-    """A route that starts a job: its answer is the job's id."""
+    """Declare a route that starts a job and answers with the job's id."""
     return routes.post(path, summary=summary, responses=documented(404, 409), response_model=StartAnswer)
 
 
@@ -72,7 +72,7 @@ async def the_kinds(request: Request) -> Mapping[str, Kind]:
 
 @frozen
 class JobStart:
-    """What the start of a job needs. The caller has logged in."""
+    """What is needed to start a job. The caller has logged in."""
 
     caller: Caller
     session: Session
@@ -81,7 +81,7 @@ class JobStart:
     once: OnceRunner
 
     def answer(self, what: str, start: Callable[[], Operation]) -> Any:
-        """Start it, but only once for each Idempotency-Key."""
+        """Start the job, but only once for each Idempotency-Key."""
         return self.once(self.session, lambda: started(start(), what))
 
 
@@ -100,10 +100,11 @@ ToStart = Annotated[JobStart, Depends(job_start)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRoutes:
-    """`name` is the name of a route in the API's document, `readers` the guard of the routes that read.
+    """The shared routes of one family of jobs. `name` names a route in the API document; `readers` guards the routes
+    that read.
 
-    `find` and `needs` are dependencies: which job a path names, if its kind and id are not all that decides, and what
-    `present` needs to describe it.
+    `find` and `needs` are dependencies: `find` returns the job that a path names, if kind and id alone do not decide,
+    and `needs` returns what `present` requires to describe it.
     """
 
     routes: APIRouter
@@ -119,7 +120,7 @@ class JobRoutes:
 
     @property
     def _read(self) -> Callable[..., Any]:
-        """A dependency: the job that the path names, for a caller who may see it."""
+        """A dependency that returns the job named in the path, for a caller who may see it."""
 
         def job(*, caller: Caller = Depends(self.readers), find: Find = Depends(self._named), session: Reading) -> Any:
             return find(session, caller, Role.VIEWER)
@@ -132,7 +133,7 @@ class JobRoutes:
             return self.present(session, needs, [job], with_logs=True)[0]
 
     def page(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
-        """All of them, by pages; of one repository if wanted."""
+        """List all jobs in pages, optionally of one repository."""
 
         @self.routes.get(path, name=name, summary=summary, response_model=answer)
         def list_jobs(
@@ -149,7 +150,7 @@ class JobRoutes:
             return answer(jobs=jobs, next_cursor=following)
 
     def of_repository(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
-        """The newest of a repository."""
+        """List the newest jobs of a repository."""
 
         @self.routes.get(path, name=name, summary=summary, responses=documented(404), response_model=answer)
         def list_jobs(
@@ -184,7 +185,9 @@ class JobRoutes:
         least: Role = Role.OPERATOR,
         others: Cancel = cancel,
     ) -> None:
-        """For callers that have the role `least` on the repository; `others` cancels jobs that are no operations."""
+        """Cancel a job, for callers with the role `least` on the repository; `others` cancels jobs that are not
+        operations.
+        """
 
         @self.routes.post(path, name=name, summary=summary, description=description, responses=documented(404, 409))
         @waits_for_end

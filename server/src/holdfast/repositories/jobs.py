@@ -1,4 +1,4 @@
-"""Starts work on a repository, the same way for every kind."""
+"""Starts work on a repository in the same way for every kind."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from holdfast.repositories.models import Repository
 
 @frozen
 class AgentJob:
-    """A job of this kind for this agent."""
+    """A job for a specific agent."""
 
     agent_machine_id: int
     job_kind: str
@@ -29,7 +29,7 @@ class AgentJob:
 
 @frozen
 class OfRunner:
-    """Work that a runner does, also on the repository of an agent, whose engine it calls."""
+    """Work done by a runner. For a repository on an agent, the runner calls that agent's engine."""
 
 
 def start(
@@ -46,9 +46,8 @@ def start(
 ) -> Operation:
     """Queue an operation on a repository, and record who requested it. It waits until the repository is set up.
 
-    `executed_by` is for work that is not executed where the repository is opened.
-    Raise Conflict if the agent of the repository takes no work, or could not set it up, TooManyRequests if too much
-    waits.
+    `executed_by` is for work that is not executed where the repository is opened. Raise Conflict if the repository's
+    agent takes no work or could not set it up, TooManyRequests if too much work is waiting.
     """
     queue.require_room(session, repository.id)
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)

@@ -1,8 +1,8 @@
-"""The keys of keyfile repositories: encrypted in the store, and written where the engine here looks for them.
+"""The keys of keyfile repositories: encrypted in the store, and written to where the local engine looks for them.
 
-The engine writes a key into its own folder and finds it there by the id in the first line. The process that opens the
-repository writes it from the store if it is missing. If both exist, the engine's counts: its passphrase may have been
-changed.
+The engine writes a key into its own folder, and finds it there by the id in the first line. If the key is missing, the
+process that opens the repository writes it from the store. If both exist, the engine's copy counts, because its
+passphrase may have been changed.
 """
 
 import os
@@ -29,7 +29,7 @@ class KeyFiles:
         self._vault = vault
 
     def put(self, repository_uuid: str, content: str) -> Path:
-        """Write a key for the engine here. It is protected by the repository's passphrase itself."""
+        """Write a key for the local engine. The repository's passphrase protects the key itself."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self._folder / f"holdfast-{repository_uuid}"
         part = self._folder / f".{file.name}.{os.getpid()}"
@@ -39,10 +39,10 @@ class KeyFiles:
         return file
 
     def put_given(self, database: Database, repository_uuid: str, content: str) -> Path | None:
-        """As `put`, for a key provided with an import.
+        """Like `put`, for a key provided with an import.
 
-        None if it says that it is the key of a managed repository that has one here: the engine would find either, and
-        the store would keep the wrong one.
+        Return None if the key names a managed repository that already has one here: the engine could then find either
+        of them, and the store would keep the wrong one.
         """
         found = FIRST_LINE.match(content)
         with database.reading() as session:
@@ -51,12 +51,12 @@ class KeyFiles:
         return None if found and is_taken and self._find(found[1]) else self.put(repository_uuid, content)
 
     def sealed(self, repository_uuid: str, engine_id: str | None) -> str | None:
-        """The key that the engine here has for a repository, encrypted for the store; None if it has none."""
+        """Return the local engine's key for a repository, encrypted for the store; None if it has none."""
         content = self._find(engine_id)
         return self._vault.encrypt(content, key_context(repository_uuid)) if content is not None else None
 
     def renewed(self, repository_uuid: str, engine_id: str | None, known: str | None) -> str | None:
-        """As `sealed`, but None if the store already has this key."""
+        """Like `sealed`, but return None if the store already has this key."""
         content = self._find(engine_id)
         if content is None:
             return None
@@ -66,7 +66,7 @@ class KeyFiles:
         return self._vault.encrypt(content, context)
 
     def materialise(self, repository_uuid: str, engine_id: str | None, sealed: str | None) -> None:
-        """Let the engine here find a key that the store has."""
+        """Give the local engine a key from the store, unless it has one."""
         if sealed is None or self._find(engine_id) is not None:
             return
         self.put(repository_uuid, self._vault.decrypt(sealed, key_context(repository_uuid)))
@@ -90,7 +90,7 @@ def _read(file: Path) -> str | None:
 
 
 def keep_known_keys(database: Database, key_files: KeyFiles) -> None:
-    """Store keys that the engine here has and the store does not: of repositories made by an older version, and those
+    """Store keys that the local engine has and the store lacks: keys of repositories made by an older version, and keys
     that a user has changed with the engine itself (`borg key change-passphrase`).
     """
     here = select(Repository).where(Repository.has_keyfile, Repository.execution_target == "local")

@@ -1,4 +1,4 @@
-"""Labels: `name=value` pairs by which repositories are chosen."""
+"""Labels: `name=value` pairs used to select repositories."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -14,12 +14,12 @@ LabelFilter = Annotated[
 
 
 def parse(texts: Sequence[str]) -> dict[str, str | None]:
-    """Given `name=value` and `name`, return the wanted value of each label; None: any value."""
+    """Given `name=value` and `name` texts, return the wanted value of each label; None: any value."""
     parts = (text.partition("=") for text in texts)
     return {name: value if equals else None for name, equals, value in parts}
 
 
 def matches(wanted: Mapping[str, str | None], labels: Mapping[str, str] | None) -> bool:
-    """Whether all wanted labels are there."""
+    """Whether the labels include all wanted ones."""
     known = labels or {}
     return all(name in known and value in (None, known[name]) for name, value in wanted.items())

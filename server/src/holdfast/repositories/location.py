@@ -1,4 +1,4 @@
-"""From a repository's record to everything the engine needs to open it."""
+"""Collects everything the engine needs to open a recorded repository."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,31 +23,31 @@ from holdfast.settings import Settings
 
 
 class SshMachines(Protocol):
-    """Facts about a machine reached by ssh that a repository's record does not hold."""
+    """Facts about ssh machines that a repository's record does not contain."""
 
     def account(self, connection_id: int) -> SshAccount:
-        """Raise Unprocessable if there is no such connection."""
+        """Return the account of a connection. Raise Unprocessable if there is no such connection."""
 
     def connection_of(self, account: SshAccount) -> int | None:
-        """The connection to an account; without a user name, the only one to that host."""
+        """Return the connection to an account; without a user name, the only connection to that host."""
 
     def engine_path(self, connection_id: int) -> str | None:
-        """The engine's program there, where it is not the usual one."""
+        """Return the path of the engine there, if it is not the usual one."""
 
     def engine(self, connection_id: int, major: int) -> Engine:
-        """The engine that runs there. Raise Unprocessable if none can be used."""
+        """Return the engine on that machine. Raise Unprocessable if none can be used."""
 
     def known_engine(self, connection_id: int, major: int) -> Engine | None:
-        """The same from its last test, without contacting the machine; None if it is unknown or cannot be used."""
+        """Like `engine`, but from the last test, without contacting the machine; None if unknown or unusable."""
 
     def machine(self, connection_id: int) -> Machine:
-        """How commands are run there."""
+        """Return how to run commands there."""
 
     def missing(self, connection_id: int, paths: Sequence[str]) -> tuple[str, ...]:
-        """The paths that do not exist there; none where that cannot be determined."""
+        """Return the paths that do not exist there; empty if that cannot be determined."""
 
     def behind_links(self, connection_id: int, paths: Sequence[str], sources: Sequence[str]) -> list[str]:
-        """The paths below sources that are reached there through a link below the source.
+        """Return the paths below sources that are reached through a link below the source.
 
         Raise Unprocessable or Unavailable if the machine does not answer.
         """
@@ -55,36 +55,37 @@ class SshMachines(Protocol):
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """The engine's patterns that keep the service's own places out of a backup there, if they are there.
+        """Return the engine's patterns that keep the service's own places out of a backup, if the places are on that
+        machine.
 
-        `known` are the places with their device and inode here. Raise Unprocessable if they are there and the patterns
-        cannot be determined, Unavailable if the machine does not answer.
+        `known` lists the places with their local device and inode. Raise Unprocessable if they are there and the
+        patterns cannot be determined, Unavailable if the machine does not answer.
         """
 
     def control(self, connection_id: int) -> Control:
-        """Runs short programs there. Raise Unprocessable if there is no such connection."""
+        """Return a control that runs short programs there. Raise Unprocessable if there is no such connection."""
 
     def rsh(self, connection_id: int) -> str:
-        """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
+        """Return the remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
 
 
 SSH_MACHINES = Part[SshMachines]("ssh_machines")
 
 
 class AgentEngines(Protocol):
-    """The engines of the machines on which agents run."""
+    """The engines on the machines of agents."""
 
     def engine(self, repository: Repository) -> Engine:
-        """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
+        """Return the engine. Raise Unprocessable, Conflict or Unavailable if the agent cannot be called now."""
 
     def known_engine(self, repository: Repository) -> Engine | None:
-        """The same from the agent's last report; None if it reported none that can be used."""
+        """Like `engine`, but from the agent's last report; None if it reported none that can be used."""
 
     def machine(self, repository: Repository) -> CalledAgent:
-        """Where its commands are run. Raise Conflict if the agent no longer exists."""
+        """Return where the engine's commands are run. Raise Conflict if the agent no longer exists."""
 
     def look(self, agent_machine_id: int, question: Mapping[str, Any]) -> Answer:
-        """Ask an agent about folders of its machine. Raise an error if it cannot be asked now."""
+        """Ask an agent about folders on its machine. Raise an error if the agent cannot be asked now."""
 
 
 AGENT_ENGINES = Part[AgentEngines]("agent_engines")
@@ -92,7 +93,7 @@ AGENT_ENGINES = Part[AgentEngines]("agent_engines")
 
 @frozen
 class RemoteAddress:
-    """The engine's address of a repository on a remote."""
+    """The engine's address for a repository on a remote."""
 
     address: str
     rclone: RcloneAccess
@@ -100,14 +101,14 @@ class RemoteAddress:
 
 class CloudAccess(Protocol):
     def remote_address(self, remote_id: int, text: str) -> RemoteAddress:
-        """Given a remote and an address on it. Raise HoldfastError if it cannot be opened."""
+        """Return the address on a remote. Raise HoldfastError if it cannot be opened."""
 
 
 CLOUD_ACCESS = Part[CloudAccess]("cloud_access")
 
 
 class Opener:
-    """Knows how each repository is opened: engine, place and secrets."""
+    """Determines how each repository is opened: engine, place and secrets."""
 
     def __init__(
         self,
@@ -127,17 +128,17 @@ class Opener:
         self._cloud = cloud
 
     def engine(self, repository: Repository) -> Engine:
-        """Raise Unprocessable, Conflict or Unavailable where it should run but does not, or cannot be reached."""
+        """Return the repository's engine. Raise Unprocessable, Conflict or Unavailable if it cannot be used."""
         if repository.execution_target == "agent":
             return self.agents.engine(repository)
         return self.engine_of_major(repository.engine_version, runs_on(repository))
 
     def engine_of_major(self, major: int, machine_id: int | None = None) -> Engine:
-        """The engine here, or the one on an ssh machine."""
+        """Return the local engine, or the one on an ssh machine."""
         return self._engines.engine(major) if machine_id is None else self.machines.engine(machine_id, major)
 
     def known_engine(self, repository: Repository) -> Engine | None:
-        """The engine of a repository, if that is known without contacting another machine."""
+        """Return the engine of a repository if it is known without contacting another machine."""
         if repository.execution_target == "agent":
             return self.agents.known_engine(repository)
         machine_id = runs_on(repository)
@@ -149,7 +150,7 @@ class Opener:
             return None
 
     def missing_sources(self, repository: Repository, sources: Sequence[str]) -> tuple[str, ...]:
-        """The sources that do not exist where the engine runs."""
+        """Return the sources that do not exist where the engine runs."""
         machine_id = runs_on(repository)
         if machine_id is not None:
             return self.machines.missing(machine_id, sources)
@@ -158,7 +159,7 @@ class Opener:
     def location(
         self, repository: Repository, *, relocated_ok: bool = False, older: Older = "refuse"
     ) -> RepositoryLocation:
-        """The engine's machine refuses to run the engine on a repository that has another id than the stored one."""
+        """Return the location. It makes the machine refuse to run the engine on a repository with a different id."""
         on_agent = repository.execution_target == "agent"
         self.key_files.materialise(repository.uuid, repository.engine_id, repository.keyfile)
         location = RepositoryLocation(
@@ -188,7 +189,7 @@ class Opener:
         connection_id: int | None,
         remote_id: int | None,
     ) -> RepositoryLocation:
-        """The location with what the engine needs to get there: through rclone, on an ssh machine, or by ssh."""
+        """Add what the engine needs to reach the location: through rclone, on an ssh machine, or over ssh."""
         if remote_id is not None:
             remote = self._cloud.remote_address(remote_id, location.path)
             return replace(location, path=remote.address, rclone=remote.rclone)
@@ -213,7 +214,7 @@ OPENER = Part[Opener]("opener")
 
 
 def runs_on(repository: Repository) -> int | None:
-    """The ssh machine on which the engine of a repository runs; None: here, or where its agent is."""
+    """Return the ssh machine on which the repository's engine runs; None: here, or on its agent's machine."""
     return repository.ssh_connection_id if repository.execution_target == "ssh" else None
 
 

@@ -1,6 +1,6 @@
-"""Repositories that callers see: looked up once, until a row that the lookup was made from differs.
+"""Remembers repositories that callers may see, until a row changes from which the lookup was made.
 
-For requests that come often, or many at once. A lookup that is known takes no thread.
+For requests that come often, or many at once. A remembered lookup needs no thread.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ from holdfast.storage.session import Database
 
 MOST_KNOWN = 1000
 FEW_RIGHTS = 50
-"""Rights of a caller whose lookups are proven by reading them again."""
+"""Callers with up to this many rights have their remembered lookups verified by reading the rights again."""
 
 _REPOSITORY = Query(select(Repository.__table__).where(Repository.id == bindparam("wanted")), "wanted")
 _COUNT = select(func.count()).where(RepositoryRight.user_id == bindparam("user_id"))
@@ -36,14 +36,14 @@ class Seen:
     """A repository that a caller may see."""
 
     repository: Repository
-    """Not to be changed: others have it too."""
+    """Shared between requests; must not be changed."""
     user_id: int
     rights: int | None
-    """How many the caller has; None for one who sees all repositories."""
+    """The number of the caller's rights; None for a caller who sees all repositories."""
 
     @property
     def proof(self) -> Proof:
-        """The rows that this follows from; none where there are too many."""
+        """The rows on which the lookup depends; empty if there are too many."""
         if self.rights is None:
             return ((_REPOSITORY, self.repository.id),)
         if self.rights > FEW_RIGHTS:
@@ -52,7 +52,7 @@ class Seen:
 
 
 def seen(session: Session, caller: Caller, repository_id: int) -> Seen:
-    """Raise NotFound."""
+    """Return a repository that the caller may see. Raise NotFound."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     return Seen(repository, caller.user_id, _count_of_rights(session, caller))
 
@@ -64,14 +64,14 @@ def _count_of_rights(session: Session, caller: Caller) -> int | None:
 
 
 class RepositoryLookup:
-    """Belongs to the event loop of the service."""
+    """Finds repositories for callers; used only on the event loop of the service."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: Remembered[Seen] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
 
     async def found(self, caller: Caller, repository_id: int) -> Repository:
-        """Raise NotFound."""
+        """Return a repository that the caller may see. Raise NotFound."""
         key = caller.view, repository_id
         known = self._known.get(key)
         if known is None:

@@ -11,7 +11,7 @@ from holdfast.storage.types import Identifier, JsonValue, RowUuid
 
 
 class Repository(NumberedRow):
-    """A backup repository that the service manages. Everything known about it comes from stored evidence."""
+    """A backup repository managed by the service. Everything recorded about it comes from stored evidence."""
 
     __tablename__ = "repositories"
 
@@ -19,9 +19,9 @@ class Repository(NumberedRow):
     name: Mapped[str] = mapped_column(String(200), unique=True)
     path: Mapped[str] = mapped_column(Text, index=True)
     identity: Mapped[str] = mapped_column(Text, unique=True)
-    """The path with symbolic links resolved: one place is one repository, under every name.
+    """The path with symbolic links resolved, so that one place is one repository under any name.
 
-    The same path on an agent's machine is another place.
+    The same path on an agent's machine is a different place.
     """
     engine_id: Mapped[str | None] = mapped_column(String(64))
     engine_version: Mapped[int]
@@ -30,12 +30,12 @@ class Repository(NumberedRow):
     agent_machine_id: Mapped[int | None] = mapped_column(Identifier)
     ssh_connection_id: Mapped[int | None] = mapped_column(Identifier)
     rclone_remote_id: Mapped[int | None] = mapped_column(Identifier)
-    """The remote on which the engine itself keeps it; None: it is stored elsewhere, or there only as a mirror."""
+    """The remote on which the engine itself stores it; None: it is stored elsewhere, or only mirrored to a remote."""
     encryption: Mapped[str] = mapped_column(String(40))
     compression: Mapped[str] = mapped_column(String(40))
     source_paths: Mapped[list[str]]
     own_sources: Mapped[list[str]] = mapped_column(JsonValue, default=list, server_default=text("'[]'"))
-    """Sources in the service's own places that an admin has confirmed; see own_places."""
+    """Sources among the service's own places that an admin has confirmed; see own_places."""
     exclude_patterns: Mapped[list[str]]
     archive_name_template: Mapped[str] = mapped_column(String(200))
     custom_flags: Mapped[list[str]]
@@ -47,7 +47,7 @@ class Repository(NumberedRow):
     """Encrypted; see access.vault."""
     has_keyfile: Mapped[bool] = mapped_column(Boolean, default=False)
     keyfile: Mapped[str | None]
-    """The key of a keyfile repository that the engine here opens. Encrypted; see repositories.key_files."""
+    """The key of a keyfile repository that the local engine opens. Encrypted; see repositories.key_files."""
     unencrypted_confirmed: Mapped[bool] = mapped_column(Boolean, default=False)
     setup_state: Mapped[str] = mapped_column(String(10), default="ready")
     setup_operation_id: Mapped[int | None] = mapped_column(Identifier)
@@ -68,22 +68,22 @@ class Repository(NumberedRow):
     last_stats: Mapped[datetime | None]
     last_history: Mapped[datetime | None]
     history_generation: Mapped[str | None] = mapped_column(String(64))
-    """The index file that the archives' history states refer to."""
+    """The index file to which the archives' history states refer."""
     archive_count: Mapped[int | None]
     total_size: Mapped[int | None] = mapped_column(BigInteger)
     unique_size: Mapped[int | None] = mapped_column(BigInteger)
     typical_size: Mapped[int | None] = mapped_column(BigInteger)
-    """Original size of the last complete backup: the basis of progress."""
+    """Original size of the last complete backup, used to estimate progress."""
     storage_free_bytes: Mapped[int | None] = mapped_column(BigInteger)
     storage_total_bytes: Mapped[int | None] = mapped_column(BigInteger)
     storage_seen_at: Mapped[datetime | None]
-    """When the space of its file system was measured, where the engine runs."""
+    """When the free space was measured, on the file system where the engine runs."""
     key_exported_at: Mapped[datetime | None]
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict, server_default=text("'{}'"))
-    """Used by schedules to choose it, together with those of its agent."""
+    """Used by schedules to select it, together with the labels of its agent."""
 
     removals_recorded_since: Mapped[datetime | None]
-    """When the store began to record archives that go, where that is later than `created_at`; else None."""
+    """When the store began to record removed archives, if later than `created_at`; else None."""
 
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]

@@ -1,8 +1,8 @@
-"""The service's own places on a machine: left out of backups unless an admin includes them, readable in archives only
-for admins, and never a destination of restores.
+"""The service's own places on a machine. They are left out of backups unless an admin includes them; in archives only
+admins can read them; and they are never a destination of restores.
 
-Each process stores its places, so that they are known after the data folder has been moved, and to the other processes
-of an installation. Only this file decides what the places are.
+Each process stores its places, so that they remain known after the data folder is moved, and so that the other
+processes of an installation know them. Only this file decides what the places are.
 """
 
 import os
@@ -33,11 +33,11 @@ from holdfast.storage.inserts import insert_unless_there
 from holdfast.storage.session import Database
 
 PROCESSES = "proc"
-"""The kind of file system that exposes the memory and the environment of processes, including keys."""
+"""The type of file system that exposes the memory and environment of processes, including keys."""
 
 
 class StoredPlace(NumberedRow):
-    """A path under which some process of this installation keeps, or once kept, its own data."""
+    """A path under which a process of this installation keeps, or once kept, its own data."""
 
     __tablename__ = "own_places"
 
@@ -67,7 +67,7 @@ class Sealed:
             )
 
     def below(self, path: bytes) -> tuple[bytes, ...]:
-        """The hidden names below a folder of the archive; an empty path is the whole archive."""
+        """Return the hidden names below a folder of the archive; an empty path is the whole archive."""
         above = path.strip(b"/") + b"/" if path.strip(b"/") else b""
         return tuple(name for name in self.names if name.startswith(above))
 
@@ -88,7 +88,7 @@ class ServicePlaces:
         self._secrets = (*self._files, data, data / "ssh", settings.engine_dir.absolute() / ".config/borg/keys")
 
     def store(self, database: Database) -> None:
-        """Store the places for other processes. Known ones are not written again."""
+        """Store this process's places for other processes. Known ones are not written again."""
         with database.reading() as session:
             known = set(self._stored(session))
         new = [path for path in self._own() if path not in known]
@@ -100,7 +100,7 @@ class ServicePlaces:
                 insert_unless_there(session, StoredPlace, values)
 
     def here(self, session: Session) -> OwnPlaces:
-        """All places of this machine, under every name."""
+        """Return all places of this machine, under all their names."""
         mounts = current_mounts()
         processes = [mount.point for mount in mounts if mount.kind == PROCESSES]
         return OwnPlaces(
@@ -108,15 +108,17 @@ class ServicePlaces:
         )
 
     def guard(self, session: Session) -> Guard:
-        """Places that no restore to this machine may write to: our own places, and the repositories stored here."""
+        """Return the places that no restore to this machine may write to: the service's own, and repositories stored
+        here.
+        """
         here = [Repository.path, Repository.identity]
         statement = select(*here).where(Repository.execution_target == "local", Repository.path.startswith("/"))
         repositories = {path for row in session.execute(statement) for path in row}
         return Guard(os.fsencode(path) for path in (*self._own(), *self._stored(session), *sorted(repositories)))
 
     def identities(self) -> list[dict[str, Any]]:
-        """Our own places with their device and inode: with these another program can tell whether it runs on this
-        machine.
+        """Return the service's own places with device and inode, by which another program can tell whether it runs on
+        this machine.
         """
         found = []
         for path in self._own():
@@ -131,7 +133,9 @@ class ServicePlaces:
         return caller.role is not Role.ADMIN and execution_target == "local"
 
     def sealed(self, session: Session, caller: Caller, repository: Repository) -> Sealed:
-        """The part of a repository's archives that the caller may not read: our own places, in archives made here."""
+        """Return the part of a repository's archives that the caller may not read: the service's own places, in local
+        archives.
+        """
         if not self.may_be_sealed(caller, repository.execution_target):
             return NOTHING_SEALED
         elsewhere = session.scalars(select(StoredPlace.path)).all()
@@ -142,10 +146,10 @@ class ServicePlaces:
     def admitted(
         self, session: Session, execution_target: str, sources: Sequence[str], before: Iterable[str], *, confirmed: bool
     ) -> list[str]:
-        """Given the sources of a repository, return those in our own places that an admin has confirmed.
+        """Given the sources of a repository, return those among the service's own places that an admin has confirmed.
 
-        Raise Conflict if one is not confirmed, Unprocessable if one is spelled so that archives would not show what it
-        is.
+        Raise Conflict if one is not confirmed, and Unprocessable if one is spelled so that archives would not reveal
+        what it is.
         """
         if execution_target != "local":
             return []

@@ -1,4 +1,4 @@
-"""The place of a new repository: checked, normalised, and with everything the engine needs to get there."""
+"""The place of a new repository: checked, normalised, and with everything the engine needs to reach it."""
 
 from backup_engine.frozen import frozen
 from holdfast.errors import Unprocessable
@@ -14,12 +14,12 @@ class Place:
     identity: str
     ssh_connection_id: int | None = None
     runs_on: int | None = None
-    """The ssh machine on which the engine runs; None: here."""
+    """The ssh machine on which the engine runs; None: this machine."""
     rclone_remote_id: int | None = None
 
 
 def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
-    """Given a request, return the place. Raise Unprocessable if it is not valid."""
+    """Return the place that a request describes. Raise Unprocessable if it is not valid."""
     if wanted.execution_target == "ssh" and wanted.repository_type != "rclone":
         return _on_machine(wanted, machines)
     if wanted.repository_type == "ssh" and wanted.execution_target == "local":
@@ -38,7 +38,7 @@ def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
 
 
 def _types_on_disk(wanted: RepositoryPlace) -> tuple[str, ...]:
-    """A repository in the cloud has a working copy here, and a mirror of it there."""
+    """Return the types that are stored on a local disk: a mirrored cloud repository has its working copy here."""
     is_mirrored = isinstance(wanted, NewRepository) and wanted.mirror is not None
     return ("local", "rclone") if is_mirrored else ("local",)
 
@@ -53,7 +53,7 @@ def absolute(given: str) -> str:
 
 
 def _on_machine(wanted: RepositoryPlace, machines: SshMachines) -> Place:
-    """A path of the machine that runs the engine, or an address that its own ssh can reach."""
+    """Accept a path on the machine that runs the engine, or an address that the machine reaches by its own ssh."""
     if wanted.ssh_connection_id is None:
         raise Unprocessable(
             "repository.connection_missing", "Running the engine on an ssh machine requires ssh_connection_id."

@@ -1,4 +1,4 @@
-"""A retention policy that keeps something."""
+"""Retention policies that keep something."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from holdfast.errors import Unprocessable
 
 
 def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
-    """Raise Unprocessable for a policy without a single rule: it would remove everything."""
+    """Return the policy. Raise Unprocessable if it has no rule: it would remove everything."""
     policy = RetentionPolicy(**values)
     if policy.keeps_nothing:
         raise Unprocessable(

@@ -1,4 +1,4 @@
-"""A repository as clients see it: from the store alone."""
+"""A repository as clients see it, built from the store alone."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.schemas import RepositoryAnswer, Retention, RunningOperation, SyncJob
 
 MIRROR_KINDS = ("sync", "hydrate")
-"""Kinds of the cloud mirror, known only by name."""
+"""Kinds of the cloud mirror, known here only by name."""
 
 MADE = (
     "has_passphrase",
@@ -67,7 +67,7 @@ def _running(operation: Operation) -> RunningOperation:
 
 
 def _sync_job(operation: Operation) -> SyncJob:
-    """`triggered_by` is its cause; `initial` is the first sync of a mirror."""
+    """`triggered_by` is the trigger of the operation; `initial` marks the first sync of a mirror."""
     return SyncJob.from_row(
         operation, triggered_by=operation.trigger, operation="hydrate" if operation.kind == "hydrate" else "sync"
     )

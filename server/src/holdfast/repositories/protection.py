@@ -1,7 +1,7 @@
-"""Protected archives: no prune, deletion or wipe of the service removes them.
+"""Protected archives: no prune, deletion or wipe by the service removes them.
 
-A prune, a deletion and a wipe read the protected archives when they begin. So a change is promised only while none of
-them runs, nor waits on an agent, which may have been handed its work before it takes it.
+Those operations read the list of protected archives when they begin. So a change takes effect only while none of them
+is running, and none is waiting for an agent, which may already have received it.
 """
 
 from sqlalchemy import ColumnElement, func, select, update
@@ -22,11 +22,11 @@ from holdfast.storage.session import Database
 
 REMOVES = ("prune", "delete_archive", "wipe")
 MOST_PROTECTED = 1000
-"""In a repository: each prune names them all to its machine."""
+"""Limit per repository: each prune sends all of them to its machine."""
 
 
 def engine_ids(session: Session, repository_id: int) -> tuple[str, ...]:
-    """The engine's ids of the protected archives of a repository, oldest first."""
+    """Return the engine's ids of a repository's protected archives, oldest first."""
     statement = select(Archive.engine_id).where(*_protected(repository_id)).order_by(Archive.start, Archive.id)
     return tuple(session.scalars(statement))
 
@@ -36,13 +36,13 @@ def count(session: Session, repository_id: int) -> int:
 
 
 def is_meant(session: Session, repository_id: int, name: str, engine_id: str | None) -> bool:
-    """Whether a protected archive has this engine id or, where none is given, this name."""
+    """Whether a protected archive has this engine id or, if none is given, this name."""
     named = Archive.name == name if engine_id is None else Archive.engine_id == engine_id
     return session.scalar(select(Archive.id).where(*_protected(repository_id), named).limit(1)) is not None
 
 
 def refuse(session: Session, repository_id: int, name: str, engine_id: str | None) -> None:
-    """Raise Conflict for the deletion of a protected archive."""
+    """Raise Conflict if the archive to be deleted is protected."""
     if is_meant(session, repository_id, name, engine_id):
         raise Conflict("archives.protected", "The archive is protected; unprotect it first.", archive=name)
 
@@ -79,7 +79,7 @@ def _require_possible(session: Session, repository: Repository, archive: Archive
 
 
 def _promise(database: Database, caller: Caller, repository_id: int, archive_id: int) -> None:
-    """Whatever begins from now on finds the archive protected; take it back if anything may have begun before."""
+    """Confirm a protection: work that begins later will see it, but if any may have begun before, take it back."""
     try:
         with database.writing() as session:
             _refuse_while_removing(session, repository_id)
@@ -92,7 +92,7 @@ def _promise(database: Database, caller: Caller, repository_id: int, archive_id:
 
 
 def _refuse_while_removing(session: Session, repository_id: int) -> None:
-    """Rows are locked: one that is being claimed is judged after its claim."""
+    """Raise Conflict while archives are being removed. The row locks make a concurrent claim visible here."""
     statement = (
         select(Operation.id, Operation.kind, Operation.status, Operation.executor)
         .where(

@@ -53,7 +53,7 @@ def new_record(
 def _key_made_here(
     opener: Opener, wanted: RepositoryPlace, number: str, encryption: str, known: InfoResult | None
 ) -> str | None:
-    """The key of a keyfile repository, for the store. Where the engine runs elsewhere, its key is there."""
+    """Return the key of a keyfile repository for the store; None if the engine runs elsewhere, where its key stays."""
     if not encryption.startswith("keyfile") or wanted.execution_target != "local" or known is None:
         return None
     return opener.key_files.sealed(number, known.repository_id)

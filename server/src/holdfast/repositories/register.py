@@ -74,7 +74,7 @@ class Register:
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
         """Run the engine's init and store the repository. Nothing is stored if the engine refuses.
 
-        Where an agent opens it, it is stored immediately, and is ready when the agent has run the engine.
+        A repository on an agent is stored immediately, and becomes ready when the agent has run the engine.
         """
         wanted = self.cloud.placed(wanted)
         own_sources = self._own_sources(wanted)
@@ -103,7 +103,7 @@ class Register:
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
         """Open an existing repository and store it. Nothing is stored if it does not open.
 
-        Importing counts as consent to a relocated repository, so one that the engine knows from another place opens.
+        Importing counts as consent to a relocated repository.
         """
         own_sources = self._own_sources(wanted)
         if wanted.execution_target == "agent":
@@ -225,8 +225,8 @@ class Register:
             audit.note(session, caller, "repository.lock_broken", "repository", repository.id)
 
     def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
-        """Open the repository once, with the user's confirmation that it was moved on purpose; the engine remembers
-        it.
+        """Open the repository once with the user's confirmation that it was moved on purpose; the engine remembers
+        this.
         """
         self._open(repository, self.opener.location(repository, relocated_ok=True))
         with self.database.writing() as session:
@@ -235,7 +235,7 @@ class Register:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _opened_by(self, place: Place, wanted: NewRepository | ImportedRepository) -> tuple[Engine, RepositoryLocation]:
-        """The engine that opens a repository which is not stored yet, and what it needs for that."""
+        """Return the engine for a repository that is not stored yet, and the location that it needs."""
         location = RepositoryLocation(
             place.path,
             wanted.passphrase.get_secret_value() if wanted.passphrase else None,
@@ -256,7 +256,7 @@ class Register:
     def _changed_own_sources(
         self, session: Session, repository: Repository, wanted: RepositoryChange
     ) -> list[str] | None:
-        """None where the change leaves the sources and their confirmation as they are."""
+        """Return the confirmed own sources; None if the change does not affect the sources or their confirmation."""
         if wanted.source_paths is None and not wanted.own_places_confirmed:
             return None
         sources = repository.source_paths if wanted.source_paths is None else wanted.source_paths
@@ -343,7 +343,7 @@ class Register:
         return self.opener.seal(repository.uuid, passphrase)
 
     def _open(self, repository: Repository, location: RepositoryLocation) -> None:
-        """Let the engine open the repository once, with this location."""
+        """Let the engine open the repository once at this location."""
         ask(
             self.inline,
             self.opener,
@@ -393,7 +393,7 @@ TheRegister = Annotated[Register, Depends(REGISTER)]
 
 
 def check_settings(engine: Any, location: RepositoryLocation, wanted: RepositorySettings) -> None:
-    """Build a backup command from the settings, to find out now what the engine would refuse later."""
+    """Build a backup command from the settings, to detect now what the engine would refuse later."""
     for source in wanted.source_paths:
         if not source.startswith("/"):
             raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
@@ -422,7 +422,7 @@ def _needs_engine(changes: dict[str, Any]) -> bool:
 
 
 def _refuse_empty(changes: dict[str, Any]) -> None:
-    """A setting that must have a value cannot be set to null."""
+    """Raise Unprocessable if a setting that must have a value is set to null."""
     nullable = {"upload_ratelimit_kib", "remote_path"}
     for name, value in changes.items():
         if value is None and name not in nullable:
@@ -430,7 +430,7 @@ def _refuse_empty(changes: dict[str, Any]) -> None:
 
 
 def _check_of_agents(repository: Repository, wanted: RepositoryChange) -> None:
-    """Fields that apply only to repositories of agents, or not to them."""
+    """Check fields that apply only to repositories of agents, or never to them."""
     on_agent = repository.execution_target == "agent"
     if wanted.agent_machine_id is not None and not on_agent:
         raise Unprocessable("repository.not_on_agent", "The repository does not belong to an agent.")
@@ -443,7 +443,7 @@ def _check_of_agents(repository: Repository, wanted: RepositoryChange) -> None:
 
 
 def _give_to(session: Session, repository: Repository, agent_machine_id: int) -> None:
-    """Assign it to another agent. Work queued for the old one must be finished before."""
+    """Assign the repository to another agent. Work queued for the old one must have ended."""
     agent_target.require_agent(session, agent_machine_id)
     if repository.agent_machine_id == agent_machine_id:
         return

@@ -35,7 +35,9 @@ Encryption = Literal[
 MODES_OF_ENGINE = {1: borg1.ENCRYPTION_MODES, 2: frozenset(borg2.ENCRYPTION_MODES)}
 UNPROTECTED = frozenset({"none"})
 NOT_ENCRYPTED = UNPROTECTED | {mode for mode in get_args(Encryption) if mode.startswith("authenticated")}
-"""Modes that anyone with the files can read; the engine opens an unknown one only after a confirmation."""
+"""Modes in which anyone with the files can read them; the engine opens an unknown repository of this kind only after a
+confirmation.
+"""
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
 Patterns = Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)]
@@ -44,7 +46,7 @@ SourcePaths = Annotated[list[PathText], Field(max_length=1000)]
 
 
 def _split_flags(value: Any) -> Any:
-    """Other products of this family keep the flags as one string."""
+    """Accept flags given as one string, as related products store them."""
     if isinstance(value, str):
         try:
             return shlex.split(value)
@@ -154,7 +156,9 @@ class RepositoryPlace(RepositorySettings, extra="forbid"):
     own_places_confirmed: bool = Field(False, description=CONFIRMS)
 
     defaults_of_engine_2: ClassVar[Mapping[str, str]] = {"archive_name_template": "{repository}"}
-    """Archives of one name are a series there, and the engine keeps its cache of known files by that name."""
+    """With engine 2, archives of the same name form a series, and the engine keys its cache of known files by that
+    name.
+    """
 
     @model_validator(mode="before")
     @classmethod

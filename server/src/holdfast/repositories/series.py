@@ -1,4 +1,4 @@
-"""The series of an archive: its name without the time in it."""
+"""The series of an archive: its name without the time."""
 
 import re
 from functools import lru_cache
@@ -25,7 +25,7 @@ GAP = re.compile(r"([-_.+@ ])[-_.+@ ]+")
 
 
 def series_of(name: str, template: str | None = None) -> str:
-    """Given an archive's name, return it without the time.
+    """Return an archive's name without the time.
 
     A name made from the template loses the template's time, in any format. Any other name loses everything that looks
     like a timestamp.
@@ -37,7 +37,7 @@ def series_of(name: str, template: str | None = None) -> str:
 
 @lru_cache(maxsize=1024)
 def _pattern(template: str) -> re.Pattern[str]:
-    """The shape of names made from a template: everything but time is in groups."""
+    """Return a pattern for names made from a template, with everything but the time in groups."""
     parts = PLACEHOLDER.split(template)
     made = []
     for number, part in enumerate(parts):
@@ -52,12 +52,12 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _literal(text: str) -> str:
-    """Text of a template as in names: the engine's separators have become dashes."""
+    """Return a literal part of a template as it appears in names, where the engine's separators have become dashes."""
     return re.escape(re.sub(r"[\s/]+", "-", text.replace("::", "-")))
 
 
 def _time(form: str) -> str:
-    """The output of a strftime format."""
+    """Return a pattern for the output of a strftime format."""
     parts = DIRECTIVE.split(form)
     return "".join(_letter(part) if number % 2 else _literal(part) for number, part in enumerate(parts))
 

@@ -1,4 +1,4 @@
-"""How large a repository was on each day: one row for a day, the last measurement of it."""
+"""How large a repository was on each day: one row per day, with its last measurement."""
 
 from datetime import UTC, date, datetime
 
@@ -38,6 +38,6 @@ def note(session: Session, repository_id: int, measured_at: datetime, total_size
 
 
 def between(session: Session, repository_id: int, first: date, last: date) -> list[RepositorySize]:
-    """Oldest first."""
+    """Return the records of a range of days, oldest first."""
     wanted = RepositorySize.repository_id == repository_id, RepositorySize.day.between(first, last)
     return list(session.scalars(select(RepositorySize).where(*wanted).order_by(RepositorySize.day)))

@@ -1,4 +1,4 @@
-"""The address of a repository by ssh: ``ssh://user@host:port/path``."""
+"""The address of a repository reached by ssh: ``ssh://user@host:port/path``."""
 
 import posixpath
 import re
@@ -12,7 +12,7 @@ ADDRESS = re.compile(
 )
 DEFAULT_PORT = 22
 IN_HOME = ("/./", "/~")
-"""Paths that the engine on the other side takes from the home folder of the account."""
+"""Paths that the engine on the other side resolves relative to the account's home folder."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class SshAddress:
 
 
 def parse(text: str) -> SshAddress | None:
-    """Given an address, return its parts in normal form; None if it is not an ssh address."""
+    """Return the parts of an address in normal form; None if it is not an ssh address."""
     found = ADDRESS.fullmatch(text)
     if found is None:
         return None

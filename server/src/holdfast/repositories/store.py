@@ -21,7 +21,7 @@ from holdfast.repositories.models import Repository
 from holdfast.storage.rows import find_row
 
 SHARED_WRITERS = frozenset({2})
-"""Majors of the engine that allow several runs to add to a repository at the same time, while others read it."""
+"""Engine majors that allow several runs to add to a repository at the same time, while others read it."""
 
 PARTS: tuple[RepositoryPart, ...] = get_args(RepositoryPart)
 PARTS_BY_CHANGE: dict[str, tuple[RepositoryPart, ...]] = {
@@ -41,7 +41,7 @@ PART_OF: dict[str, RepositoryPart] = {
     "storage_total_bytes": "sizes",
     "storage_seen_at": "sizes",
 }
-"""The part of a repository to which a column belongs; all others are evidence."""
+"""The part of a repository to which a column belongs; all other columns are evidence."""
 
 EVERY = select(Repository).order_by(Repository.name, Repository.id)
 THESE = EVERY.where(Repository.id.in_(bindparam("ids", expanding=True)))
@@ -52,7 +52,7 @@ def get(session: Session, repository_id: int) -> Repository | None:
 
 
 def require(session: Session, caller: Caller, repository_id: int, role: Role) -> Repository:
-    """The repository, if the caller may see it and has the role. Raise NotFound or Forbidden."""
+    """Return the repository if the caller may see it and has the role. Raise NotFound or Forbidden."""
     repository = get(session, repository_id)
     if repository is None:
         raise errors.unknown(repository_id)
@@ -61,9 +61,9 @@ def require(session: Session, caller: Caller, repository_id: int, role: Role) ->
 
 
 def require_administered(session: Session, caller: Caller, repository_id: int) -> Repository:
-    """The repository, for an admin of the service: the role admin on the repository alone is not enough.
+    """Return the repository for an admin of the service; the role admin on the repository alone is not enough.
 
-    For settings that let the service read or change what is outside the repository. Raise NotFound or Forbidden.
+    For settings that let the service read or change things outside the repository. Raise NotFound or Forbidden.
     """
     repository = require(session, caller, repository_id, Role.ADMIN)
     if caller.role is not Role.ADMIN:
@@ -72,7 +72,7 @@ def require_administered(session: Session, caller: Caller, repository_id: int) -
 
 
 def by_path(session: Session, path: str) -> Repository | None:
-    """The repository of a path, however the path is spelled."""
+    """Return the repository at a path, however the path is spelled."""
     normal = normal_path(path)
     statement = select(Repository).where(or_(Repository.path == normal, Repository.identity == identity_of(normal)))
     found = list(session.scalars(statement.limit(3)))
@@ -83,17 +83,17 @@ def by_path(session: Session, path: str) -> Repository | None:
 
 
 def by_engine_id(session: Session, engine_id: str) -> int | None:
-    """The id of the repository that the engine knows by this id."""
+    """Return the id of the repository that has this id in the engine."""
     return session.scalars(select(Repository.id).where(Repository.engine_id == engine_id).limit(1)).first()
 
 
 def at_place(session: Session, identity: str) -> Repository | None:
-    """The repository of a place, as `identity_of` or `identity_on_agent` names it."""
+    """Return the repository at a place, as named by `identity_of` or `identity_on_agent`."""
     return session.scalars(select(Repository).where(Repository.identity == identity)).first()
 
 
 def paths_on_agent(session: Session, agent_machine_id: int | None) -> list[str]:
-    """Paths of repositories on the machine of an agent."""
+    """Return the paths of repositories on an agent's machine."""
     statement = select(Repository.path).where(
         Repository.agent_machine_id == agent_machine_id, Repository.path.startswith("/")
     )
@@ -101,7 +101,7 @@ def paths_on_agent(session: Session, agent_machine_id: int | None) -> list[str]:
 
 
 def paths_on_host(session: Session, host: str) -> list[str]:
-    """Paths of repositories on a host reached by ssh, for every account."""
+    """Return the paths of repositories on a host reached by ssh, for all accounts."""
     addresses = map(ssh_address.parse, session.scalars(select(Repository.identity)))
     return sorted({address.path for address in addresses if address is not None and address.account.host == host})
 
@@ -119,7 +119,7 @@ def taken(
     name: str | None = None,
     but: int | None = None,
 ) -> None:
-    """Raise Conflict if another repository has this path of this machine, this place or this name."""
+    """Raise Conflict if another repository has this path on this machine, this place or this name."""
     if path is not None:
         on_this_machine = Repository.path == path, Repository.execution_target == "local"
         found = session.scalars(select(Repository).where(*on_this_machine)).first()
@@ -134,7 +134,7 @@ def taken(
 
 
 def note_evidence(session: Session, repository_id: int, *parts: RepositoryPart, **values: Any) -> None:
-    """Store what an operation has proven about a repository. `parts` are others of it that have changed with that."""
+    """Store what an operation has proven about a repository. `parts` names further parts that changed with it."""
     known = {name: value for name, value in values.items() if value is not None}
     changed = {*parts, *_changed_parts(session, repository_id, known)}
     if known:
@@ -147,7 +147,7 @@ def note_evidence(session: Session, repository_id: int, *parts: RepositoryPart, 
 
 
 def _changed_parts(session: Session, repository_id: int, values: dict[str, Any]) -> set[RepositoryPart]:
-    """The parts of a repository of which these values are not stored yet."""
+    """Return the parts of a repository for which these values differ from the stored ones."""
     if not values:
         return set()
     columns = (getattr(Repository, name) for name in values)
@@ -156,13 +156,13 @@ def _changed_parts(session: Session, repository_id: int, values: dict[str, Any])
 
 
 def is_another(session: Session, repository_id: int, reported: str | None) -> bool:
-    """Whether an id that an engine reported differs from the stored one."""
+    """Whether an id reported by an engine differs from the stored one."""
     known = get(session, repository_id)
     return bool(reported and known and known.engine_id and known.engine_id != reported)
 
 
 def learn_engine_id(session: Session, repository_id: int, reported: str | None) -> None:
-    """Store the id of a repository that had none so far. Only an admin's confirmation changes a stored one."""
+    """Store the id of a repository that has none yet. A stored one is changed only after an admin's confirmation."""
     if reported:
         unknown = update(Repository).where(Repository.id == repository_id, Repository.engine_id.is_(None))
         session.execute(unknown.values(engine_id=reported[:64]))
@@ -174,22 +174,20 @@ def tell(
     change: Literal["created", "changed", "evidence", "deleted"],
     *parts: RepositoryPart,
 ) -> None:
-    """Notify the watchers of the repository that its answer has changed, and which parts of it (default: by the kind
-    of change).
-    """
+    """Notify clients that a repository has changed, and which of its parts (default: those of this kind of change)."""
     payload = {"id": repository_id, "change": change, "changed": sorted(parts or PARTS_BY_CHANGE[change])}
     outbox.tell(session, "repository.updated", payload, repository_id=repository_id)
 
 
 def _sharing(repository: Repository) -> Sharing:
     if repository.rclone_remote_id is not None:
-        # An engine breaks off there when the lock of another goes away while it looks.
+        # There, an engine aborts if another engine's lock disappears while it checks.
         return Sharing.NOTHING
     return Sharing.WRITERS if repository.engine_version in SHARED_WRITERS else Sharing.READERS
 
 
 def subject(repository: Repository) -> Subject:
-    """Only its agent opens an agent's repository."""
+    """Return the subject of an operation. A repository on an agent is opened only by that agent."""
     executor = "agent" if repository.execution_target == "agent" else "runner"
     return Subject(
         repository.id,
@@ -218,7 +216,7 @@ def identity_of(path: str) -> str:
 
 
 def identity_on_agent(agent_machine_id: int, path: str) -> str:
-    """The place of a repository that an agent opens: a path of its machine, or an address that is the same
-    everywhere.
+    """Return the place of a repository that an agent opens: a path on its machine, or an address that is valid
+    anywhere.
     """
     return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else identity_of(path)

@@ -1,4 +1,4 @@
-"""Shared by all work on a repository: opening it, and the end of an engine run in the kernel's terms."""
+"""Shared by all work on repositories: opening one, and expressing the end of an engine run in the kernel's terms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ class RepositoryWork:
 
     @staticmethod
     def open(opener: Opener, context: Context) -> "RepositoryWork":
-        """Raise NotFound if the repository is gone, Unprocessable if its engine is."""
+        """Open the operation's repository. Raise NotFound if it is gone, Unprocessable if its engine is."""
         with context.database.reading() as session:
             repository = store.get(session, context.operation.repository_id or 0)
         if repository is None:
@@ -44,7 +44,7 @@ class RepositoryWork:
         return jobs.find_out(self.context, name, command)
 
     def ended_without_success(self, step: Step) -> Outcome | TryAgain | None:
-        """The ending of an engine run that was cancelled or failed; None when it succeeded."""
+        """Return the ending of an engine run that was cancelled or failed; None if it succeeded."""
         bad = jobs.ended_without_success(self.context, step)
         result = {"return_code": step.exit.code}
         match bad:
@@ -73,7 +73,7 @@ Working = Callable[[RepositoryWork], Outcome | TryAgain]
 
 
 def repository_kind(opener: Opener, work: Working, *, category: str, **values: Any) -> Kind:
-    """A kind whose work is a function of an opened repository, and can simply be repeated."""
+    """Return a kind whose work is a function of an opened repository and can simply be repeated."""
     return Kind(
         category=category,
         limit_group=category,

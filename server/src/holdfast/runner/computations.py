@@ -1,8 +1,8 @@
-"""Requests that compute long: they wait for their turn, and for the process that computes, without a thread.
+"""Requests that require long computations: they wait for their turn, and for the computing process, without a thread.
 
 Such a route is marked with `computes`. It is a generator: it reads from the store, yields each computation as a `call`
-of `kit/computing.py`, gets its result back, and returns the answer. Each of its steps is a visit to a thread; between
-them it holds none, and no transaction. One such request is answered at a time, and users take turns.
+of `kit/computing.py`, receives its result, and returns the answer. Each of its steps runs briefly in a thread; between
+steps it holds neither a thread nor a transaction. One such request is answered at a time, and users take turns.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from holdfast.settings import Settings
 
 MOST_OF_A_USER = 20
 MOST_IN_ALL = 200
-"""Requests that wait or are answered; more are refused immediately."""
+"""Requests that wait or are being answered; more are refused immediately."""
 LOOK_SECONDS = 1.0
-"""How often a request that waits looks whether its client is still there."""
+"""How often a waiting request checks whether its client is still connected."""
 
 Steps = Generator[bytes, Any, Response]
 Route = TypeVar("Route", bound=Callable[..., Steps])
 
 
 class _User:
-    """Whose requests come one after the other."""
+    """A user whose requests are answered one after the other."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -40,7 +40,7 @@ class _User:
 
 
 class Computations:
-    """Belongs to the event loop of the service."""
+    """The requests that compute, in turn; used only on the event loop of the service."""
 
     def __init__(self, settings: Settings, computer: Computer) -> None:
         self.computer = computer
@@ -49,9 +49,9 @@ class Computations:
         self._turn = asyncio.Lock()
 
     async def run(self, request: Request, user_id: int, begin: Callable[[], Steps]) -> Response:
-        """The answer of a route. Raise Unavailable if too many wait, or a turn does not come in time.
+        """Return a route's answer. Raise Unavailable if too many requests wait, or if the turn does not come in time.
 
-        When the client leaves, what is computed for it is ended.
+        If the client disconnects, the computation for it is ended.
         """
         with self._place(user_id) as user:
             return await _unless_left(request, self._in_turn(user, begin))
@@ -148,7 +148,9 @@ PARAMETER = "computations"
 
 
 def computes(route: Route) -> Route:
-    """Mark a route that computes long: a generator with a caller, which takes no transaction as a dependency."""
+    """Mark a route that requires long computations: a generator with a caller, and without a transaction as a
+    dependency.
+    """
 
     @functools.wraps(route)
     async def computing(**values: Any) -> Response:

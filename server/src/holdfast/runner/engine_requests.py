@@ -1,10 +1,11 @@
-"""Requests that need an engine or another machine: they have threads of their own, and wait for them without one.
+"""Requests that need an engine or another machine. They have threads of their own, and wait for one without occupying
+any.
 
-The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`: then
-it runs in one of a few separate threads, with a cap for each user and one for all, so that no number of such requests
-delays the others. The same question, asked again by the same user before the engine was started for it, is answered by
-the same run; after that it waits for one more run, however often it is asked. A run that answered several requests is
-followed by a pause before the next run for the same question: of its own length, and longer if it answered many.
+The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`. It
+then runs in one of a few separate threads, limited per user and in total, so that no number of such requests delays the
+others. If a user repeats a question before the engine has been started for it, the same run answers both. If it has
+been started, all further repetitions share one more run. After a run that answered several requests, the next run for
+the same question is delayed by about the time the last one took, or longer if it answered many.
 """
 
 import asyncio
@@ -29,32 +30,32 @@ from holdfast.storage.session import Database
 WAITING_FOR_EACH_PLACE = 10
 """Requests of a user that may wait for each running one; more are refused immediately."""
 PAUSE_SECONDS = (1.0, 5.0)
-"""Between two runs for a question that several requests ask all the time: at least and at most."""
+"""Shortest and longest pause between two runs for a question that several requests repeat."""
 PAUSE_FOR_EACH_SECONDS = 0.1
-"""For each request that the run before answered: a crowd that asks all the time gets ten answers a second."""
+"""Pause for each request that the last run answered: a crowd that keeps asking gets ten answers a second."""
 SECONDS_BETWEEN_ANSWERS = 0.01
-"""Of one run: many clients that are answered at the same instant, and ask again, would keep all others waiting."""
+"""Interval between the answers of one run. Many clients answered at the same instant, and asking again, would block
+others.
+"""
 
 Result = TypeVar("Result")
 Route = TypeVar("Route", bound=Callable[..., Any])
 
 
 class _Places:
-    """The places of one user, while one of their requests has or awaits one."""
+    """The places of one user who has at least one request running or waiting."""
 
     def __init__(self, number: int) -> None:
         self.semaphore = Semaphore(number)
         self.requests = 0
-        """Those that wait too."""
+        """Running and waiting requests."""
         self.running = 0
         self.turns = turns_of_a_user()
         self._pauses: dict[Hashable, float] = {}
-        """Question to the time before which it is not put to the engine again."""
+        """For each question, the time before which it is not put to the engine again."""
 
     def rest(self, key: Hashable, began: float, answered: int) -> None:
-        """Several requests were answered by a run that began then: the next one waits about as long as this one
-        took.
-        """
+        """Delay the next run for a question. The last one began at `began` and answered several requests."""
         now = time.monotonic()
         self._pauses = {other: until for other, until in self._pauses.items() if until > now}
         least, most = PAUSE_SECONDS
@@ -82,7 +83,7 @@ class _Question:
 
 
 class EngineRequests:
-    """Belongs to the event loop of the service."""
+    """Runs requests that need an engine; used only on the event loop of the service."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.wait_seconds = settings.inline_wait_seconds
@@ -99,12 +100,12 @@ class EngineRequests:
     ) -> Result:
         """Run a use case for a user. Raise Unavailable if no place becomes free in time, Locked if the lane does not.
 
-        A client that has left while waiting for a place is not served: no engine runs without a reader. Engines of a
-        second request of the same user give way to everything else: one person who waits is served as any other work,
-        a crowd of requests takes what the others leave.
+        If the client has disconnected while waiting for a place, nothing is run: no engine runs without a reader.
+        Engines for the user's second and further concurrent requests run at lower priority: a single request is treated
+        like any other work, but a crowd of requests only gets what others leave.
 
-        `same` is equal for calls with the same answer, which must then depend neither on the rights of the user nor on
-        their request.
+        `same` is equal for calls with the same answer. That answer must depend neither on the user's rights nor on the
+        request.
         """
         with self._places(user_id) as places:
             if same is None:
@@ -115,7 +116,7 @@ class EngineRequests:
         self, places: _Places, key: tuple[int, Hashable], request: Request, call: Callable[[], Result]
     ) -> Result:
         question = self._questions.get(key)
-        if question is None or question.ticket.has_begun:  # what changed since then may be missing from its answer
+        if question is None or question.ticket.has_begun:  # its answer may miss later changes
             before = question
             question = self._questions[key] = _Question(self.wait_seconds)
             question.answer = asyncio.create_task(self._answered(places, key, question, before, call))
@@ -136,7 +137,7 @@ class EngineRequests:
         before: _Question | None,
         call: Callable[[], Any],
     ) -> Any:
-        """Ask once for all who wait, when the same question from before has been answered."""
+        """Ask once for all who wait, after the same question from before has been answered."""
         try:
             if before is not None:
                 await asyncio.wait([before.answer], timeout=self.wait_seconds)
@@ -168,7 +169,7 @@ class EngineRequests:
 
     @contextmanager
     def _places(self, user_id: int) -> Iterator[_Places]:
-        """The places of a user, for one more request. Raise Unavailable if too many wait already."""
+        """Reserve a place for one more request of a user. Raise Unavailable if too many wait already."""
         self.require_room(user_id)
         places = self._users.setdefault(user_id, _Places(self._per_user))
         places.requests += 1
@@ -206,7 +207,7 @@ ENGINE_REQUESTS = Part[EngineRequests]("engine_requests")
 
 
 def _seen(answer: asyncio.Task[Any]) -> None:
-    """Errors are for those who still wait; there may be none."""
+    """Mark the error of an answer as retrieved: it is for those who still wait, and there may be none."""
     if not answer.cancelled():
         answer.exception()
 
@@ -227,7 +228,7 @@ class Asking:
         self._requests = ENGINE_REQUESTS.of(request.app)
 
     def require_room(self, user_id: int) -> None:
-        """Refuse before anything is looked up for a request that would be refused anyway. Raise Unavailable."""
+        """Raise Unavailable if the request would be refused anyway, before anything is looked up for it."""
         self._requests.require_room(user_id)
 
     async def run(self, user_id: int, call: Callable[[], Result], same: Hashable | None = None) -> Result:
@@ -243,10 +244,10 @@ PARAMETER = "engine_requests"
 
 
 def asks_engine(route: Route) -> Route:
-    """Mark a route that calls an engine or another machine. Its function is an ordinary one with a caller.
+    """Mark a route that calls an engine or another machine. It is an ordinary function with a caller.
 
-    It must not take a transaction: it would hold it while it waits. Until it holds its first lane it must have
-    no effect, because it is called again from the start if the lane is not free.
+    It must not open a transaction, which would stay open while it waits. It must have no effect until it holds its
+    first lane, because it is called again from the start if the lane is not free.
     """
 
     @functools.wraps(route)

@@ -1,4 +1,4 @@
-"""The output of an engine as it is produced, for a request that passes it on: no file in between, constant memory."""
+"""The output of an engine as it is produced, for a request that passes it on: no intermediate file, constant memory."""
 
 import os
 import select
@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.2
 
 
 class EngineStream:
-    """One engine run whose output is read here. The engine never outlives its reader."""
+    """One engine run whose output is read directly. The engine never outlives its reader."""
 
     def __init__(self, spool: Spool, command: Command) -> None:
         self._spool = spool
@@ -26,17 +26,17 @@ class EngineStream:
         self._is_open = True
 
     def wait_for_output(self, seconds: float) -> bool:
-        """Wait up to the given time; True once `read` would not wait."""
+        """Wait up to the given time; return True once `read` would not block."""
         poller = select.poll()
         poller.register(self._descriptor, select.POLLIN)
         return bool(poller.poll(seconds * 1000))
 
     def read(self, size: int = BLOCK) -> bytes:
-        """The next bytes; none at the end, when `outcome` shows whether it succeeded."""
+        """Return the next bytes; empty at the end, when `outcome` shows whether the engine succeeded."""
         return os.read(self._descriptor, size)
 
     def outcome(self) -> EngineOutcome:
-        """How the engine ended. Valid only at the end of the stream."""
+        """Return how the engine ended. Valid only at the end of the stream."""
         exit_record = self._spool.exit_record()
         if exit_record is None:
             return EngineOutcome("interrupted", INTERRUPTED_KEY, INTERRUPTED_SENTENCE)
@@ -54,7 +54,7 @@ class EngineStream:
 
 
 def messages_of(spool: Spool, command: Command) -> Accumulator:
-    """The messages of an engine that has ended."""
+    """Return the messages of an engine that has ended."""
     reader = StreamReader(spool.err, Redactor(command.secret_values))
     reader.drain(to_the_end=True)
     return reader.accumulator

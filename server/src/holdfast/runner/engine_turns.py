@@ -1,7 +1,7 @@
-"""How many engines the requests of one user run at once on this machine.
+"""Limits how many engines the requests of one user run at the same time on this machine.
 
-Nice engines still delay the service while the kernel works for them, most of all while they start and end. So one
-processor is left free of them: the requests of one user take turns in using the others. Engines on other machines do
+Even nice engines delay the service while the kernel works for them, most of all when they start and end. So one
+processor is kept free of them: the requests of one user take turns in using the others. Engines on other machines do
 not count.
 """
 
@@ -17,7 +17,7 @@ from holdfast.errors import Unavailable
 LOOK_SECONDS = 0.2
 
 TURNS: ContextVar[threading.Semaphore | None] = ContextVar("engine turns", default=None)
-"""The turns of the user whose request this is."""
+"""The turns of the user who made the current request."""
 
 
 def turns_of_a_user() -> threading.Semaphore:
@@ -26,7 +26,7 @@ def turns_of_a_user() -> threading.Semaphore:
 
 @contextmanager
 def in_turn(command: Command, stopping: threading.Event) -> Iterator[None]:
-    """Wait for the user's turn to run this command, and have it until the end of the block."""
+    """Wait for the user's turn to run this command, and keep it until the end of the block."""
     turns = TURNS.get()
     if turns is None or command.machine is not None:
         yield

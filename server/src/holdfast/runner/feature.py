@@ -1,4 +1,4 @@
-"""The parts of the service that execute operations, and call engines for requests."""
+"""The parts of the service that execute operations and call engines for requests."""
 
 from functools import partial
 

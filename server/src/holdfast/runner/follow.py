@@ -1,4 +1,4 @@
-"""One attempt of one operation: the runner as a host of its kind's work."""
+"""One attempt at an operation, with the runner as the host of its kind's work."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from holdfast.storage.session import Database
 
 
 class Attempt(EngineHost, Context):
-    """The surroundings of a kind while a runner executes it. See `Host` for the rules of repeated calls."""
+    """The context of a kind while a runner executes it. See `Host` for the rules of repeated calls."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Attempt(EngineHost, Context):
 
     @property
     def log_lines(self) -> int:
-        """How many lines the log has now that the attempt is over."""
+        """Return the number of lines in the log, now that the attempt is over."""
         self._writer.finish()
         return self._writer.lines
 

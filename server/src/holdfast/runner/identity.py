@@ -1,4 +1,4 @@
-"""The identity of a runner, and how others prove that it is dead."""
+"""The identity of a runner, and how others prove that the runner is dead."""
 
 import fcntl
 import hashlib
@@ -14,23 +14,23 @@ FOLDER_ID = "folder-id"
 
 
 def host_id(folder: Path) -> str:
-    """The identity of this folder on this machine: only processes that share both can see a runner's lock and its
+    """Return the identity of this folder on this machine. Only processes that share both can see a runner's lock and
     spools.
 
-    The machine's own identity is not enough. Machines made from one image often share it, and then the other one's
-    lock file, which is not here, would look like that of a dead runner.
+    The machine's own identity is not enough: machines made from one image often share it. The lock file of a runner on
+    the other machine would then be missing here, and the runner would seem dead.
     """
     return hashlib.sha256(f"{machine_id()} {folder_id(folder)}".encode()).hexdigest()
 
 
 def folder_id(folder: Path) -> str:
-    """Created once for a folder, by the first process."""
+    """Return the identity of a folder, created once by the first process that uses it."""
     return text_made_once(folder / FOLDER_ID, uuid.uuid4().hex)
 
 
 @cache
 def machine_id() -> str:
-    """An identity of this machine that survives restarts."""
+    """Return an identity of this machine that survives restarts."""
     for source in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         try:
             value = Path(source).read_text().strip()
@@ -42,7 +42,7 @@ def machine_id() -> str:
 
 
 class Identity:
-    """A runner's id, and the lock that it holds for as long as its process lives."""
+    """A runner's id, and the lock that it holds as long as its process lives."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -58,7 +58,7 @@ class Identity:
 
 
 def is_provably_dead(lock_file: Path) -> bool:
-    """True when the runner that held this lock is gone. A file that cannot be seen proves nothing."""
+    """Whether the runner that held this lock is certainly gone. A file that cannot be opened proves nothing."""
     try:
         descriptor = os.open(lock_file, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""Engine calls that a request waits for: through the repository's lane like all others, but bounded in time."""
+"""Inline calls: engine calls that a request waits for. They use the repository's lane like operations, but have limits
+on time.
+"""
 
 import secrets
 import signal
@@ -78,8 +80,8 @@ class InlineCalls:
     ) -> Iterator["Hold"]:
         """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
 
-        Raise LaneNotFree where the request has a ticket, or one is given: it waits without this thread, and is called
-        again.
+        With a ticket, given or set for the request, raise LaneNotFree instead: the request then waits without this
+        thread and is called again.
         """
         ticket = TICKET.get() if ticket is None and wait_seconds is None else ticket
         seen = self._database.work.number
@@ -89,7 +91,7 @@ class InlineCalls:
             self._wait_for_lane(operation_id, seconds, ticket, verdict, seen)
             yield Hold(Path(self._spool_root) / str(operation_id), self._stopping)
         except LaneNotFree:
-            raise  # the ticket keeps the place in the queue
+            raise  # the ticket keeps its place in the queue
         except BaseException:
             self._end(operation_id, ticket)
             raise
@@ -99,14 +101,15 @@ class InlineCalls:
     def _in_queue(
         self, ticket: LaneTicket | None, lane: str, subject: Subject | None, access: Access
     ) -> tuple[int, Verdict]:
-        """The queued operation of this request, from its ticket or new, and its verdict.
+        """Return the queued operation of this request, from its ticket or newly created, and its verdict.
 
-        A free lane is taken in the transaction that requests it: each commit makes all others reload their state.
+        A free lane is taken in the same transaction that requests it, because each commit makes all others reload their
+        state.
         """
         if ticket is not None and not ticket.is_used and ticket.operation_id is not None:
             if ticket.wanted == (lane, str(access)):
                 return ticket.operation_id, self._claimed(ticket.operation_id)
-            self._end(ticket.operation_id, ticket)  # its request has changed since the first call
+            self._end(ticket.operation_id, ticket)  # the request has changed since its first call
         with self._database.writing() as session:
             kind = replace(INLINE, access=access)
             is_last = ticket is not None and ticket.is_last
@@ -129,9 +132,7 @@ class InlineCalls:
 
     @contextmanager
     def in_lane_of(self, operation_id: int) -> Iterator["Hold"]:
-        """For an operation that an agent executes, and that holds its lane itself: only a place for the engine's
-        runs.
-        """
+        """Yield a folder for engine runs of an operation that an agent executes; it holds the lane itself."""
         folder = Path(self._spool_root) / str(operation_id) / secrets.token_hex(8)
         try:
             yield Hold(folder, self._stopping)
@@ -152,12 +153,14 @@ class InlineCalls:
         )
 
     def is_kept_from_readers(self, lane: str) -> bool:
-        """Whether an exclusive operation holds the lane, or is queued for it, perhaps for later."""
+        """Whether an exclusive operation holds the lane or is queued for it, perhaps for later."""
         with self._database.reading() as session:
             return waiting_reasons.is_kept_from_readers(session, lane)
 
     def _let_go(self, operation_id: int) -> bool:
-        """Free the lane. False while an engine in it lives or the store does not answer: then it is still held."""
+        """Free the lane. Return False, with the lane still held, while an engine in it lives or the store is
+        unreachable.
+        """
         folder = Path(self._spool_root) / str(operation_id)
         if any(spool.is_alive() for spool in spools_below(folder)):
             return False
@@ -170,7 +173,7 @@ class InlineCalls:
         return True
 
     def _let_go_in_time(self, operation_id: int) -> None:
-        """If this process dies first, a runner finds the operation of a dead process and releases it."""
+        """Free the lane as soon as possible. If this process dies first, a runner releases the operation instead."""
         while not self._let_go(operation_id):
             if self._stopping.wait(LOOK_SECONDS):
                 return
@@ -219,7 +222,7 @@ def _giving_way(command: Command) -> Command:
 
 
 class Hold:
-    """A lane that is held: engine commands may be run."""
+    """A held lane, in which engine commands may run."""
 
     def __init__(self, folder: Path, stopping: threading.Event) -> None:
         self.folder = folder
@@ -242,7 +245,7 @@ class Hold:
 
     @contextmanager
     def stream(self, command: Command) -> Iterator[EngineStream]:
-        """Run one engine command and read its output as it comes. The engine is stopped when the reader leaves."""
+        """Run one engine command and read its output as it arrives. The engine is stopped when the reader leaves."""
         stream = EngineStream(self._next_spool(), _giving_way(command))
         try:
             yield stream
@@ -254,7 +257,9 @@ class Hold:
         return Spool(self.folder / "1" / f"call-{self._calls}")
 
     def _wait(self, spool: Spool, child: Child) -> None:
-        """Wait until nothing of the call is alive: an engine may outlive its shim. Stop one that takes too long."""
+        """Wait until nothing of the call is alive, since an engine may outlive its shim. Stop an engine that takes too
+        long.
+        """
         deadline = time.monotonic() + STEP_SECONDS
         while not (child.wait(LOOK_SECONDS) and Adopted(spool).wait(LOOK_SECONDS)):
             if self._stopping.is_set():

@@ -1,7 +1,7 @@
-"""A request that waits for a lane without a thread.
+"""Lets a request wait for a lane without occupying a thread.
 
-The use case is called in a thread. If its lane is not free, it is left with `LaneNotFree` before it has changed
-anything, keeps its place in the queue by its ticket, and is called again from the start when the lane may be free.
+The use case is called in a thread. If its lane is not free, it raises `LaneNotFree` before it has changed anything. Its
+ticket keeps the place in the queue, and it is called again from the start when the lane may be free.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class LaneNotFree(Exception):
-    """The lane is held by other work, and the caller may wait without this thread."""
+    """Other work holds the lane; the caller may wait without this thread."""
 
     def __init__(self, verdict: Verdict = MAY_START) -> None:
         super().__init__("the lane is not free")
@@ -31,23 +31,23 @@ class LaneNotFree(Exception):
 
 
 class LaneTicket:
-    """The place in the queue of one lane: that of one request, or that of a reader which many requests wait for."""
+    """A place in the queue of one lane, held by a request or by a reader that many requests wait for."""
 
     def __init__(self, seconds: float, *, is_last: bool = False) -> None:
-        """`is_last`: its place is behind all exclusive work that waits already, whatever the priority of that."""
+        """Create a ticket. `is_last` places it behind all exclusive work that already waits, whatever its priority."""
         self.is_last = is_last
         self.deadline = 0.0
         self.restart(seconds)
         self.operation_id: int | None = None
         self.wanted: tuple[str, str] | None = None
-        """The lane and mode of the operation in the queue."""
+        """The lane and access of the queued operation."""
         self.is_used = False
-        """A request that holds a lane, or has held one, has done something: it is not called again."""
+        """Whether the request has held a lane. It may then have had effects, so it is not called again."""
         self.is_read = False
-        """Something of the answer has been read before there was a lane: requests that come later do not share it."""
+        """Whether part of the answer was read before the lane was held, so that later requests cannot share it."""
         self.withdraw: Callable[[], object] = lambda: None
         self.leave: Callable[[], object] | None = None
-        """Leaves the place that it shares with other requests."""
+        """Gives up the place that it shares with other requests."""
 
     def restart(self, seconds: float) -> None:
         self.deadline = time.monotonic() + seconds
@@ -74,7 +74,7 @@ class ReadingWithoutALane:
 def reading_without_a_lane() -> Iterator[ReadingWithoutALane]:
     """Look for an answer that needs no lane.
 
-    Unless it is found, nothing has been read: the request may take its lane.
+    If none is found, nothing counts as read, and the request may take its lane.
     """
     reading, ticket = ReadingWithoutALane(), TICKET.get()
     if ticket is not None:
@@ -85,7 +85,7 @@ def reading_without_a_lane() -> Iterator[ReadingWithoutALane]:
 
 
 async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work: Wake, ticket: LaneTicket) -> Result:
-    """Call a use case in a thread, again whenever its lane was not free. Raise Locked when the ticket's time is up."""
+    """Call a use case in a thread, repeatedly until its lane is free. Raise Locked when the ticket's time is up."""
     try:
         while True:
             seen = work.number
@@ -97,8 +97,8 @@ async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work
             else:
                 return result
     finally:
-        # In a thread of its own: `in_thread` may refuse one, and a place that nobody takes would keep others from the
-        # lane.
+        # In a separate thread: `in_thread` may refuse one, and an abandoned place in the queue would keep others from
+        # the lane.
         if ticket.operation_id is not None:
             await asyncio.shield(asyncio.to_thread(ticket.withdraw))
         if ticket.leave is not None:

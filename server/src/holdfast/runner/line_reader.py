@@ -1,4 +1,4 @@
-"""Reads the error stream of a program line by line and passes each line to its parser."""
+"""Reads the standard error of a program line by line and passes each line to its parser."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ LONGEST_LINE = 1 << 20
 
 
 class LineReader(SpooledLines):
-    """Passes on complete lines, overlong ones in pieces, and writes the result to the log."""
+    """Passes on complete lines, overlong ones in pieces, and writes the results to the log."""
 
     def __init__(self, path: Path, on_line: OnLine, writer: LogWriter) -> None:
         super().__init__(path, writer)

@@ -1,6 +1,4 @@
-"""The runner: claims operations that may start, executes them, and brings every running one it finds to its true
-end.
-"""
+"""The runner: claims operations that may start, executes them, and brings all running ones to their true end."""
 
 import errno
 import os
@@ -43,13 +41,13 @@ RECOVER_SECONDS = 5.0
 CANCEL_POLL_SECONDS = 2.0
 OBSTACLE_SECONDS = 2.0
 OBSTACLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO})
-"""Errors of a machine in trouble. They pass; the operation and its engine are not to blame."""
+"""Errors of a machine in trouble. They are temporary, and not caused by the operation or its engine."""
 STORE_UNAVAILABLE = "store.unavailable"
 CAPACITY = 64
 
 
 class Runner:
-    """Executes operations in threads of its own; every thread is replaceable, the truth is in the store and the
+    """Executes operations, each in its own thread. Every thread is replaceable: all state is in the store and the
     spools.
     """
 
@@ -67,7 +65,9 @@ class Runner:
         self._executes = False
         self._attempts: dict[int, Attempt] = {}
         self._executing: set[tuple[int, int]] = set()
-        """Operations and their attempts: the next attempt may start while the thread of the last one still ends."""
+        """Operations with their attempts: the next attempt may start while the thread of the previous one is still
+        ending.
+        """
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._spool_root = str(settings.spool_dir.absolute())
@@ -77,7 +77,7 @@ class Runner:
     # --- life ---------------------------------------------------------------------------------------------------
 
     def start(self, *, executes: bool) -> None:
-        """Register and recover; then, if this process is one that executes, claim work."""
+        """Register and recover; then, if this process executes operations, claim work."""
         self._executes = executes
         self._register()
         self._recovery = Recovery(
@@ -97,7 +97,7 @@ class Runner:
         self._threads.append(self._supervisor.keep("runner-ticks", self._tick_forever))
 
     def stop(self, seconds: float = 8.0) -> None:
-        """Stop taking work and release what runs: the engines continue under their shims."""
+        """Stop taking work and release running operations: their engines continue under their shims."""
         self._stopping.set()
         self._database.notify()
         deadline = time.monotonic() + seconds
@@ -136,7 +136,7 @@ class Runner:
     # --- claiming -----------------------------------------------------------------------------------------------
 
     def _claim_forever(self) -> None:
-        """Claim, and recover the operations of dead runners: both in this thread, so that nothing is started twice."""
+        """Claim, and recover the operations of dead runners, both in this thread so that nothing is started twice."""
         seen = -1
         looked_at = time.monotonic()
         while not self._stopping.is_set():
@@ -220,7 +220,9 @@ class Runner:
                 raise Stopping
 
     def _execute_once(self, operation: Operation, kind: Kind, params: BaseModel) -> bool:
-        """Execute, or find the earlier execution again, and record the end. False on trouble of the machine."""
+        """Execute the operation or resume its earlier execution, and record the end. Return False on trouble of the
+        machine.
+        """
         try:
             attempt = self._attempt_of(operation, params)
             self._execute_attempt(operation, kind, attempt)
@@ -319,14 +321,14 @@ class Runner:
         with self._database.writing() as session:
             runners.heartbeat(session, self.identity.id, clock.now())
         if not self._executes:
-            self._recover()  # an executing process does so more often, where it claims
+            self._recover()  # an executing process recovers more often, where it claims
 
 
 RUNNER = Part[Runner]("runner")
 
 
 def is_obstacle(error: Exception) -> bool:
-    """True for trouble of the machine or the store that is not about the operation."""
+    """Whether an error is trouble of the machine or the store, unrelated to the operation."""
     if isinstance(error, OSError):
         return error.errno in OBSTACLES
     return isinstance(error, Unavailable) and error.key == STORE_UNAVAILABLE

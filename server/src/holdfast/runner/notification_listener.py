@@ -1,4 +1,4 @@
-"""Wake-ups between processes that share a PostgreSQL store. Hints only: waiting code also polls."""
+"""Wake-ups between processes that share a PostgreSQL store. They are only hints: waiting code also polls."""
 
 from typing import TYPE_CHECKING
 

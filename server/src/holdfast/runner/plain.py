@@ -1,4 +1,4 @@
-"""The output of a program that is not an engine, on its way into the log."""
+"""Copies the output of a program that is not an engine into the log."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from holdfast.runner.spooled_lines import SpooledLines, in_pieces
 
 
 class PlainReader(SpooledLines):
-    """Every line unchanged; a line longer than a piece is cut, and written before its end has come."""
+    """Logs every line unchanged. A line longer than a piece is cut, and logged before its end has arrived."""
 
     def __init__(self, path: Path, stream: Stream, writer: LogWriter) -> None:
         super().__init__(path, writer)

@@ -31,12 +31,12 @@ class ProgressCache:
             self._changed.discard(operation_id)
 
     def known(self) -> frozenset[int]:
-        """The operations whose progress is kept."""
+        """Return the operations whose progress is kept."""
         with self._lock:
             return frozenset(self._latest)
 
     def flush(self, database: Database) -> None:
-        """Store the changes since the last flush, in one transaction; nothing when nothing changed."""
+        """Store all changes since the last flush in one transaction; without changes, do nothing."""
         with self._lock:
             rows = [
                 {"b_id": number, "b_attempt": self._latest[number][0], "b_progress": self._latest[number][1]}

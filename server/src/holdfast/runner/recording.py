@@ -1,4 +1,4 @@
-"""Records how an attempt ended: in one transaction, retried until the store accepts it."""
+"""Records how an attempt ended, in one transaction, retried until the store accepts it."""
 
 import threading
 from dataclasses import replace
@@ -29,7 +29,7 @@ MAX_ATTEMPTS = 3
 
 
 class NotOurs(Exception):
-    """The operation no longer belongs to this runner; nothing of its end may be stored."""
+    """The operation no longer belongs to this runner, so nothing about its end may be stored."""
 
 
 @frozen
@@ -40,7 +40,7 @@ class Recorder:
     stopping: threading.Event
 
     def end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
-        """Record how it ended, retrying until the store accepts it."""
+        """Record how the operation ended, retrying until the store accepts it."""
         if isinstance(ending, TryAgain) and attempt is not None and attempt.is_cancelled():
             ending = given_up(ending, Status.CANCELLED)
         if isinstance(ending, TryAgain) and operation.attempt >= MAX_ATTEMPTS:
@@ -71,7 +71,7 @@ class Recorder:
                     raise Stopping from None
 
     def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain, ended_at: datetime) -> None:
-        """Record the end, and then remove the spools: while they exist, everything can be determined again."""
+        """Record the end, then remove the spools: as long as they exist, everything can be determined again."""
         with self.database.writing() as session, recording_end(session, ended_at):
             if ending.record is not None:
                 ending.record(session)
@@ -82,11 +82,11 @@ class Recorder:
                 self._finish(session, operation, ending)
         if operation.spool is None:
             return
-        # The next attempt may have started already, beside the folder of this one.
+        # The next attempt may already have started, in a folder beside this one.
         remove_spools(Path(operation.spool) / str(operation.attempt) if again else Path(operation.spool))
 
     def _requeue(self, session: Session, operation: Operation, lines: int, ending: TryAgain) -> bool:
-        """Queue the next attempt. False when the operation was cancelled a moment ago, and therefore ended."""
+        """Queue the next attempt. Return False if the operation has just been cancelled and was therefore ended."""
         again = transitions.requeue_for_next_attempt(
             session, operation, log_lines=lines, delay_seconds=ending.delay_seconds, result=ending.result
         )
@@ -103,13 +103,13 @@ class Recorder:
 
 
 def end_of(operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> datetime:
-    """When the work ended, by the engine's own record where there is one."""
+    """Return when the work ended, by the engine's own record if there is one."""
     reported = ending.ended_at if isinstance(ending, Outcome) else None
     return within(reported or (attempt.ended_at() if attempt else None), operation.started_at)
 
 
 def given_up(ending: TryAgain, status: Status) -> Outcome:
-    """The end of an attempt that is not followed by another one."""
+    """Return the outcome of an attempt that is not followed by another one."""
     failed = status is Status.FAILED
     return Outcome(
         status,
@@ -122,14 +122,14 @@ def given_up(ending: TryAgain, status: Status) -> Outcome:
 
 
 def without_details(ending: Outcome | TryAgain) -> Outcome | TryAgain:
-    """The bare end, for a store that refuses the rest of it."""
+    """Return the bare ending, for a store that refuses its details."""
     if isinstance(ending, TryAgain):
         return TryAgain(ending.error_key, ending.error_message, ending.delay_seconds)
     return replace(ending, result=None, warnings=(), record=None)
 
 
 def ending_sentence(ending: Outcome | TryAgain) -> str:
-    """The last line of an attempt's log, where the engine has not written one."""
+    """Return the last line for an attempt's log; empty if the engine has already written one."""
     if isinstance(ending, TryAgain):
         return f"Will be retried: {ending.error_message}"
     if ending.status is Status.CANCELLED:

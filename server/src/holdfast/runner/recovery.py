@@ -1,4 +1,4 @@
-"""Recovers operations that dead runners left running, and those that broke off here."""
+"""Recovers operations that dead runners left running, and those whose thread here broke off."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,11 @@ log = structlog.get_logger("holdfast.runner")
 
 @dataclass(eq=False, slots=True)
 class Recovery:
-    """`execute` starts an operation of this runner; `executing` returns the ones it executes, each with its attempt."""
+    """Finds and restarts abandoned work.
+
+    `execute` starts an operation of this runner; `executing` returns the operations being executed, with their
+    attempts.
+    """
 
     settings: Settings
     database: Database
@@ -40,9 +44,7 @@ class Recovery:
     executing: Callable[[], frozenset[tuple[int, int]]]
 
     def recover(self) -> None:
-        """Take over operations that dead runners of this machine left running, and restart those that broke off
-        here.
-        """
+        """Take over operations that dead runners on this machine left running; restart those that broke off here."""
         executing = self.executing()
         with self.database.reading() as session:
             left = operation_runners.running_in_processes(session)
@@ -64,7 +66,9 @@ class Recovery:
             self.sweep_spools()
 
     def _forget_requests(self, abandoned: list[int]) -> None:
-        """A request whose process died while it waited would keep its place in the queue indefinitely."""
+        """Remove requests whose process died while they waited; otherwise they would keep their place in the queue
+        forever.
+        """
         if abandoned:
             with self.database.writing() as session:
                 for request in abandoned:
@@ -74,7 +78,7 @@ class Recovery:
         return row.host_id == self.identity.host_id and is_provably_dead(Path(row.lock_file))
 
     def _broke_off(self, operation: Operation) -> bool:
-        """True for an operation in this runner's name that a thread of it should be executing."""
+        """Whether the operation belongs to this runner and one of its threads should be executing it."""
         return self.does_execute and operation.executor == "runner" and operation.runner_id == self.identity.id
 
     def _forget_runner(self, row: RunnerRow) -> None:
@@ -83,7 +87,7 @@ class Recovery:
                 Path(row.lock_file).unlink(missing_ok=True)
 
     def sweep_spools(self) -> None:
-        """Remove the spools of operations that have ended: a kill may have prevented that after their record."""
+        """Remove spools of ended operations, left behind if the service was killed right after recording the end."""
         root = self.settings.spool_dir.absolute()
         folders = {int(entry.name): entry for entry in root.glob("[0-9]*") if entry.name.isdigit()}
         with self.database.reading() as session:
@@ -118,7 +122,7 @@ class Recovery:
                 transitions.finish(session, self.registry, operation, Outcome(Status.CANCELLED))
 
     def _await_inline(self, operation: Operation) -> None:
-        """A request's short engine call outlived its process: hold the lane until the engine is gone."""
+        """Hold the lane of an inline call whose process has died until its engine is gone."""
         folder = Path(operation.spool or "/nonexistent")
         while any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folder)):
             if self.supervisor.stopping.wait(0.2):

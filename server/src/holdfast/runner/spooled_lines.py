@@ -1,4 +1,4 @@
-"""A spooled stream, read line by line while it grows."""
+"""Reads a spooled stream line by line while it grows."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -10,7 +10,7 @@ PIECE = 8192
 
 
 class SpooledLines(ABC):
-    """Follows one spooled stream. The lines it gives depend on the stream alone, not on when it was read."""
+    """Follows one spooled stream. The lines depend only on the stream, not on when it was read."""
 
     def __init__(self, path: Path, writer: LogWriter) -> None:
         self._path = path
@@ -19,7 +19,7 @@ class SpooledLines(ABC):
         self._rest = b""
 
     def drain(self, *, to_the_end: bool = False) -> None:
-        """Read everything the stream holds now; at the end, also a last line without its line end."""
+        """Read everything in the stream so far; at its end, also a last line without a line end."""
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
@@ -36,16 +36,14 @@ class SpooledLines(ABC):
 
     @abstractmethod
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
-        """Given complete lines and the beginning of the next, return the part of that beginning that is still to be
-        taken.
-        """
+        """Handle complete lines, and return the part of the next line's beginning that is still to be handled."""
 
     @abstractmethod
     def _take_last(self, rest: bytes) -> None:
-        """Given a last line without its end."""
+        """Handle a last line without a line end."""
 
 
 def in_pieces(line: bytes, size: int = PIECE) -> tuple[list[bytes], bytes]:
-    """Cut a line at fixed places; return the whole pieces and the rest, which is shorter than one."""
+    """Cut a line at fixed positions; return the full pieces and the rest, which is shorter than a piece."""
     whole = len(line) // size * size
     return [line[start : start + size] for start in range(0, whole, size)], line[whole:]
