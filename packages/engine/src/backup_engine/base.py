@@ -1,4 +1,4 @@
-"""What the engines of all majors share: which program, in which environment, and how arguments become a command."""
+"""Base of the engines of all majors: the program, its environment, and how arguments become a command."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol, TypeVar
@@ -19,14 +19,14 @@ Plain = Callable[[RepositoryLocation, int], tuple[str, ...]]
 
 
 class For(Protocol[Request]):
-    """Arguments of a command: of a location, a request and the seconds to wait for a lock."""
+    """Builds a command's arguments from a location, a request and the seconds to wait for a lock."""
 
     def __call__(self, location: RepositoryLocation, request: Request, lock_wait: int, /) -> tuple[str, ...]: ...
 
 
 @frozen
 class Arguments:
-    """The arguments of the commands that both majors have, each from a file of its major."""
+    """Argument builders for the commands that both majors have, each from a module of its major."""
 
     init: For[requests.InitRequest]
     list_archives: For[requests.ListArchivesRequest]
@@ -65,7 +65,7 @@ class EngineBase:
         working_directory: str | None = None,
         read_whole: bool = False,
     ) -> Command:
-        """`read_whole`: the caller reads the whole answer into memory, so its size is limited."""
+        """Build a command. `read_whole` limits its output, because the caller reads all of it into memory."""
         return Command(
             argv=(self.program.path, *arguments),
             environment={**self.environment.variables(location, quick=quick), **(variables or {})},
@@ -126,11 +126,11 @@ class EngineBase:
         return self._command(location, self.arguments.diff(location, request, self.lock_wait), quick=True)
 
     def _probe(self, location: RepositoryLocation) -> tuple[str, ...]:
-        """Arguments that make the engine print the id of a repository and do little else."""
+        """Arguments that make the engine print the id of a repository with little other work."""
         raise NotImplementedError
 
 
 def _folder(address: str) -> str | None:
-    """The repository's folder on the machine of the engine; None if it is stored elsewhere."""
+    """The repository's folder on the engine's machine; None if it is stored elsewhere."""
     path = address.removeprefix("file://")
     return path if path.startswith("/") else None

@@ -1,4 +1,4 @@
-"""Run programs for a short answer: read all of it, up to a size limit, within a time limit."""
+"""Run programs whose answer is short, within limits on time and on the size of the output."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ from typing import IO, Any
 
 TimeoutExpired = subprocess.TimeoutExpired
 LARGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of the output, and of the error stream."""
+"""Limit for the output, and separately for the error stream, in bytes."""
 BLOCK = 1 << 16
 
 
 class TooMuchOutput(Exception):
-    """The program wrote more than the limit. It was stopped."""
+    """The program wrote more than the limit and was stopped."""
 
 
 def run(
@@ -26,7 +26,9 @@ def run(
     *,
     start_new_session: bool = False,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run it to its end. Raise OSError if it cannot be run, TimeoutExpired or TooMuchOutput after stopping it."""
+    """Run a program to its end. Raise OSError if it cannot be run, TimeoutExpired or TooMuchOutput after stopping
+    it.
+    """
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -43,7 +45,10 @@ def run(
 
 
 def answer_of(process: "subprocess.Popen[bytes]", given: bytes, seconds: float) -> tuple[bytes, bytes]:
-    """Its output and its error stream, once it has ended. Raise TimeoutExpired or TooMuchOutput; it then still runs."""
+    """Wait for the end; return the output and the error stream.
+
+    Raise TimeoutExpired or TooMuchOutput; the process is then still running.
+    """
     assert process.stdout is not None
     assert process.stderr is not None
     deadline = time.monotonic() + seconds
@@ -66,7 +71,7 @@ def answer_of(process: "subprocess.Popen[bytes]", given: bytes, seconds: float) 
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End the process in any case, and close all of its streams."""
+    """Kill the process if it is still running, and close its streams."""
     process.kill()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:

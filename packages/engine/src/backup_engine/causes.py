@@ -1,4 +1,4 @@
-"""What engine failures are called: the key of each cause, how it is recognised, and the sentence for users."""
+"""Causes of engine failures: the key of each, how it is recognised, and the sentence for users."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -77,14 +77,14 @@ KEY_BY_MESSAGE_ID: Mapping[str, str] = {
     shim.TOO_MUCH_OUTPUT: TOO_MUCH_OUTPUT,
     "Guard.PythonMissing": PYTHON_MISSING,
 }
-"""The engine's stable message ids, first of all evidence: version 1.2 has no exit codes of its own for them."""
+"""Stable message ids of the engine. They are checked first, as version 1.2 has no exit codes for most of them."""
 
 Source = Literal["error", "warning", "remote"]
 
 RCLONE_FAILED = r"rclone rc command failed: error \d+: "
-"""How major 2 logs the output of the rclone it has started, which is JSON."""
+"""Prefix with which major 2 logs the output of its rclone, which is JSON."""
 RCLONE_GONE = r"HTTPConnectionPool\(host='127\.0\.0\.1'|ChunkedEncodingError: "
-"""Its message when that rclone does not answer, or breaks off."""
+"""What major 2 logs when its rclone does not respond or breaks off."""
 
 KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     (re.compile(r"refuses large request bodies \(HTTP 413"), frozenset({"remote"}), BODY_REFUSED),
@@ -106,7 +106,7 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         KEY_REFUSED,
     ),
     (re.compile(r"Host key verification failed"), frozenset({"remote"}), UNREACHABLE),
-    # A segment that the repository's index names is not there.
+    # A segment listed in the repository's index is missing.
     (re.compile(r"FileNotFoundError: \[Errno 2\][^\n]*/data/\d+/\d+'"), frozenset({"error"}), DAMAGED),
     (re.compile(r"\[Errno (?:1|13|30)\]"), frozenset({"error"}), "engine.permission_denied"),
     (
@@ -114,10 +114,10 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         frozenset({"error"}),
         DAMAGE_FOUND,
     ),
-    # Of a repair by major 2, which continues with the archives and exits with 0.
+    # From a repair by major 2, which continues with the archives and exits with 0.
     (re.compile(r"repository check, corrupt pack\(s\) found\."), frozenset({"warning"}), DAMAGE_LEFT),
     (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
-    # Major 2, of an id that no archive has, or a name that none or several have.
+    # From major 2, for an id that no archive has, or a name that none or several have.
     (re.compile(r"match precisely one archive"), frozenset({"error"}), ARCHIVE_MISSING),
     *(
         (
@@ -129,7 +129,7 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     ),
     (re.compile(rf"{RCLONE_FAILED}|{RCLONE_GONE}"), frozenset({"error"}), OTHER.key),
 )
-"""Errors without a message id, recognised by their text: of errors, of warnings, or of ssh and the far side."""
+"""Failures without a message id, recognised by their text: in errors, in warnings, or from ssh and the far side."""
 
 KEY_BY_GENERAL_MESSAGE_ID: Mapping[str, str] = {
     "LockError": "engine.locked",
@@ -141,7 +141,7 @@ KEY_BY_GENERAL_MESSAGE_ID: Mapping[str, str] = {
     "ConnectionClosedWithHint": UNREACHABLE,
     "ConnectionBrokenWithHint": UNREACHABLE,
 }
-"""Message ids with several causes: the text decides first."""
+"""Message ids with several possible causes; the text is checked first."""
 
 KEY_BY_EXIT_CODE: Mapping[int, str] = {
     10: "engine.repository_exists",
@@ -198,7 +198,7 @@ KEY_BY_EXIT_CODE: Mapping[int, str] = {
 }
 
 ARCHIVES_UNREADABLE = frozenset({FAILED, DAMAGED})
-"""How an engine ends that reads all archives and cannot read one of them. Names and ids may still be readable."""
+"""Results of an engine that reads all archives and cannot read one of them. Names and ids may still be readable."""
 
 SENTENCES: Mapping[str, str] = {
     "engine.source_missing": "None of the source paths exist; correct them, or mount what is missing.",
@@ -253,4 +253,4 @@ PUBLISHED_AS: Mapping[str, str] = {
     ARCHIVE_MISSING: FAILED,
     UNENCRYPTED_UNKNOWN: FAILED,
 }
-"""Reasons that the published list of error keys does not name; each still has its own sentence."""
+"""Causes that are published under a more general key. Each still has its own sentence."""

@@ -1,4 +1,4 @@
-"""A program call as a value, which the shim executes."""
+"""The call of a program as a value, which the shim executes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -7,20 +7,20 @@ from typing import Any, Literal
 from backup_engine.frozen import frozen
 
 LARGEST_RESULT = 16 * 1024 * 1024
-"""Maximum bytes of an answer that is read whole: a list of archives, facts about a repository, a dry run."""
+"""Limit in bytes for answers that are read as a whole: lists of archives, facts about a repository, dry runs."""
 LARGEST_STREAM = 16 * 1024**3
-"""Maximum bytes of an answer that is read piece by piece, and of an engine's log: about a hundred million lines."""
+"""Limit in bytes for answers that are read piece by piece, and for an engine's log: about a hundred million lines."""
 
 Delivery = Literal["descriptor", "environment"]
 Older = Literal["refuse", "accept", "look"]
-"""What to do with a repository that is older than the last state its engine has seen."""
+"""How to treat a repository that is older than the last state its engine has seen."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A value that reaches the engine through a pipe or its environment, never through argv or a file.
+    """A value that reaches the engine through a pipe or its environment, never through arguments or a file.
 
-    With delivery ``descriptor`` the variable holds the number of an inherited pipe from which the engine reads the
+    With delivery ``descriptor``, the variable contains the number of an inherited pipe from which the engine reads the
     value.
     """
 
@@ -33,32 +33,34 @@ class Secret:
 
 @frozen
 class Machine:
-    """Another machine that runs a command. ``ssh`` is how a command line for it begins."""
+    """Another machine that runs a command. ``ssh`` is the beginning of each command line for it."""
 
     name: str
     ssh: tuple[str, ...]
     python: str | None
-    """Its Python, under which the shim runs there; None: the engine runs under plain ssh, and ends with the link."""
+    """Python there, under which the shim runs. Without it (None), the engine runs under plain ssh and ends with the
+    connection.
+    """
     patience_seconds: float = 24 * 3600.0
-    """How long to look for a run on a machine that has become unreachable."""
+    """Time limit for finding a run again on a machine that has become unreachable."""
 
 
 @frozen
 class CalledAgent:
-    """A machine whose agent polls for work; nothing can connect to it from here. See ``far.agent_call``."""
+    """A machine whose agent polls for work; no connection to it is possible from here. See ``far.agent_call``."""
 
     name: str
     agent_machine_id: int
     repository_id: int
     folder: str
-    """Folder that holds calls until the agent takes them."""
+    """Folder for calls until the agent picks them up."""
     patience_seconds: float = 60.0
-    """How long to wait for an agent that does not connect."""
+    """Time limit for an agent that does not connect."""
 
 
 @frozen
 class Call:
-    """A call that an agent executes: a method of its engine, and the request in JSON values."""
+    """A call that an agent executes: an engine method, and its request as JSON values."""
 
     method: str
     request: Mapping[str, Any]
@@ -66,7 +68,7 @@ class Call:
 
 @frozen
 class Guard:
-    """Checks that the engine's machine makes before the engine runs. See ``repository_guard``."""
+    """Checks that are made on the engine's machine before the engine runs. See ``repository_guard``."""
 
     major: int
     engine_id: str | None
@@ -83,13 +85,15 @@ class Guard:
 
 @frozen
 class Script:
-    """A user's script in place of an engine: see ``shim``. Without ``content`` it is a file on its machine."""
+    """A user's script that runs in place of an engine: see ``shim``. Without ``content`` it is a file on its
+    machine.
+    """
 
     at: int
     """Its position in argv."""
     content: str | None
     seconds: float
-    """Time limit, after which it is stopped."""
+    """Time limit after which the script is stopped."""
     path: str | None = None
 
     def record(self) -> dict[str, Any]:
@@ -98,7 +102,7 @@ class Script:
 
 @frozen
 class Command:
-    """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
+    """One call of an engine program. Arguments that are not valid UTF-8 use ``surrogateescape``."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -106,21 +110,21 @@ class Command:
     working_directory: str | None = None
     machine: Machine | CalledAgent | None = None
     call: Call | None = None
-    """Always present for an agent, which builds the command line itself."""
+    """Set for every command of an agent, which builds the command line itself."""
     shown: str | None = None
-    """Shown in logs instead of the arguments, where those would explain little."""
+    """Text for logs, where the arguments would explain little."""
     guard: Guard | None = None
     most_output: int = LARGEST_STREAM
-    """Bytes that each of its streams may have in the spool. The shim stops a program that writes more."""
+    """Limit in bytes for each of its streams in the spool. The shim stops a program that writes more."""
     into: tuple[str, ...] = ()
-    """A program on this machine that reads the command's output; both are one run and end together."""
+    """A program on this machine that reads the command's output. Both form one run and end together."""
     script: Script | None = None
     gives_way: bool = False
-    """Whether other engines of this machine come first: it runs at a lower priority than they do."""
+    """Run at a lower priority than other engines on this machine."""
     feeder: Mapping[str, Any] | None = None
-    """On an ssh machine: what its copy of the feeder feeds to the engine. See ``dumps.feeding``."""
+    """For an ssh machine: the dumps that its copy of the feeder passes to the engine. See ``dumps.feeding``."""
     narrows: bool = False
-    """On an ssh machine: whether its copy of ``chunks.narrowed`` runs the engine."""
+    """For an ssh machine: whether its copy of ``chunks.narrowed`` runs the engine."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:

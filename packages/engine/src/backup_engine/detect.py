@@ -1,4 +1,4 @@
-"""Which engine programs this machine has."""
+"""Find the engine programs on this machine."""
 
 import os
 import re
@@ -16,7 +16,7 @@ USUAL_NAMES: Mapping[int, tuple[str, ...]] = {1: ("borg", "borg1"), 2: ("borg2",
 
 
 class EngineNotInstalled(Exception):
-    """No program answers at this path."""
+    """There is no usable program at this path."""
 
     key = "engine.not_installed"
 
@@ -36,22 +36,22 @@ class EngineProgram:
 
 
 def detect(path: str, home: str) -> EngineProgram:
-    """Given the path of a program, run it once and return what it is.
+    """Run a program once to find out which engine it is.
 
-    `home` must be a folder that this user may write to: engine 2 creates its folders there before it prints a version.
-
-    Raise EngineNotInstalled if it cannot be run, EngineUnsupported if it is no engine, or one older than 1.2.
+    `home` must be a folder that this user may write to: engine 2 creates folders there before it prints its version.
+    Raise EngineNotInstalled if the program cannot be run, EngineUnsupported if it is not an engine, or is older than
+    1.2.
     """
     return _identify(path, _version_text(path, home))
 
 
 def identified(path: str, version: str) -> EngineProgram:
-    """The program that another machine reports. Raise EngineUnsupported if it cannot be used."""
+    """The program reported by another machine. Raise EngineUnsupported if it cannot be used."""
     return _identify(path, f"borg {version}")
 
 
 def program_in_path(name: str) -> str | None:
-    """Like ``shutil.which``, whose module imports every packer: half a megabyte in an idle agent."""
+    """Like ``shutil.which``, whose module imports every compression module: half a megabyte in an idle agent."""
     folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
     candidates = (Path(folder, name) for folder in folders)
     return next((str(path) for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)

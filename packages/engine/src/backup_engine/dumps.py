@@ -1,7 +1,7 @@
-"""Database dumps: which program dumps which kind of database, and the command that feeds them to an engine.
+"""Database dumps: the program for each kind of database, and the command that feeds dumps to an engine.
 
-Passwords reach the dumping program through a pipe or its own environment, never through arguments, files or the
-environment of the engine.
+Passwords reach a dump program through a pipe or its own environment, never through arguments, files or the engine's
+environment.
 """
 
 import json
@@ -32,7 +32,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
 MOST_SECRETS = 50_000
 MARIADB_PROGRAMS = ("mariadb-dump", "mysqldump")
 TRANSACTIONAL = ("InnoDB", "RocksDB", "TokuDB", "ndbcluster", "BLACKHOLE")
-"""Storage engines whose tables `--single-transaction` dumps as they were at one instant (the last one has no rows)."""
+"""Storage engines whose tables `--single-transaction` dumps as of one instant (tables of the last have no rows)."""
 SILENT_OR_FAILED = """
 exec 3>&1
 ended=$({ "$0" "$@" 2>&1 >&3 3>&-; echo "$?"; } | head -c 4096)
@@ -40,20 +40,21 @@ ended=$({ "$0" "$@" 2>&1 >&3 3>&-; echo "$?"; } | head -c 4096)
 printf '%s\\n' "$ended" >&2
 exit 1
 """
-"""sqlite3 3.46 ends the dump of a damaged file with COMMIT and with 0. Only its messages show the damage, so any
-message is a failure; the first 4 KB of them are kept.
+"""Runs sqlite3, which (3.46) ends the dump of a damaged file with COMMIT and exit code 0.
+
+Only its messages reveal the damage, so any message counts as a failure; the first 4 KB are kept.
 """
 
 
 @frozen
 class Database(NamedDatabase):
-    """A database to dump."""
+    """A database to dump, with its password."""
 
     password: str | None = field(default=None, repr=False)
 
     @property
     def file(self) -> str:
-        """Raise InvalidRequest for a name that is no plain file name, or a kind that is not known."""
+        """File name of the dump. Raise InvalidRequest for an unsuitable name or an unknown kind."""
         if not NAME.fullmatch(self.name):
             raise InvalidRequest("A database name must be a plain name.")
         if self.kind not in ENDINGS:
@@ -62,10 +63,10 @@ class Database(NamedDatabase):
 
 
 def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_PATH) -> Command:
-    """Given the command that reads the files of all dumps in their order, return the one that runs it and feeds them.
+    """Wrap a command that reads the files of all dumps in order, so that the dumps are fed to it.
 
-    Raise InvalidRequest for a database that cannot be dumped, EngineUnsupported where its program is missing. On an ssh
-    machine the feeder itself looks for the programs.
+    Raise InvalidRequest for a database that cannot be dumped, EngineUnsupported if its program is missing. On an ssh
+    machine, the feeder itself looks for the programs.
     """
     dumps = [{**_dump(database, path), "name": database.name, "file": database.file} for database in databases]
     secrets: dict[str, Secret] = {}
@@ -83,7 +84,7 @@ def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_P
 
 
 def _require_short(command: Command) -> None:
-    """All secrets of a run on another machine reach it in one."""
+    """Raise InvalidRequest for passwords that are too long: a run on another machine receives all secrets as one."""
     if len(json.dumps(command.secret_values)) > MOST_SECRETS:
         raise InvalidRequest("The database passwords are too long to be passed over ssh.")
 
@@ -96,7 +97,7 @@ def _dump(database: Database, path: str) -> dict[str, Any]:
     if database.kind == "sqlite":
         if not (database.database or "").startswith("/"):
             raise InvalidRequest("The path of an SQLite file must be absolute.")
-        # A link that takes the place of the file, or of a folder above it, is not followed.
+        # -nofollow: do not follow a link that replaces the file or a folder above it.
         options = ("-batch", "-readonly", "-nofollow")
         argv = ["/bin/sh", "-c", SILENT_OR_FAILED, PROGRAM, *options, database.database, ".dump"]
         return {"programs": ("sqlite3",), "argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}

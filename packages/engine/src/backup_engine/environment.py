@@ -1,4 +1,4 @@
-"""The environment of every engine run: complete, never inherited."""
+"""The environment of engine runs: complete, never inherited."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ UNATTENDED_SSH = "ssh -oBatchMode=yes -oServerAliveInterval=10 -oServerAliveCoun
 
 @frozen
 class EngineEnvironment:
-    """Where the engine keeps its cache, keys and security records, and under which name it takes locks.
+    """Folder of the engine's cache, keys and security records, and the name under which the engine takes locks.
 
-    Both must stay the same for the life of an installation: a lost cache is rebuilt slowly and forgets what the engine
-    knows about relocated repositories, and a changed host id leaves the locks of a killed engine in place.
+    Neither may change during the life of an installation. A lost cache is rebuilt slowly, without what the engine knew
+    about relocated repositories; with a different host id, the locks of killed engines stay in place.
     """
 
     base_directory: str
     host_id: str
 
     def variables(self, location: RepositoryLocation, *, quick: bool = False) -> dict[str, str]:
-        """Given a repository, return all variables of a run but its secrets. ``quick`` skips the engine's self-test."""
+        """All variables of a run on a repository except secrets. ``quick`` skips the engine's self-test."""
         return {
             "PATH": SEARCH_PATH,
             "HOME": self.base_directory,
@@ -46,7 +46,7 @@ class EngineEnvironment:
 
 
 def location_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
-    """Given a repository, return all secrets that open it."""
+    """All secrets needed to open a repository."""
     given = location.rclone.secrets if location.rclone else {}
     return {
         **passphrase_secrets(location),
@@ -55,16 +55,16 @@ def location_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
 
 
 def passphrase_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
-    """Given a repository, return its passphrase as the engine takes it.
+    """A repository's passphrase in the form that the engine expects.
 
-    One is always given: without any, the engine would ask on a terminal. A repository without a passphrase gets random
-    text, so that an encrypted one answers "wrong passphrase" and an unencrypted one ignores it.
+    There always is one, because the engine would otherwise prompt on a terminal. A repository without a passphrase gets
+    random text: if it is encrypted, the engine reports a wrong passphrase; if it is not, the engine ignores the text.
     """
     passphrase = secrets.token_urlsafe(24) if location.passphrase is None else location.passphrase
     if "\0" in passphrase or not _is_text(passphrase):
         raise InvalidRequest("The passphrase contains a character that the engine does not support.")
     if "\r" in passphrase or passphrase.endswith("\n"):
-        # Read from a descriptor, the engine changes carriage returns and drops line ends at the end.
+        # When the engine reads from a descriptor, it changes carriage returns and drops trailing line ends.
         return {"BORG_PASSPHRASE": Secret(passphrase, "environment")}
     return {"BORG_PASSPHRASE_FD": Secret(passphrase, "descriptor")}
 

@@ -1,7 +1,7 @@
 """An engine's messages while it runs: one value for each line of its standard error.
 
-All text may hold undecodable bytes as ``surrogateescape`` surrogates (U+DC80 to U+DCFF) and no other surrogate.
-Every field may be missing in the engine's message; sizes are then None, text is empty.
+Text may contain bytes that are not valid UTF-8 as ``surrogateescape`` surrogates (U+DC80 to U+DCFF), but no other
+surrogates. The engine may omit any field: sizes are then None and text is empty.
 """
 
 from backup_engine.frozen import frozen
@@ -22,7 +22,7 @@ class ArchiveProgress:
 
 @frozen
 class StepProgress:
-    """A step of the engine's work. ``operation`` distinguishes the steps of one run."""
+    """One step of the engine's work. ``operation`` distinguishes the steps of a run."""
 
     operation: int | None = None
     msgid: str | None = None
@@ -38,7 +38,7 @@ class ProgressMessage(StepProgress):
 
 @frozen
 class ProgressPercent(StepProgress):
-    """A step with a known end; ``total`` is 0 or None while the engine still counts."""
+    """A step with a known end. ``total`` is 0 or None while the engine is still counting."""
 
     current: int | None = None
     total: int | None = None
@@ -47,7 +47,7 @@ class ProgressPercent(StepProgress):
 
 @frozen
 class FileStatus:
-    """The result for one file: A added, M modified, U unchanged, C changed while read, E error, and others."""
+    """Status of one file: A added, M modified, U unchanged, C changed while read, E error, and others."""
 
     status: str
     path: str
@@ -55,7 +55,7 @@ class FileStatus:
 
 @frozen
 class LogMessage:
-    """``level`` is a capitalized word of Python's logging; ``name`` is the logger, ``msgid`` the stable identity."""
+    """``level`` is a level of Python's logging in capitals, ``name`` the logger, ``msgid`` the stable message id."""
 
     level: str
     name: str
@@ -74,7 +74,7 @@ class QuestionPrompt:
 
 @frozen
 class QuestionAnswer:
-    """How the engine understood the answer; ``accepted`` is None if it does not report that."""
+    """How the engine interpreted the answer; ``accepted`` is None if the engine does not report that."""
 
     msgid: str | None
     message: str
@@ -83,14 +83,14 @@ class QuestionAnswer:
 
 @frozen
 class PlainLine:
-    """Text that is not JSON: usage errors, ssh, the dynamic linker."""
+    """Text that is not JSON: usage errors, output of ssh or the dynamic linker."""
 
     text: str
 
 
 @frozen
 class UnknownMessage:
-    """JSON that this version of the product does not recognise. Its content is dropped."""
+    """JSON that this version does not recognise. The content is dropped."""
 
     type: str
 

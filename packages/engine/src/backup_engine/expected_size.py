@@ -1,12 +1,12 @@
-"""Progress of a backup, measured against the size of the last complete one."""
+"""Progress of a backup relative to the size of the last complete one."""
 
 from typing import Any
 
 
 def measured(size: int, expected: int, speed: int | None) -> dict[str, Any]:
-    """Given bytes read so far, bytes expected and bytes per second, return percent and seconds left.
+    """Percentage and seconds remaining, given the bytes read, the bytes expected and the bytes per second.
 
-    Beyond the expected size neither is known: the sources have grown by an unknown amount.
+    Beyond the expected size both are unknown: the sources have grown by an unknown amount.
     """
     if size > expected:
         return {"progress_percent": None, "estimated_time_remaining": None, "more_than_expected": True}

@@ -1,4 +1,4 @@
-"""Whether the extracted files match the archive's listing: the rule that every restore follows."""
+"""Check whether extracted files match the archive's listing: the rule for all restores."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from backup_engine.listing import DIRECTORY, LINK, REGULAR, ListedFile
 MOST_WARNINGS = 10_000
 MOST_ATTRIBUTES = 1000
 ABOUT_ATTRIBUTES = re.compile(r": (?:BackupOSError: )?(?:attrs|flags): |^when setting extended attribute ")
-"""Warnings after which the content is complete, but an owner, a mode or an attribute is not as it was."""
+"""Warnings after which the content is complete, but an owner, a mode or an attribute was not restored."""
 
 NOT_EXTRACTED = "the engine did not extract it"
 WRONG_TYPE = "the engine extracted something else in its place"
@@ -24,10 +24,10 @@ EXPECTED_TYPE = {REGULAR: stat.S_IFREG, DIRECTORY: stat.S_IFDIR, LINK: stat.S_IF
 
 @dataclass(slots=True)
 class Complaints:
-    """The engine's warnings about single paths while it extracted."""
+    """The engine's warnings about single paths during extraction."""
 
     about: dict[str, str] = field(default_factory=dict)
-    """From each text that may be the path of a warning to the warning."""
+    """Maps each text that could be the path of a warning to the rest of that warning."""
     attributes: list[str] = field(default_factory=list)
     too_many: bool = False
 
@@ -60,7 +60,9 @@ def _as_written(path: bytes) -> str:
 
 
 def fault(item: ListedFile, found: os.stat_result, complaints: Complaints) -> str | None:
-    """Given a listed item and what was extracted under its name, return why it must not be moved into place."""
+    """The reason why an extracted file does not match its listed item and must not be moved into place; None if it
+    does.
+    """
     if stat.S_IFMT(found.st_mode) != EXPECTED_TYPE[item.type]:
         return WRONG_TYPE
     if complaint := complaints.of(item.path):

@@ -1,4 +1,4 @@
-"""The features of each engine version: one row for each difference that decides behaviour."""
+"""The features of each engine version: one field for each difference that affects behaviour."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,30 +9,30 @@ from backup_engine.frozen import frozen
 
 @frozen
 class Features:
-    """Named features of one engine program; the defaults are those of the oldest supported version."""
+    """Features of one engine program. The defaults are those of the oldest supported version."""
 
     modern_exit_codes: bool = False
-    """A specific exit code for each error and warning, when BORG_EXIT_CODES=modern."""
+    """Specific exit codes for each error and warning with BORG_EXIT_CODES=modern."""
     warning_message_ids: bool = False
-    """Warnings about a path carry a message id; without it their text has to be read."""
+    """Warnings about a path carry a message id; otherwise their text must be parsed."""
     archive_authentication_key: bool = False
     """``list`` reports how an archive is authenticated (``tam``)."""
     keep_quarterly: bool = False
-    """``prune`` knows --keep-3monthly and --keep-13weekly."""
+    """``prune`` supports --keep-3monthly and --keep-13weekly."""
     files_changed_option: bool = False
-    """``create`` knows --files-changed."""
+    """``create`` supports --files-changed."""
     exclude_dataless_option: bool = False
-    """``create`` knows --exclude-dataless."""
+    """``create`` supports --exclude-dataless."""
     unique_names: bool = True
-    """No two archives of a repository have one name; without it an archive is addressed by its id."""
+    """Archive names are unique within a repository; otherwise an archive is addressed by its id."""
     soft_delete: bool = False
     """A deleted archive can be restored until the next compact."""
     deletes_many: bool = True
-    """One run deletes several archives."""
+    """One run can delete several archives."""
     marks_extracted: bool = False
-    """``extract --list`` names every entry of the archive, with a sign that shows whether it is extracted."""
+    """``extract --list`` lists every entry of the archive, with a sign that shows whether it is extracted."""
     refused_in_names: str = ""
-    """Characters that the name of an archive must not hold, beside those that no engine takes."""
+    """Characters not allowed in archive names, in addition to those that no engine allows."""
 
 
 SINCE: Mapping[str, tuple[int, ...]] = {
@@ -43,7 +43,7 @@ SINCE: Mapping[str, tuple[int, ...]] = {
     "files_changed_option": (1, 4, 0),
     "exclude_dataless_option": (1, 4, 4),
 }
-"""The version of major 1 that introduced each feature; all other features are the same in every version."""
+"""The version of major 1 that introduced each feature; all other features are the same in every version of it."""
 
 REFUSED_IN_NAMES = '\\"<|>?*'
 BETAS: Mapping[str, Features] = {
@@ -61,11 +61,11 @@ BETAS: Mapping[str, Features] = {
         refused_in_names=REFUSED_IN_NAMES,
     ),
 }
-"""Major 2, each beta separately: commands and repositories of one beta differ from the next."""
+"""The betas of major 2, each separately: commands and repositories differ between betas."""
 
 
 def features(program: EngineProgram) -> Features:
-    """Given an engine program, return what it can do. Raise EngineUnsupported for a beta that is not in the table."""
+    """Return the features of an engine program. Raise EngineUnsupported for an unknown beta."""
     if program.major == 1:
         known: dict[str, Any] = {name: program.version_tuple >= since for name, since in SINCE.items()}
         return Features(**known)

@@ -1,1 +1,1 @@
-"""BorgBackup 1.2 and 1.4: one file for each command, each a function from a request to arguments."""
+"""BorgBackup 1.2 and 1.4: one module per command, each a function from a request to arguments."""

@@ -1,4 +1,4 @@
-"""Values on their way into a command line: checked, and written so that the engine takes them literally."""
+"""Validate values for a command line and write them so that the engine takes them literally."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,19 +24,19 @@ COMPRESSION = re.compile(
 
 
 def literal(text: str) -> str:
-    """Given text for an argument in which the engine replaces ``{placeholders}``, return it with none to replace."""
+    """Escape text for an argument in which the engine would replace ``{placeholders}``."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def repository(location: RepositoryLocation) -> str:
-    """Given a location, return the repository argument. Raise InvalidRequest if the engine would misread it."""
+    """Return the repository argument. Raise InvalidRequest for a location that the engine would misread."""
     path = location.path
     if not path or CONTROL_CHARACTER.search(path):
         raise InvalidRequest("The repository path is empty or contains a control character.")
     if "::" in path:
         raise InvalidRequest(f"The repository path {path!r} contains '::', which separates repository and archive.")
     if "{" in path or "}" in path:
-        # Some commands replace placeholders in the path once, others twice, so that no escape is right for all.
+        # Some commands replace placeholders in the path once, others twice, so no escaping is right for all.
         raise InvalidRequest(
             f"The repository path {path!r} contains a brace, which the engine would treat as a placeholder."
         )
@@ -48,12 +48,12 @@ def repository(location: RepositoryLocation) -> str:
 
 
 def archive(location: RepositoryLocation, name: str) -> str:
-    """Given the name of an existing archive, return the repository-and-archive argument."""
+    """Return the repository-and-archive argument for an existing archive."""
     return f"{repository(location)}::{literal(existing_archive_name(name))}"
 
 
 def new_archive(location: RepositoryLocation, name: str) -> str:
-    """Given the name of an archive to make, in which placeholders work, return the repository-and-archive argument."""
+    """Return the repository-and-archive argument for a new archive. Placeholders in the name are supported."""
     _check_new_name(name)
     if re.search(r"[{}]", PLACEHOLDER.sub("", name)):
         raise InvalidRequest(f"The archive name {name!r} contains a placeholder that the engine does not support.")
@@ -84,12 +84,12 @@ def source_path(path: str) -> str:
 
 
 def archived_path(path: str) -> str:
-    """Given an exact path inside an archive, return the pattern that selects it and what is below it."""
+    """The pattern that selects an exact path inside an archive and everything below it."""
     return "pp:" + _inside_an_archive(path)
 
 
 def single_item(path: str) -> str:
-    """Given an exact path inside an archive, return the pattern that selects it alone."""
+    """The pattern that selects only an exact path inside an archive."""
     return "pf:" + _inside_an_archive(path)
 
 
@@ -101,7 +101,7 @@ def _inside_an_archive(path: str) -> str:
 
 
 def left_out(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
-    """The options for what of an archive is not wanted, and for the folders that are cut off its paths."""
+    """Options that exclude parts of an archive and strip leading folders from its paths."""
     return (
         *(f"--exclude={archived_path(path)}" for path in request.excluded_trees),
         *(f"--exclude={single_item(path)}" for path in request.excluded_paths),
@@ -110,7 +110,7 @@ def left_out(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
 
 
 def wanted(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
-    """The arguments for what of an archive is wanted; none for all of it."""
+    """Arguments that select parts of an archive; none select all of it."""
     return (
         *(archived_path(path) for path in request.paths),
         *(pattern(text) for text in request.patterns),
@@ -118,7 +118,7 @@ def wanted(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
 
 
 def pattern(text: str) -> str:
-    """Given an exclude or include pattern, return it. Raise InvalidRequest if the engine would refuse it."""
+    """Validate an include or exclude pattern. Raise InvalidRequest if the engine would reject it."""
     if not text or CONTROL_CHARACTER.search(text):
         raise InvalidRequest("A pattern is empty or contains a control character.")
     styled = PATTERN_STYLE.fullmatch(text)
@@ -157,7 +157,7 @@ def natural(name: str, number: int, *, least: int = 0, most: int = 2**31 - 1) ->
 
 
 def number(option: str, name: str, value: int | None, *, least: int = 0, most: int = 2**31 - 1) -> tuple[str, ...]:
-    """An option that takes a number, if there is one."""
+    """An option with a number, or nothing if the value is None."""
     return () if value is None else (f"{option}={natural(name, value, least=least, most=most)}",)
 
 
@@ -200,15 +200,15 @@ CUSTOM_FLAGS: Mapping[str, Callable[[str], bool] | None] = {
     "--files-changed": _files_changed_mode,
     "--chunker-params": _chunker_parameters,
 }
-"""Flags of ``create`` that a user may add; with each, the check of its value, or None if it takes none."""
+"""Flags of ``create`` that a user may add, each with the check of its value, or None if it takes no value."""
 
 
 def custom_flags(
     flags: tuple[str, ...], allowed: Mapping[str, Callable[[str], bool] | None] = CUSTOM_FLAGS
 ) -> tuple[str, ...]:
-    """Given flags as a user wrote them (``--flag``, ``--flag value``, ``--flag=value``), return them one word each.
+    """Normalise flags as written by a user (``--flag``, ``--flag value``, ``--flag=value``) to one word each.
 
-    Raise InvalidRequest for a flag outside the table, or a value it does not take.
+    Raise InvalidRequest for a flag outside the table or an invalid value.
     """
     accepted: list[str] = []
     remaining = list(flags)

@@ -5,7 +5,7 @@ from backup_engine.requests import CheckRequest, InvalidRequest, RepositoryLocat
 
 
 def command(location: RepositoryLocation, request: CheckRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for options that exclude one another."""
+    """Raise InvalidRequest for options that exclude each other."""
     refuse_contradictions(request)
     return (
         *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),

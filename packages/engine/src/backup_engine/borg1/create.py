@@ -1,4 +1,4 @@
-"""``borg create``: make an archive."""
+"""``borg create``: create an archive."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.detect import EngineUnsupported

@@ -1,4 +1,4 @@
-"""``borg delete REPOSITORY::ARCHIVE [ARCHIVE...]``: remove archives; their space comes back at the next compact."""
+"""``borg delete REPOSITORY::ARCHIVE [ARCHIVE...]``: remove archives; the next compact frees their space."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import DeleteArchiveRequest, RepositoryLocation
@@ -8,6 +8,6 @@ def command(location: RepositoryLocation, request: DeleteArchiveRequest, lock_wa
     return (
         *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),
         *("delete", "--", arguments.archive(location, request.archive)),
-        # Unlike the first, these are taken as they are: the engine replaces no placeholders in them.
+        # Unlike the first name, these are taken literally: the engine replaces no placeholders in them.
         *(arguments.existing_archive_name(name) for name in request.others),
     )

@@ -1,4 +1,4 @@
-"""``borg diff``: what differs between two archives, as JSON lines."""
+"""``borg diff``: differences between two archives, as JSON lines."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import DiffRequest, RepositoryLocation

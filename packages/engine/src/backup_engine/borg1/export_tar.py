@@ -1,4 +1,4 @@
-"""``borg export-tar``: an archive, or a part of it, as a tar stream on standard output."""
+"""``borg export-tar``: an archive, or part of it, as a tar stream on standard output."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import ExportTarRequest, RepositoryLocation

@@ -1,11 +1,11 @@
-"""``borg extract``: restore files into the working folder, or one file to standard output."""
+"""``borg extract``: restore files into the working folder, or write one file to standard output."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import ExtractRequest, InvalidRequest, RepositoryLocation
 
 
 def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest if files would be written and no destination is given."""
+    """Raise InvalidRequest if files are to be written and no destination is given."""
     require_destination(request)
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),

@@ -1,4 +1,4 @@
-"""``borg init``: make a repository."""
+"""``borg init``: create a repository."""
 
 from collections.abc import Collection
 
@@ -19,7 +19,7 @@ ENCRYPTION_MODES = frozenset(
 
 
 def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for an unknown mode, or an encrypted repository without a passphrase."""
+    """Raise InvalidRequest for an unknown mode, or if an encrypted repository has no passphrase."""
     check_mode(location, request.encryption, ENCRYPTION_MODES, "an encryption mode")
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
@@ -34,5 +34,5 @@ def check_mode(location: RepositoryLocation, mode: str, known: Collection[str], 
     if mode not in known:
         raise InvalidRequest(f"{mode!r} is not {noun}; use one of {', '.join(sorted(known))}.")
     if mode != "none" and not location.passphrase:
-        # The environment would fill in random text, and the repository could never be opened again.
+        # A random passphrase would be passed to the engine, and the repository could never be opened again.
         raise InvalidRequest(f"A repository with encryption {mode} needs a passphrase.")

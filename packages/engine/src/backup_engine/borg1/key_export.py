@@ -1,4 +1,4 @@
-"""``borg key export``: the repository's key on standard output."""
+"""``borg key export``: the repository's key, on standard output."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import RepositoryLocation

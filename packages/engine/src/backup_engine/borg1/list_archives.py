@@ -1,4 +1,4 @@
-"""``borg list REPOSITORY``: the archives."""
+"""``borg list REPOSITORY``: list the archives."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.detect import EngineUnsupported
@@ -9,7 +9,7 @@ EXTRA_KEYS = "{archive}{id}{comment}{hostname}{username}{start}{end}"
 
 
 def command(location: RepositoryLocation, request: ListArchivesRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise EngineUnsupported for deleted archives: major 1 keeps none."""
+    """Raise EngineUnsupported if deleted archives are requested: major 1 does not keep them."""
     if request.deleted:
         raise EngineUnsupported("BorgBackup 1 does not keep deleted archives.")
     return (

@@ -1,4 +1,4 @@
-"""``borg list REPOSITORY::ARCHIVE``: the files of an archive, in records that are the same at every run."""
+"""``borg list REPOSITORY::ARCHIVE``: list the files of an archive, in records that are identical in every run."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import ListFilesRequest, RepositoryLocation
@@ -7,13 +7,13 @@ RECORD_FORMAT = (
     "{mode}{TAB}{uid}{TAB}{gid}{TAB}{user}{TAB}{group}{TAB}{size}{TAB}{isomtime}{TAB}{path}{NUL}{linktarget}{NUL}"
 )
 EXACT_FORMAT = "{bpath!a}{TAB}{type}{mode}{TAB}{size}{NUL}"
-"""``!a`` writes the path as an ASCII literal; every other form turns bytes that are not UTF-8 into ``?``."""
+"""``!a`` writes the path as an ASCII literal; any other form turns invalid UTF-8 into ``?``."""
 
 COMPLETE_FORMAT = (
     "{bpath!a}{TAB}{type}{mode}{TAB}{uid}{TAB}{gid}{TAB}{user!a}{TAB}{group!a}{TAB}{size}{TAB}{isomtime}"
     "{TAB}{linktarget!a}{NUL}"
 )
-"""Link targets have no exact form: each byte that is not UTF-8 becomes ``?``."""
+"""Link targets have no exact form: each byte of invalid UTF-8 becomes ``?``."""
 
 
 def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:

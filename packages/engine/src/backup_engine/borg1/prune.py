@@ -8,7 +8,7 @@ from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocat
 
 
 def command(features: Features, location: RepositoryLocation, request: PruneRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule the version does not know."""
+    """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule that this version lacks."""
     if request.policy.keeps_nothing:
         raise InvalidRequest("The retention policy keeps nothing; set at least one keep value.")
     if request.policy.keep_quarterly and not features.keep_quarterly:
@@ -33,7 +33,7 @@ def _within(policy: RetentionPolicy) -> tuple[str, ...]:
 
 
 def counts(policy: RetentionPolicy, *, last: str) -> tuple[str, ...]:
-    """The options of a policy, which differ between the majors only in the name of the `last` one."""
+    """A policy's options. The majors differ only in the name of the option for `keep_last`."""
     rules = (
         (last, "keep_last", policy.keep_last),
         ("--keep-minutely", "keep_minutely", policy.keep_minutely),

@@ -1,1 +1,1 @@
-"""The command line of BorgBackup 2, in the betas that `features.BETAS` names: one file for each command."""
+"""The command line of BorgBackup 2, for the betas listed in `features.BETAS`: one module per command."""

@@ -1,6 +1,6 @@
-"""Values on their way into a command line of major 2: checked, and written so that the engine takes them literally.
+"""Validate values for a command line of major 2 and write them so that the engine takes them literally.
 
-Values that major 1 takes in the same form are checked by its functions.
+Functions of major 1 check the values that have the same form in both majors.
 """
 
 import re
@@ -37,19 +37,19 @@ __all__ = (
 )
 
 ADDRESS = re.compile(r"aid:[0-9a-f]{64}")
-"""How an archive is named unambiguously: several archives may share a name."""
+"""The unambiguous form of an archive's address; several archives may share a name."""
 LONGEST_ARCHIVE_NAME = 200
 RCLONE = "rclone:"
 RCLONE_REPOSITORY = re.compile(r"rclone:[A-Za-z0-9][A-Za-z0-9_.-]*:/?[\w.,@+=~-](?:[\w.,@+=~/ -]*[\w.,@+=~-])?")
 
 
 def common(location: RepositoryLocation, lock_wait: int, *flags: str) -> tuple[str, ...]:
-    """The arguments before every command: the log format, how long to wait for a lock, and the repository."""
+    """Arguments before every command: the log format, the time to wait for a lock, and the repository."""
     return ("--log-json", *flags, "--lock-wait", str(lock_wait), "-r", repository(location))
 
 
 def repository(location: RepositoryLocation) -> str:
-    """Given a location, return the repository argument. Raise InvalidRequest or EngineUnsupported."""
+    """Return the repository argument. Raise InvalidRequest or EngineUnsupported."""
     if location.path.startswith(RCLONE):
         return _on_remote(location.path)
     path = borg1.repository(location)
@@ -71,14 +71,14 @@ def _on_remote(address: str) -> str:
 
 
 def archive(text: str) -> str:
-    """Given an archive's address, or a name that only one archive has, return the argument for it."""
+    """Return the argument for an archive, given its address or a name that only one archive has."""
     if ADDRESS.fullmatch(text):
         return text
     return f"name:id:{literal(borg1.existing_archive_name(text))}"
 
 
 def new_archive(name: str) -> str:
-    """Given the name of an archive to make, in which placeholders work, return it. Raise InvalidRequest."""
+    """Validate the name of a new archive; placeholders are supported. Raise InvalidRequest."""
     _check_new_name(borg1.PLACEHOLDER.sub("now", name))
     return name
 
@@ -120,7 +120,7 @@ def _files_cache_mode(value: str) -> bool:
 
 
 GONE = frozenset({"--exclude-nodump", "--noatime"})
-"""Flags of major 1 that major 2 does not know."""
+"""Flags of major 1 that major 2 does not have."""
 CUSTOM_FLAGS: Mapping[str, Callable[[str], bool] | None] = {
     **{flag: check for flag, check in borg1.CUSTOM_FLAGS.items() if flag not in GONE},
     "--files-cache": _files_cache_mode,

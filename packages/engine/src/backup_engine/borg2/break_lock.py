@@ -1,4 +1,4 @@
-"""``borg break-lock``: remove stale locks. The caller must know that no process holds them."""
+"""``borg break-lock``: remove stale locks. The caller must be certain that no process is using them."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import RepositoryLocation

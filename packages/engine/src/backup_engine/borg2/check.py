@@ -6,6 +6,6 @@ from backup_engine.requests import CheckRequest, RepositoryLocation
 
 
 def command(location: RepositoryLocation, request: CheckRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for options that exclude one another."""
+    """Raise InvalidRequest for options that exclude each other."""
     refuse_contradictions(request)
     return (*arguments.common(location, lock_wait, "--progress", "--info"), "check", *flags(request))

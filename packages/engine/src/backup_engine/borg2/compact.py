@@ -1,4 +1,4 @@
-"""``borg compact``: free the space of deleted archives. Afterwards no deleted archive can be undeleted."""
+"""``borg compact``: free the space of deleted archives, which cannot be undeleted afterwards."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import CompactRequest, RepositoryLocation

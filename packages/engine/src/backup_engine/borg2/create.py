@@ -1,6 +1,6 @@
-"""``borg create``: make an archive.
+"""``borg create``: create an archive.
 
-Archives of one name are a series; the cache of known files is kept by that name.
+Archives of one name form a series; the engine keeps its files cache by that name.
 """
 
 from backup_engine.borg1.create import reading, refuse_nothing, sources, storing
@@ -10,7 +10,7 @@ from backup_engine.requests import CreateRequest, RepositoryLocation
 
 
 def command(location: RepositoryLocation, request: CreateRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for values that the engine would refuse, EngineUnsupported for a limited upload."""
+    """Raise InvalidRequest for values that the engine would reject, EngineUnsupported for an upload limit."""
     refuse_nothing(request)
     if request.upload_ratelimit_kib is not None:
         raise EngineUnsupported("BorgBackup 2 cannot limit the upload rate; leave upload_ratelimit_kib empty.")

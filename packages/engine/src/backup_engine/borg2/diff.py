@@ -1,4 +1,4 @@
-"""``borg diff``: what differs between two archives, one JSON object per line."""
+"""``borg diff``: differences between two archives, one JSON object per line."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import DiffRequest, RepositoryLocation

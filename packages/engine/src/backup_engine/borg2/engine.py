@@ -1,4 +1,4 @@
-"""The engine of major 2: arguments from the command's own file, environment and secrets from the location."""
+"""The engine of major 2: arguments from the module of each command, environment and secrets from the location."""
 
 from backup_engine import requests
 from backup_engine.base import Arguments, EngineBase

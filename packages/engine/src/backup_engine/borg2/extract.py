@@ -1,4 +1,4 @@
-"""``borg extract``: restore files into the working folder, or one file to standard output."""
+"""``borg extract``: restore files into the working folder, or write one file to standard output."""
 
 from backup_engine.borg1.extract import flags, require_destination
 from backup_engine.borg2 import arguments
@@ -6,7 +6,7 @@ from backup_engine.requests import ExtractRequest, RepositoryLocation
 
 
 def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest if files would be written and no destination is given."""
+    """Raise InvalidRequest if files are to be written and no destination is given."""
     require_destination(request)
     return (
         *arguments.common(location, lock_wait, *(() if request.stdout else ("--progress",))),

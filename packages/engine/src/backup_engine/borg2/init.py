@@ -1,4 +1,4 @@
-"""``borg repo-create``: make a repository. The engine creates missing parent folders."""
+"""``borg repo-create``: create a repository. The engine creates missing parent folders."""
 
 from collections.abc import Mapping
 
@@ -16,13 +16,11 @@ ENCRYPTION_MODES: Mapping[str, tuple[str, ...]] = {
     "authenticated-blake3": ("authenticated-blake3", "--key-location=repokey"),
     "none": ("none-sha256",),
 }
-"""For each mode of the product: where the key is stored, the cipher, and how chunks are named, as the engine takes
-it.
-"""
+"""The engine's options for each encryption mode of the product: cipher, hash of chunk ids, and location of the key."""
 
 
 def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for an unknown mode, or an encrypted repository without a passphrase."""
+    """Raise InvalidRequest for an unknown mode, or if an encrypted repository has no passphrase."""
     check_mode(location, request.encryption, ENCRYPTION_MODES, "an encryption mode of BorgBackup 2")
     mode, *options = ENCRYPTION_MODES[request.encryption]
     return (*arguments.common(location, lock_wait), "repo-create", f"--encryption={mode}", *options)

@@ -1,4 +1,4 @@
-"""``borg repo-list``: the archives, or the deleted ones that no compact has removed yet."""
+"""``borg repo-list``: list the archives, or the deleted ones that no compact has removed yet."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import ListArchivesRequest, RepositoryLocation

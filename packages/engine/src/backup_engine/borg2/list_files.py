@@ -1,4 +1,4 @@
-"""``borg list``: the files of an archive, a JSON object a line; only there every byte of a name survives
+"""``borg list``: list the files of an archive, one JSON object per line. Only this form preserves every byte of a name
 (`path_b64`).
 """
 
@@ -6,7 +6,7 @@ from backup_engine.borg2 import arguments
 from backup_engine.requests import ListFilesRequest, RepositoryLocation
 
 ADDED_KEYS = "{size}{mtime}{fingerprint}"
-"""``fingerprint`` names the content: two files with the same chunks have the same one."""
+"""``fingerprint`` identifies the content: files with the same chunks have the same fingerprint."""
 
 
 def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``borg prune``: mark the archives as deleted that a retention policy does not keep."""
+"""``borg prune``: mark archives as deleted that a retention policy does not keep."""
 
 from backup_engine import retention
 from backup_engine.borg1.prune import check_glob, counts
@@ -7,7 +7,7 @@ from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocat
 
 
 def command(location: RepositoryLocation, request: PruneRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule that major 2 does not know."""
+    """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule that major 2 lacks."""
     if request.policy.keeps_nothing:
         raise InvalidRequest("The retention policy keeps nothing; set at least one keep value.")
     retention.check_within(request.policy, major=2)

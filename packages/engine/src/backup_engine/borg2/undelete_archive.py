@@ -1,4 +1,4 @@
-"""``borg undelete``: bring an archive back that was deleted since the last compact."""
+"""``borg undelete``: bring back an archive that was deleted since the last compact."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import RepositoryLocation, UndeleteArchiveRequest

@@ -1,1 +1,1 @@
-"""Reading the chunks of a repository under the engine's own Python: what runs there, and the commands that start it."""
+"""Read chunks of a repository under the engine's own Python: the programs that run there, and their commands."""

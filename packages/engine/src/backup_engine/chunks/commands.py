@@ -1,7 +1,7 @@
-"""Commands that read chunks for a caller elsewhere, each a run of its own: for an agent, which is called and not talked
-to.
+"""Commands that read chunks for a caller on another machine, each in a separate run. They are for agents, which can
+only run calls.
 
-What runs is part of this package, so a caller chooses an archive or chunks, never a program or a command line.
+The programs are part of this package. So a caller chooses an archive or chunks, but never a program or a command line.
 """
 
 import json
@@ -31,21 +31,22 @@ if TYPE_CHECKING:
     from backup_engine.interface import Engine
 
 HELPER = Path(__file__).with_name("helper.py")
-"""What runs under the engine's own Python."""
+"""Program that runs under the engine's own Python."""
 HELPER_2 = Path(__file__).with_name("helper_2.py")
-"""The same for engine 2; it needs the other one beside it."""
+"""The same for engine 2; it needs `helper.py` in the same folder."""
 TRIAL = Path(__file__).with_name("trial.py")
 NARROWED = Path(__file__).with_name("narrowed.py")
-"""What runs an engine's command for a few paths."""
+"""Program that runs an engine's command for a few paths."""
 MOST_IDS = 500
-"""Chunks of one run: their ids are a single argument, which must stay below 128 KiB."""
+"""Maximum number of chunks in one run: their ids form a single argument, which must stay below 128 KiB."""
 LOCK_WAIT_SECONDS = 60
 ID = re.compile(r"[0-9a-f]{64}")
 REPOSITORY, ARCHIVE = "@repository", "@archive"
 
 
 def read_command(engine: "Engine", location: RepositoryLocation, request: ReadChunksRequest) -> Command:
-    """The ids of an archive's metadata chunks, or the content of such chunks, in the frames of the helper.
+    """Command that prints the ids of an archive's metadata chunks, or the content of such chunks, as frames of the
+    helper.
 
     Raise InvalidRequest, or EngineUnsupported if the engine has no Python of its own.
     """
@@ -62,8 +63,10 @@ def read_command(engine: "Engine", location: RepositoryLocation, request: ReadCh
 
 
 def narrowed(command: Command, paths: Collection[str]) -> Command:
-    """Given an engine's command for these paths of an archive, return one that does the same and costs less: see
-    `narrowed.py`. An agent, which makes its commands itself, does it itself.
+    """Given an engine's command for these paths of an archive, return an equivalent one that costs less: see
+    `narrowed.py`.
+
+    Calls remain as they are, because an agent builds its commands, and narrows them, itself.
     """
     if not paths or command.call is not None:
         return command
@@ -76,7 +79,7 @@ def narrowed(command: Command, paths: Collection[str]) -> Command:
 
 
 def trial_command(program: EngineProgram) -> Command:
-    """Make the repository of the self-test, and read it both ways. Raise EngineUnsupported."""
+    """Command that creates the self-test's repository and reads it both ways. Raise EngineUnsupported."""
     given = specification(program.path, program.major)
     helper = HELPER if program.major == 1 else HELPER_2
     words = (*_python(program), str(TRIAL), "--once", str(helper), json.dumps(given))
@@ -84,7 +87,7 @@ def trial_command(program: EngineProgram) -> Command:
 
 
 def specification(program: str, major: int) -> dict[str, Any]:
-    """How the engine makes and lists the repository of the self-test."""
+    """Describes how the engine creates and lists the repository of the self-test."""
     return {
         "program": program,
         "commands": _commands(major),
@@ -99,7 +102,7 @@ def specification(program: str, major: int) -> dict[str, Any]:
 
 
 def _commands(major: int) -> Mapping[str, tuple[str, ...]]:
-    """The engine's commands, as its major version takes them."""
+    """The engine's commands for the self-test, by major version."""
     if major == 1:
         return {
             "make": ("init", "--encryption", "repokey-blake2", REPOSITORY),

@@ -1,16 +1,17 @@
-"""Hands out chunks of a repository, decrypted. Runs under the engine's own Python, as its own process.
+"""Serve decrypted chunks of a repository. Runs as a separate process under the engine's own Python.
 
-This file (for engine 2: `helper_2.py` with it) is the only one that touches the engine's private API, so it is small,
-stands alone (it imports nothing of Holdfast) and is used only after the self-test has passed with the very program it
-belongs to. It reads and never writes: the metadata of archives under a shared lock, the content of files without one
-(see `Contents`), or with one where `borg serve` reads them (see `ServedContents`).
+This file (for engine 2 together with `helper_2.py`) is the only one that touches the engine's private API. So it is
+small, self-contained (it imports nothing of Holdfast) and used only after the self-test has passed with the very engine
+program that it runs under. It only reads: metadata of archives under a shared lock, file contents without a lock (see
+`Contents`) or, through `borg serve`, with one (see `ServedContents`).
 
-Requests come as JSON lines on standard input, some with chunk ids side by side behind them; answers go as frames (one
-letter, 8 bytes of length, content) to what was standard output when it started: J a JSON answer, I ids or numbers side
-by side, C a chunk, E an error. It ends when its input does.
+Requests arrive as JSON lines on standard input, some followed by concatenated chunk ids. Answers are frames (one
+letter, 8 bytes of length, content) on what was standard output at start: J a JSON answer, I concatenated ids or
+numbers, C a chunk, E an error. The process ends when its input ends.
 
 The repository may be hostile. Nothing is unpacked before its size is known, an archive may not unpack to far more than
-is stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
+is stored, and the kernel refuses this process more than `MEMORY_BYTES` beyond the memory that the opened repository
+takes.
 """
 
 import io
@@ -30,15 +31,15 @@ from typing import IO, Any
 PROTOCOL = 3
 MEMORY_BYTES = 128 * 1024 * 1024
 STORED_BYTES_MOST = 8 * 1024 * 1024
-ENVELOPE_BYTES_MOST = 64 * 1024  # what encrypting and packing may add to a chunk that cannot be packed
+ENVELOPE_BYTES_MOST = 64 * 1024  # what encryption and compression may add to an incompressible chunk
 CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
 FILE_CHUNK_BYTES_MOST = 8 * 1024 * 1024  # the engine cuts files into chunks of at most 8 MiB
-INDEX_BYTES_MOST = 2 * 1024 * 1024 * 1024  # of the repository's own index: about 40 million chunks
-FILES_OPEN_SECONDS = 60.0  # an open file takes space that a compaction has freed
-OBJECT_BYTES_MOST = 20 * 1024 * 1024  # manifest, and what an archive says about itself: the engine's own limit
-SAME_CHUNK_MOST = 4  # times, on average; a real archive names one twice where a folder was given twice
+INDEX_BYTES_MOST = 2 * 1024 * 1024 * 1024  # limit for the repository's own index: about 40 million chunks
+FILES_OPEN_SECONDS = 60.0  # an open file keeps disk space that a compaction has freed
+OBJECT_BYTES_MOST = 20 * 1024 * 1024  # manifest and archive metadata: the engine's own limit
+SAME_CHUNK_MOST = 4  # on average; a real archive repeats one if a folder was given twice
 ARCHIVE_BYTES_FREE = 8 * 1024 * 1024
-ARCHIVE_RATIO_MOST = 200  # metadata of real trees packs 3 to 60 times
+ARCHIVE_RATIO_MOST = 200  # metadata of real trees compresses 3 to 60 times
 
 _FRAME = struct.Struct(">cQ")
 _SEGMENT = struct.Struct(">I")
@@ -49,35 +50,35 @@ LZ4_BYTES_MOST = 16 * 1024 * 1024
 
 
 class TooLarge(Exception):
-    """Unpacking would take more memory than a real archive needs."""
+    """Unpacking would take more memory than any real archive needs."""
 
 
 class Replaced(Exception):
-    """Another repository is in the place of the one that was opened."""
+    """A different repository has taken the place of the opened one."""
 
 
 class LinkLost(Exception):
-    """The server, or the way to it, is gone: nothing more can be read through this process."""
+    """The server or the connection to it is gone: nothing more can be read through this process."""
 
 
 class Moved(Exception):
-    """The chunk is not where the index says, and the repository is being written to: it may be found in a moment."""
+    """The chunk is not where the index says, but the repository is being written to: a later try may find it."""
 
 
 def main(serve: Any) -> int:
     if sys.path and sys.path[0] == str(Path(__file__).parent):
-        sys.path.pop(0)  # no file beside this one may be taken for a module of the engine
+        sys.path.pop(0)  # no file in this folder may be mistaken for a module of the engine
     output = os.fdopen(os.dup(1), "wb", 256 * 1024)
-    os.dup2(2, 1)  # whatever the engine prints must not get between the frames
+    os.dup2(2, 1)  # the engine's own output must not get between the frames
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGHUP, _stop)
-    if sys.argv[1:2] == ["--once"]:  # all that would come on standard input, a line an argument
+    if sys.argv[1:2] == ["--once"]:  # each argument stands for a line of standard input
         sys.stdin = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in sys.argv[2:]).encode()))
     try:
         serve(json.loads(sys.stdin.buffer.readline()), output)
     except BrokenPipeError:
         return 1
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to be told
+    except Exception as error:  # noqa: BLE001 - report any error to the other side
         return complain(output, error)
     return 0
 
@@ -106,16 +107,16 @@ def serve_metadata(metadata: Any, repository_id: Any, output: IO[bytes]) -> None
             answer(json.loads(line), metadata, budget, output)
         except BrokenPipeError:
             raise
-        except Exception as error:  # noqa: BLE001 - one archive is at fault, others may be fine
+        except Exception as error:  # noqa: BLE001 - only this archive is at fault, others may be fine
             complain(output, error)
         output.flush()
 
 
 def serve_files(contents: Any, output: IO[bytes]) -> None:
-    """Answer requests for parts of chunks, each `[id, size, start, end]`, one request after the other."""
+    """Answer requests for parts of chunks, each `[id, size, start, end]`, one request at a time."""
     greet(output, repository_id=contents.repository_id)
     while True:
-        # Nothing is left in a buffer meanwhile: whoever asks waits for the answer before the next request.
+        # The buffer is empty here: the other side waits for an answer before it sends the next request.
         if not select.select([sys.stdin], [], [], FILES_OPEN_SECONDS)[0]:
             contents.close_files()
             continue
@@ -132,7 +133,7 @@ def serve_files(contents: Any, output: IO[bytes]) -> None:
         except LinkLost as error:
             complain(output, error)
             return
-        except Exception as error:  # noqa: BLE001 - one chunk is at fault, others may be fine
+        except Exception as error:  # noqa: BLE001 - only this chunk is at fault, others may be fine
             complain(output, error)
         output.flush()
 
@@ -156,7 +157,9 @@ def open_repository(location: str, lock_wait: int) -> Any:
 
 
 def remote_options() -> Any:
-    """What the engine's own command line would have said about the other side, all by default or by environment."""
+    """Options of the remote side that the engine's own command line would set; all are defaults or from the
+    environment.
+    """
     import argparse
 
     return argparse.Namespace(
@@ -173,7 +176,7 @@ def remote_options() -> Any:
 
 
 def open_manifest(repository: Any) -> Any:
-    """Load the manifest, within the limit on memory: only what the repository's own index takes comes before it."""
+    """Load the manifest under the memory limit; only the repository's own index is read before the limit is set."""
     from borg.crypto.key import key_factory  # type: ignore[import-not-found]
     from borg.helpers import Manifest
 
@@ -185,7 +188,7 @@ def open_manifest(repository: Any) -> Any:
 
 
 def limit_memory() -> None:
-    """Have the kernel refuse whatever goes beyond; without /proc (not Linux) the checks of sizes are all there is."""
+    """Make the kernel enforce the memory limit. Without /proc (not on Linux), only the size checks protect."""
     try:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -226,7 +229,7 @@ def answer(request: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> 
 
 
 def named_chunks(request: Any) -> Any:
-    """Chunks of files, each `(id, size)`."""
+    """The requested file chunks, each `(id, size)`."""
     return [(bytes.fromhex(chunk), size) for chunk, size in request["chunks"]]
 
 
@@ -237,7 +240,7 @@ def real_chunks(chunks: Any) -> Any:
 
 
 def hand_out(ids: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> None:
-    """Send these chunks. Raise TooLarge for one that is too large, or when all of them are far more than is stored."""
+    """Send these chunks. Raise TooLarge if one is too large, or if together they are far larger than what is stored."""
     for start in range(0, len(ids), _CHUNKS_AT_ONCE):
         batch = ids[start : start + _CHUNKS_AT_ONCE]
         for chunk, (stored, plain) in zip(batch, metadata.chunks(batch)):  # noqa: B905 - 3.8 has no strict
@@ -246,14 +249,14 @@ def hand_out(ids: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> No
 
 
 class Metadata:
-    """The metadata of archives of an opened repository, and the content of their files for who proves it."""
+    """Metadata of the archives in an opened repository, and contents of file chunks for callers that verify them."""
 
     def __init__(self, repository: Any) -> None:
         self._repository = repository
         self._manifest, self._key = open_manifest(repository)
 
     def item_chunks(self, wanted: bytes) -> Any:
-        """Return the ids of the chunks that the items of an archive are in."""
+        """Return the ids of the chunks that contain an archive's items."""
         from borg.archive import Archive  # type: ignore[import-not-found]
 
         archives = self._manifest.archives
@@ -264,21 +267,21 @@ class Metadata:
         return Archive(self._repository, self._key, self._manifest, names[0]).metadata.items
 
     def chunks(self, batch: Any) -> Any:
-        """Yield how much is stored of each chunk, and its content."""
+        """Yield the stored size and the content of each chunk."""
         for chunk, data in zip(batch, self._repository.get_many(batch)):  # noqa: B905 - 3.8 has no strict
             yield len(data), unpack(self._key, chunk, data, CHUNK_BYTES_MOST)
 
     def contents(self, wanted: Any) -> Any:
-        """Given `(id, size)` of chunks of files, yield the content of each, authenticated.
+        """Given `(id, size)` of file chunks, yield the authenticated content of each.
 
-        Raise ValueError for another size.
+        Raise ValueError if a size differs.
         """
         answers = self._repository.get_many([chunk for chunk, _ in wanted])
         for (chunk, size), stored in zip(wanted, answers):  # noqa: B905 - 3.8 has no strict
             yield cut_out(unpack(self._key, chunk, stored, FILE_CHUNK_BYTES_MOST), size, 0, size)
 
     def segments(self, ids: bytes) -> bytes:
-        """Return where each chunk is: one more than its segment, 0 where the repository does not say."""
+        """Return the location of each chunk: its segment number plus one, or 0 if the repository does not tell."""
         index = getattr(self._repository, "index", None)
         if not index:
             return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
@@ -287,15 +290,15 @@ class Metadata:
 
     @staticmethod
     def stored_sizes(ids: bytes) -> bytes:
-        """Items of engine 1 have them."""
+        """Zeros: with engine 1, the items themselves contain the sizes."""
         return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
 
 
 class UnlockedChunks:
-    """The chunks of a repository on this machine, read without a lock, also while an engine writes to it.
+    """Reads chunks of a repository on this machine without a lock, even while an engine writes to it.
 
-    The index may be out of date at any time: then a chunk is missing, or something else stands in its place. The id is
-    a hash of the content and is compared after unpacking, so nothing but the right content is ever handed out.
+    The index may be out of date at any time: a chunk is then missing, or something else is in its place. The id is a
+    hash of the content and is checked after unpacking, so only the right content is ever returned.
     """
 
     repository_id: Any
@@ -309,12 +312,14 @@ class UnlockedChunks:
         return bool(self._look() != self._identity_status)
 
     def _look(self) -> Any:
-        """What the file that names the repository looks like: it is written when a repository is made."""
+        """Identity of the file that contains the repository's id, which is written when a repository is created."""
         status = self._identity.stat()
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
     def parts(self, wanted: Any) -> Any:
-        """Given `(id, size, start, end)` of chunks, return those bytes. Raise Moved if one may be found in a moment."""
+        """Given `(id, size, start, end)` of chunks, return those bytes. Raise Moved if a later try may find a missing
+        one.
+        """
         return [self._part(*one) for one in wanted]
 
     def _part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
@@ -330,7 +335,7 @@ class UnlockedChunks:
             return self._unpacked(chunk, size)
         except (TooLarge, MemoryError):
             raise
-        except Exception:  # whatever stands where the chunk was
+        except Exception:  # whatever is now where the chunk was
             if not self._may_be_out_of_date():
                 raise
         try:
@@ -345,7 +350,7 @@ class UnlockedChunks:
         raise NotImplementedError
 
     def _may_be_out_of_date(self) -> bool:
-        """Whether an engine has written another index, or is at work and may have removed what its next index lacks."""
+        """Whether an engine has written a new index, or is running and may have removed what its next index omits."""
         raise NotImplementedError
 
     def _load_index(self) -> None:
@@ -353,8 +358,10 @@ class UnlockedChunks:
 
 
 class Contents(UnlockedChunks):
-    """Of the engine's code only what reads is used. Its `open_index` removes an index that it cannot read and
-    `get_transaction_id` may replay segments, so the index is read here.
+    """File contents of a repository of engine 1, without a lock.
+
+    Uses only the reading parts of the engine's code. The engine's `open_index` removes an index that it cannot read,
+    and `get_transaction_id` may replay segments, so the index is loaded here instead.
     """
 
     def __init__(self, path: str) -> None:
@@ -377,7 +384,7 @@ class Contents(UnlockedChunks):
     def close_files(self) -> None:
         files = self._repository.io.fds
         for segment, _ in list(files.items()):
-            del files[segment]  # `clear` of 1.2 leaves half of it behind
+            del files[segment]  # in 1.2, `clear` leaves half of it behind
         super().close_files()
 
     def _unpacked(self, chunk: bytes, size: int) -> Any:  # noqa: ARG002 - engine 2 needs it
@@ -386,7 +393,7 @@ class Contents(UnlockedChunks):
     def _may_be_out_of_date(self) -> bool:
         try:
             is_known = self._repository.get_index_transaction_id() == self._transaction
-        except OSError:  # a file that was listed is gone
+        except OSError:  # a file from the listing is gone
             return True
         return not is_known or (self._path / "lock.exclusive").exists()
 
@@ -406,7 +413,7 @@ class Contents(UnlockedChunks):
         file = self._path / f"index.{transaction}"
         if file.stat().st_size > INDEX_BYTES_MOST:
             raise TooLarge("the repository's index is too large to be kept in memory")
-        self._index = self._transaction = None  # two of them would take twice the memory
+        self._index = self._transaction = None  # two indexes would take twice the memory
         self.close_files()
         expected = self._repository._read_integrity(transaction, b"index")  # noqa: SLF001 - it only reads
         with IntegrityCheckedFile(str(file), write=False, integrity_data=expected) as stream:
@@ -415,9 +422,9 @@ class Contents(UnlockedChunks):
 
 
 class ServedContents:
-    """The content of files of a repository on a server, read by `borg serve` there under the shared lock that it took.
+    """File contents of a repository on a server, read by `borg serve` there under its shared lock.
 
-    Nobody writes to the repository meanwhile, so a chunk that is not there is not looked for again.
+    The lock keeps others from writing, so a missing chunk is not looked up again.
     """
 
     def __init__(self, repository: Any) -> None:
@@ -434,10 +441,10 @@ class ServedContents:
         return False
 
     def close_files(self) -> None:
-        """They are the server's."""
+        """Nothing to close: the files are open on the server."""
 
     def parts(self, wanted: Any) -> Any:
-        """As `UnlockedChunks.parts`; all chunks are asked for at once, and each is cut before the next is unpacked."""
+        """Like `UnlockedChunks.parts`. All chunks are requested at once; each is cut before the next is unpacked."""
         from borg.remote import ConnectionClosed
 
         try:
@@ -457,7 +464,7 @@ def cut_out(plain: Any, size: int, start: int, end: int) -> Any:
 
 
 class Budget:
-    """What the metadata of one archive may unpack to: a chunk that is named again and again is stored once."""
+    """Limits what the metadata of one archive may unpack to; a chunk that occurs repeatedly counts as stored once."""
 
     def __init__(self) -> None:
         self.reset()
@@ -478,7 +485,7 @@ class Budget:
 
 
 def unpack(key: Any, chunk: Any, stored: Any, most: int) -> Any:
-    """Given a stored chunk, return its content, authenticated. Raise TooLarge if that has more bytes than `most`."""
+    """Unpack a stored chunk and authenticate it. Raise TooLarge if its content exceeds `most` bytes."""
     plain = key.decompress(check_size(key, chunk, stored, most))
     if len(plain) > most:
         raise TooLarge("a chunk is larger than any the engine makes")
@@ -487,7 +494,7 @@ def unpack(key: Any, chunk: Any, stored: Any, most: int) -> Any:
 
 
 def check_size(key: Any, chunk: Any, stored: Any, most: int) -> Any:
-    """Return what was packed, decrypted. Raise TooLarge if it would unpack to more bytes than `most`."""
+    """Decrypt a chunk but leave it compressed. Raise TooLarge if it would unpack to more than `most` bytes."""
     if len(stored) > max(STORED_BYTES_MOST, most) + ENVELOPE_BYTES_MOST:
         raise TooLarge("a stored chunk is larger than any the engine makes")
     packed = bytes(key.decrypt(chunk, stored, decompress=False))
@@ -497,7 +504,7 @@ def check_size(key: Any, chunk: Any, stored: Any, most: int) -> Any:
 
 
 def fits(packed: bytes, most: int) -> bool:
-    """Whether what the engine's compressor made has at most this many bytes, found out without unpacking it at once."""
+    """Whether compressed data unpacks to at most this many bytes, determined without unpacking all of it at once."""
     kind = packed[:2]
     if kind == b"\x00\x00":
         return len(packed) <= most + 2
@@ -507,7 +514,7 @@ def fits(packed: bytes, most: int) -> bool:
         return streamed_fits(lzma.LZMADecompressor(), packed[2:], most)
     if kind == b"\x03\x00":
         return zstd_size(packed[2:]) <= most
-    if kind == b"\x04\x00":  # padded, so that its size tells nothing: what is packed stands inside
+    if kind == b"\x04\x00":  # padded, so the size tells nothing: the compressed data is inside
         inner = packed[6 : 6 + int.from_bytes(packed[2:6], "little")]
         return inner[:2] != kind and fits(inner, most)
     return streamed_fits(zlib.decompressobj(), packed, most)
@@ -517,15 +524,13 @@ def streamed_fits(decompressor: Any, packed: bytes, most: int) -> bool:
     try:
         return len(decompressor.decompress(packed, most + 1)) <= most
     except (zlib.error, lzma.LZMAError):
-        return True  # the engine will say that it is broken
+        return True  # the engine will report it as broken
 
 
 def zstd_size(packed: bytes) -> int:
-    """Given a zstd frame, return the size of its content as its head declares it: the engine takes no more than
-    that.
-    """
+    """The content size declared in the head of a zstd frame; the engine accepts no more than that."""
     if packed[:4] != b"\x28\xb5\x2f\xfd" or len(packed) < 6:
-        return len(packed)  # broken, and the engine refuses it as it refuses a frame that declares no size
+        return len(packed)  # broken; the engine rejects it, like a frame without a declared size
     flags = packed[4]
     single = bool(flags & 0x20)
     start = 5 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
@@ -535,7 +540,10 @@ def zstd_size(packed: bytes) -> int:
 
 
 def lz4_fits(packed: bytes, most: int) -> bool:
-    """An lz4 block does not declare its size. Most are so small that no content of theirs can be too large."""
+    """Whether an lz4 block unpacks to at most `most` bytes. The block does not declare its size.
+
+    Most blocks are so small that their content cannot be too large.
+    """
     if 71 * len(packed) + 255 * packed.count(b"\xff") <= most:
         return True
     size = at = 0
@@ -552,7 +560,7 @@ def lz4_fits(packed: bytes, most: int) -> bool:
 
 
 def lz4_length(packed: bytes, at: int, length: int) -> Any:
-    """Return a length of which the token says this much, and where it ends."""
+    """Return the full length for which the token contains `length`, and the position after it."""
     if length < 15:
         return length, at
     while at < len(packed) and packed[at] == 255:
@@ -572,7 +580,7 @@ def complain(output: IO[bytes], error: Exception) -> int:
 
 
 def is_out_of_memory(error: Any) -> bool:
-    """Whether an error, or one that it was made of, is the limit on memory."""
+    """Whether an error, or one of its causes, is the memory limit."""
     while error is not None and not isinstance(error, MemoryError):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -1,8 +1,8 @@
-"""The same as `helper.py` for engine 2, whose repositories are stores of packs. It is started in its place and stands
-beside it.
+"""The counterpart of `helper.py` for engine 2, whose repositories are stores of packs. It runs in its place and needs
+it in the same folder.
 
-The index is read from its fragments alone: the engine would otherwise remove what it cannot read and write what it
-builds. The store is opened with the right to read, and to write nothing but the lock.
+Only fragments of the index are read: the engine would otherwise remove what it cannot read and store what it rebuilds.
+The store is opened with permission to read, and to write nothing but the lock.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import helper as shared  # type: ignore[import-not-found]
 
-FRAGMENTS_BYTES_MOST = 4 * 1024 * 1024 * 1024  # of the repository's own index: about 40 million chunks
+FRAGMENTS_BYTES_MOST = 4 * 1024 * 1024 * 1024  # limit for the repository's own index: about 40 million chunks
 READ_ONLY = "read-only"
 
 
@@ -34,7 +34,7 @@ def serve(request: Any, output: IO[bytes]) -> None:
 
 
 class Objects:
-    """What is stored in an opened repository, unpacked within bounds."""
+    """Objects stored in an opened repository, unpacked within limits."""
 
     def __init__(self, repository: Any) -> None:
         from borg.constants import ROBJ_MANIFEST  # type: ignore[import-not-found]
@@ -51,12 +51,12 @@ class Objects:
         self.unpack(Manifest.MANIFEST_ID, stored, ROBJ_MANIFEST, shared.OBJECT_BYTES_MOST, has_id=False)
 
     def load_index(self) -> None:
-        """Raise LookupError if the index cannot be read, or is not complete."""
+        """Load the index. Raise LookupError if it cannot be read or is incomplete."""
         from borg.cache import build_chunkindex_from_repo  # type: ignore[import-not-found]
 
         if sum(info.size for info in self.repository.store_list("index")) > FRAGMENTS_BYTES_MOST:
             raise shared.TooLarge("the repository's index is too large to be kept in memory")
-        self.repository.invalidate_chunk_index()  # two of them would take twice the memory
+        self.repository.invalidate_chunk_index()  # two indexes would take twice the memory
         index = build_chunkindex_from_repo(self.repository, fragments_only=True)
         if index is None:
             raise LookupError("the repository has no complete index")
@@ -71,14 +71,11 @@ class Objects:
         return self.repository.get(chunk)
 
     def unpack(self, chunk: bytes, stored: Any, kind: str, most: int, *, has_id: bool = True) -> Any:
-        """Given a stored object, return its content, authenticated.
-
-        Raise TooLarge if that has more bytes than `most`.
-        """
+        """Unpack a stored object and authenticate it. Raise TooLarge if its content exceeds `most` bytes."""
         from borg.compress import Compressor  # type: ignore[import-not-found]
 
         about, packed = self._parser.parse(chunk, stored, decompress=False, want_compressed=True, ro_type=kind)
-        packed = bytes(packed[: about.get("psize", len(packed))])  # what is behind only hides the size
+        packed = bytes(packed[: about.get("psize", len(packed))])  # the rest is padding that hides the size
         if not fits(about["ctype"], packed, most):
             raise shared.TooLarge("a chunk unpacks to more than any the engine makes")
         compressor, level = Compressor.detect(bytes((about["ctype"], about["clevel"])))
@@ -90,19 +87,19 @@ class Objects:
         return bytes(plain)
 
     def file_chunk(self, chunk: bytes, size: int) -> Any:
-        """Return the content of a chunk of a file that should have this size."""
+        """Return the content of a file chunk that should have this size."""
         from borg.constants import ROBJ_FILE_STREAM
 
         most = shared.FILE_CHUNK_BYTES_MOST
         if size <= most and chunk not in self.repository.chunks:
-            zeros = bytes(size)  # the engine need not store these
+            zeros = bytes(size)  # the engine need not store chunks of zeros
             if self.key.id_hash(zeros) == chunk:
                 return zeros
         return self.unpack(chunk, self.stored(chunk, most), ROBJ_FILE_STREAM, most)
 
 
 def fits(kind: int, packed: bytes, most: int) -> Any:
-    """Whether packed content has at most this many bytes, found out without unpacking it at once."""
+    """Whether compressed data unpacks to at most this many bytes, determined without unpacking all of it at once."""
     if kind == 0:
         return len(packed) <= most
     if kind == 1:
@@ -117,7 +114,7 @@ def fits(kind: int, packed: bytes, most: int) -> Any:
 
 
 class Metadata:
-    """The metadata of archives of an opened repository, and the content of their files for who proves it."""
+    """Metadata of the archives in an opened repository, and contents of file chunks for callers that verify them."""
 
     def __init__(self, repository: Any) -> None:
         from borg.manifest import Manifest
@@ -127,7 +124,7 @@ class Metadata:
         self._manifest = Manifest.load(repository, (Manifest.Operation.READ,), self._objects.key)
 
     def item_chunks(self, wanted: bytes) -> Any:
-        """Return the ids of the chunks that the items of an archive are in."""
+        """Return the ids of the chunks that contain an archive's items."""
         from borg.constants import ROBJ_ARCHIVE_CHUNKIDS, ROBJ_ARCHIVE_META
         from borg.helpers import msgpack  # type: ignore[import-not-found]
 
@@ -147,7 +144,7 @@ class Metadata:
         return self._objects.unpack(chunk, self._objects.stored(chunk, most), kind, most)
 
     def chunks(self, batch: Any) -> Any:
-        """Yield how much is stored of each chunk, and its content."""
+        """Yield the stored size and the content of each chunk."""
         from borg.constants import ROBJ_ARCHIVE_STREAM
 
         for chunk in batch:
@@ -155,33 +152,33 @@ class Metadata:
             yield len(stored), self._objects.unpack(chunk, stored, ROBJ_ARCHIVE_STREAM, shared.CHUNK_BYTES_MOST)
 
     def contents(self, wanted: Any) -> Any:
-        """Given `(id, size)` of chunks of files, yield the content of each, authenticated.
+        """Given `(id, size)` of file chunks, yield the authenticated content of each.
 
-        Raise ValueError for another size.
+        Raise ValueError if a size differs.
         """
         for chunk, size in wanted:
             yield shared.cut_out(self._objects.file_chunk(chunk, size), size, 0, size)
 
     @staticmethod
     def segments(ids: bytes) -> bytes:
-        """Packs have no numbers."""
+        """Zeros: packs have no numbers."""
         return bytes(len(ids) // 8)
 
     def stored_sizes(self, ids: bytes) -> bytes:
-        """Return how many bytes of the repository each chunk takes, 0 where it does not say."""
+        """Return the stored size of each chunk in bytes; 0 if the repository does not tell."""
         places = (self._repository.chunks.get(ids[at : at + 32]) for at in range(0, len(ids), 32))
         return b"".join((place.obj_size if place else 0).to_bytes(4, "big") for place in places)
 
 
 class Contents(shared.UnlockedChunks):  # type: ignore[misc]
-    """The content of files. Locks are looked at, never taken."""
+    """File contents of a repository of engine 2. Locks are inspected, never taken."""
 
     def __init__(self, path: str) -> None:
         from borg.repository import Repository
 
         super().__init__(Path(path) / "config" / "id")
         repository = Repository(path, lock=False, permissions=READ_ONLY)
-        repository.store.backend._quota_delete = lambda: None  # noqa: SLF001 - opening a store may remove a file of it
+        repository.store.backend._quota_delete = lambda: None  # noqa: SLF001 - opening may remove a file
         repository.open(exclusive=False, lock_wait=0, lock=False)
         self.repository_id = repository.id.hex()
         self._path = Path(path)
@@ -201,7 +198,7 @@ class Contents(shared.UnlockedChunks):  # type: ignore[misc]
             return True
 
     def _is_locked(self) -> bool:
-        """Whether an engine has the repository to itself."""
+        """Whether an engine has an exclusive lock."""
         for file in (self._path / "locks").iterdir():
             try:
                 if json.loads(file.read_bytes())["exclusive"]:

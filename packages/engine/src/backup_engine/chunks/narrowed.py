@@ -1,15 +1,15 @@
-"""Runs an engine's command for a few paths, so that it unpacks the metadata of these alone. Runs under the engine's own
-Python, in the place of the engine's program: `python narrowed.py PROGRAM ARGUMENT …`.
+"""Run an engine's command for a few paths so that it unpacks only their metadata. Runs under the engine's own Python in
+place of the engine's program: `python narrowed.py PROGRAM ARGUMENT …`.
 
-An engine that restores one file of a million unpacks every item of the archive, twice, and makes an object of each.
-Here every chunk of metadata is still fetched, decrypted and authenticated by the engine, in its order; then the items
-are only counted off, and those in which the bytes of a wanted path are found are unpacked and compared. The engine's
-own command gets these items as if the archive held no others, so whatever it does with an item it does as always. With
-the wanted items go the files that wanted hard links of engine 1 name as their first name.
+An engine that restores one file out of a million unpacks every item of the archive, twice, and creates an object for
+each. With this program, the engine still fetches, decrypts and authenticates every metadata chunk in its usual order;
+but the items are then only counted, and only those that contain the bytes of a wanted path are unpacked and compared.
+The engine's own command receives these items as if the archive contained no others, so it treats each as usual. If
+wanted items are hard links (engine 1), the files that they refer to are passed along.
 
-It stands alone (it imports nothing of Holdfast) and touches two functions of the engine. Wherever it is not certain (an
-unknown version, another form of these functions, patterns that are no paths, metadata beyond the bounds), the engine's
-program runs as it is.
+This program is self-contained (it imports nothing of Holdfast) and replaces two functions of the engine. In case of any
+doubt (an unknown version, a different form of these functions, patterns that are not paths, metadata beyond the limits)
+the engine's program runs unchanged.
 """
 
 import copy
@@ -23,22 +23,22 @@ from typing import Any
 
 KNOWN_VERSIONS = re.compile(r"1\.2\.[0-9]|1\.4\.[0-5]|2\.0\.0b23")
 KEPT_BYTES_MOST = 16 * 1024 * 1024
-"""Of the wanted items of an archive, packed: about 80,000 files. Writing these costs more than what is saved."""
+"""Limit for an archive's wanted items in packed form: about 80,000 files. Writing more costs more than is saved."""
 ITEM_BYTES_MOST = 16 * 1024 * 1024
 NEEDLES_MOST = 16
-"""Paths that are looked for one by one; of more, what they begin with is looked for."""
+"""Maximum number of paths to search for individually; with more, their common prefix is searched for."""
 SANITIZED = (b"//", b"/./")
-"""What engine 2 leaves out of paths when it reads them: such a path is unpacked to be compared."""
+"""Sequences that engine 2 removes from paths when it reads them: items that contain one are unpacked to be compared."""
 
 _TRIAL_CHUNK_BYTES = 61
 
 
 class Unusual(Exception):
-    """The engine must read all of it by itself."""
+    """The engine must read everything itself."""
 
 
 class Wanted:
-    """The paths of the command, and the items of an archive that are below them."""
+    """The paths of the command, and the items of an archive below them."""
 
     def __init__(self) -> None:
         self.matchers: Any = []
@@ -46,15 +46,15 @@ class Wanted:
         self._packed: Any = None
 
     def narrowed(self, ids: Any, fetch: Any) -> Any:
-        """Given what fetches the metadata of an archive, return the packed items that the command needs.
+        """Return the packed items of an archive that the command needs, given the function that fetches its metadata.
 
-        Return all of the metadata where it is not certain which.
+        In case of doubt, return all of the metadata.
         """
         if ids != self._ids:
             self._ids, self._packed = ids, None
             try:
                 self._packed = self._read(fetch)
-            except Exception:  # noqa: BLE001 - the engine says what is wrong, in its own words
+            except Exception:  # noqa: BLE001 - the engine reports the error itself
                 self._packed = None
         return fetch() if self._packed is None else iter(self._packed)
 
@@ -67,7 +67,7 @@ class Wanted:
 
 
 def roots_of(matchers: Any) -> Any:
-    """The paths that a command was given. Raise Unusual if they are patterns, or not all that is wanted."""
+    """The paths given to a command. Raise Unusual if they are patterns, or if the command wants more than these."""
     from borg.patterns import IECommand, PathFullPattern, PathPrefixPattern  # type: ignore[import-not-found]
 
     (matcher,) = matchers
@@ -85,7 +85,7 @@ def roots_of(matchers: Any) -> Any:
 
 
 def scanned(stream: Any, roots: Any, sources: Any) -> Any:
-    """As `scan`; whatever goes wrong, it takes the stream to its end, because a server sends what it was asked for."""
+    """Call `scan`. After any error, read the stream to its end, because a server sends everything it was asked for."""
     try:
         return scan(stream, roots, sources)
     except Exception:
@@ -95,7 +95,7 @@ def scanned(stream: Any, roots: Any, sources: Any) -> Any:
 
 
 def scan(stream: Any, roots: Any, sources: Any) -> Any:
-    """Return the packed items below these paths and of these files, and the files that their hard links name."""
+    """Return packed items that are below `roots` or in `sources`, and the files that their hard links refer to."""
     from borg.item import Item  # type: ignore[import-not-found]
 
     packed: Any = []
@@ -131,13 +131,15 @@ def is_below(path: str, roots: Any) -> bool:
 
 
 def needles(paths: Any) -> Any:
-    """Bytes of which one is in every packed item that has such a path."""
+    """Byte strings, at least one of which occurs in every packed item with one of these paths."""
     found = sorted(path.encode("utf-8", "surrogateescape") for path in paths)
     return found if len(found) <= NEEDLES_MOST else [os.path.commonprefix(found)]  # noqa: RUF071 - of bytes, not of names
 
 
 def found_items(stream: Any, wanted: Any) -> Any:
-    """Yield, for each chunk, the items that end in it and hold one of these bytes: each packed, and unpacked."""
+    """Yield, per chunk, the items that end in it and contain one of these byte strings, each both packed and
+    unpacked.
+    """
     import borg  # type: ignore[import-not-found]
     from borg.helpers import msgpack  # type: ignore[import-not-found]
 
@@ -168,7 +170,7 @@ def found_items(stream: Any, wanted: Any) -> Any:
 
 
 def ends_of_items(counter: Any, nothing_more: Any) -> Any:
-    """Yield where each item ends, counted from the beginning of the stream."""
+    """Yield the end of each item, counted from the start of the stream."""
     skip, tell = counter.skip, counter.tell
     while True:
         try:
@@ -186,7 +188,7 @@ def nearest(ahead: Any) -> Any:
 
 
 def install(wanted: Wanted) -> None:
-    """Make the engine report the paths of its command to `wanted`, and read items through it."""
+    """Make the engine pass the paths of its command to `wanted` and read items through it."""
     from borg.archive import DownloadPipeline  # type: ignore[import-not-found]
     from borg.patterns import PatternMatcher
 
@@ -206,7 +208,7 @@ def install(wanted: Wanted) -> None:
 
 
 class Trial:
-    """In the place of a repository, a key and what unpacks: chunks that are kept as they are."""
+    """Stands in for a repository, a key and a parser: chunks are stored as they are."""
 
     def __init__(self, stream: bytes) -> None:
         cut = [stream[at : at + _TRIAL_CHUNK_BYTES] for at in range(0, len(stream), _TRIAL_CHUNK_BYTES)]
@@ -227,7 +229,7 @@ class Trial:
 
 
 def self_test() -> None:
-    """Read a small archive with the engine as it is, and as it was changed. Raise Unusual if the items differ."""
+    """Read a small archive with the original and with the modified engine. Raise Unusual if the items differ."""
     from borg.archive import DownloadPipeline
     from borg.patterns import PatternMatcher
 
@@ -254,7 +256,7 @@ def trial_stream(paths: Any) -> bytes:
 
 
 def read_trial(stream: bytes) -> Any:
-    """Return the items that a command for `a/b` gets, and the paths of all that it has looked at."""
+    """Return the items that a command for `a/b` receives, and the paths of all items that it examined."""
     from borg.archive import DownloadPipeline
     from borg.patterns import PatternMatcher
 
@@ -284,7 +286,7 @@ def main() -> None:
             raise Unusual
         self_test()
         install(Wanted())
-    except Exception:  # noqa: BLE001 - whatever is different, the engine runs as it is
+    except Exception:  # noqa: BLE001 - whatever differs, the engine runs unchanged
         os.execv(program, [program, *arguments])
     sys.argv = [program, *arguments]
     runpy.run_path(program, run_name="__main__")

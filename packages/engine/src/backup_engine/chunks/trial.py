@@ -1,9 +1,9 @@
-"""A small repository on which the chunk route is tried, made by the engine itself on the machine where that runs.
+"""A small repository for testing the chunk route, created by the engine itself on the machine where the route runs.
 
-It stands alone: on another machine its text runs under the engine's own Python, as the helper does, and speaks as that
-does. The first line on standard input is the request, the answer is one frame; then it waits for the end of its input
-and removes everything it has made. With `--once HELPER REQUEST` it reads both archives with the helper instead of
-waiting, and passes its answers on.
+The program is self-contained: on another machine its text runs under the engine's own Python, like the helper, with the
+same frames. The first line on standard input is the request, the answer is one frame. Then the program waits for the
+end of its input and removes everything it created. With `--once HELPER REQUEST` it does not wait; it reads both
+archives with the helper and passes on the answers.
 """
 
 import base64
@@ -27,13 +27,13 @@ _MESSAGE_CHARACTERS = 400
 
 
 class TrialFailed(Exception):
-    """The engine does not make the repository, or does not list it."""
+    """The engine cannot create or list the repository."""
 
 
 def made(folder: Path, spec: Any) -> Any:
-    """Make the repository in an empty folder.
+    """Create the repository in an empty folder.
 
-    Return the ids of its archives, their listings and the content of files.
+    Return the ids of its archives, their listings and the contents of files.
     """
     engine = _Engine(folder, spec)
     tree = folder / "tree"
@@ -60,7 +60,7 @@ class _Engine:
         self.environment = {**kept, **spec["environment"], "BORG_BASE_DIR": str(folder / "base")}
 
     def run(self, what: str, archive: str = "") -> bytes:
-        words = [os.path.expanduser(self._spec["program"]), *self._spec["commands"][what]]  # noqa: PTH111 - a text as any
+        words = [os.path.expanduser(self._spec["program"]), *self._spec["commands"][what]]  # noqa: PTH111 - plain text
         arguments = [
             word.replace("@repository", str(self._folder / "repository")).replace("@archive", archive) for word in words
         ]
@@ -80,7 +80,7 @@ class _Engine:
 
 
 def plant(tree: Path) -> None:
-    """Make one of everything that an archive can hold and a user can make."""
+    """Create one of each kind of entry that an archive can contain and a user can create."""
     odd = tree / "odd"
     odd.mkdir(parents=True)
     for name in (b"plain", b"caf\xe9", b"new\nline", b"tab\t'\"\\", "日本語".encode()):
@@ -118,12 +118,12 @@ def main() -> int:
         try:
             result = made(folder, json.loads(sys.argv[3] if is_once else sys.stdin.buffer.readline()))
             _answer(b"J", result)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to know it
+        except Exception as error:  # noqa: BLE001 - report any error to the other side
             _answer(b"E", {"kind": type(error).__name__, "message": str(error)[:1000]})
             return 2
         if is_once:
             return _read(sys.argv[2], result)
-        select.select([0], [], [], _KEPT_SECONDS)  # nothing more is said: only the end of the input
+        select.select([0], [], [], _KEPT_SECONDS)  # nothing else is sent: this waits for the end of the input
     finally:
         shutil.rmtree(str(folder), ignore_errors=True)
     return 0

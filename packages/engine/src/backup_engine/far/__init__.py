@@ -1,1 +1,1 @@
-"""Commands that another machine runs: the programs started here, and the files copied there."""
+"""Commands that another machine runs: programs started here, and files copied there."""

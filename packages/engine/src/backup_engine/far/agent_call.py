@@ -1,11 +1,11 @@
-"""The near side of a call: takes the place of the engine under the shim here, while an agent runs the engine on its
+"""The near side of a call: runs in place of the engine under the local shim, while an agent runs the engine on its
 machine.
 
-Run as ``python -I -S agent_call.py REQUEST``. Nothing can connect to an agent; the agent connects to the service. So
-this process puts the call in a folder beside a socket, the service offers it to the agent, and connects the socket with
-the agent's stream: frames of the engine's output, and a last frame with how it ended. This process writes the same
-output and ends the same way. If the link is cut before any output arrived, a call that only reads waits for the agent
-once more; later a cut ends the call, because output that was already passed on cannot be repeated.
+Run as ``python -I -S agent_call.py REQUEST``. An agent connects to the service, never the other way round. So this
+process puts the call and a socket into a folder; the service offers the call to the agent and connects the agent's
+stream to the socket: frames of the engine's output, and a last frame that states how the engine ended. This process
+writes the same output and ends the same way. If the connection is cut before any output arrived, a call that only reads
+waits for the agent once more. After that, a cut ends the call, because output already passed on cannot be repeated.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
@@ -27,7 +27,7 @@ from typing import Any
 HEAD = struct.Struct(">cQ")
 OUTPUT, PACKED_OUTPUT, ERRORS, END, HERE = b"o", b"z", b"e", b"x", b"h"
 LARGEST_FRAME = 16 * 1024 * 1024
-"""Also the limit for the content of a compressed frame."""
+"""Also limits the content of a compressed frame."""
 LARGEST_END = 1 << 16
 BLOCK = 1 << 18
 LOOK_SECONDS = 0.5
@@ -39,7 +39,7 @@ UNREACHABLE = 255
 """The exit code that ssh uses."""
 CANNOT_READ = 2
 ONCE = ("delete_archive", "undelete_archive", "compact")
-"""A call that changes a repository is not repeated: its engine may have worked before the link was cut."""
+"""Calls that change a repository are not repeated: the engine may have done its work before the connection was cut."""
 
 
 class LinkCut(Exception):
@@ -74,14 +74,14 @@ class CalledRun:
                         return self._cut()
 
     def _cut(self) -> int:
-        """How the engine ended is unknown, and this process ends so that its parent sees that."""
+        """End so that the parent sees that the engine's ending is unknown."""
         code = lost(CUT)
         os.kill(os.getpid(), signal.SIGKILL)
         return code
 
     def _wait_for_agent(self, deadline: float) -> socket.socket | None:
-        """Publish the call, and remove it when the agent has taken it or the wait is over."""
-        name = f"{self._request['agent_machine_id']}-{secrets.token_hex(16)}"  # new each time: no late answer fits
+        """Publish the call; remove it when the agent has picked it up or the wait is over."""
+        name = f"{self._request['agent_machine_id']}-{secrets.token_hex(16)}"  # unique, so no late answer fits
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
             listening.bind(f"{name}.sock")
             listening.listen(1)
@@ -138,7 +138,9 @@ def exactly(link: socket.socket, size: int) -> bytes:
 
 
 def unpacked(content: bytes) -> Iterator[bytes]:
-    """Piece by piece: a few bytes may expand beyond memory. Raise LinkCut if they hold too much, or cannot be read."""
+    """Decompress piece by piece, as a few bytes may expand beyond memory. Raise LinkCut if it is too much or
+    unreadable.
+    """
     unpacking, size = zlib.decompressobj(), 0
     while not unpacking.eof:
         try:
@@ -160,7 +162,7 @@ def write_out(descriptor: int, content: bytes) -> None:
 
 
 def require_reader() -> None:
-    """Raise NobodyReads once the pipe for the output has no reader left."""
+    """Raise NobodyReads if the output pipe no longer has a reader."""
     poller = select.poll()
     poller.register(1, 0)
     if poller.poll(0):
@@ -168,13 +170,13 @@ def require_reader() -> None:
 
 
 def exit_code(content: bytes) -> int:
-    """How the engine there ended. Raise LinkCut if the frame does not show it."""
+    """Exit code of the engine on the agent's machine. Raise LinkCut if the frame does not contain it."""
     try:
         end = json.loads(content)
         code = int(end["code"]) if end.get("signal") is None else 128 + int(end["signal"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise LinkCut from error
-    if not 0 <= code <= 255:  # the system keeps only the last eight bits, which may look like success
+    if not 0 <= code <= 255:  # the system keeps only the low eight bits, which might look like success
         raise LinkCut
     return code
 

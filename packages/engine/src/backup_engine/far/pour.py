@@ -1,9 +1,9 @@
-"""An engine whose output is the input of another program, as one run under the shim: neither stream is ever a file.
+"""Pipe an engine's output into another program, as one run under the shim; neither stream is stored in a file.
 
-Run as ``python -I -S pour.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words of the receiver. Either may
-be on another machine: the receiver by ssh, the engine by ``run.py``. It ends as the engine ended; when the receiver
-fails first, as that did: the engine then only notices a closed pipe. A receiver's complaint about a stream that broke
-off counts only where the engine reports nothing worse.
+Run as ``python -I -S pour.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words of the receiver's command.
+Either side may be on another machine: the receiver over ssh, the engine through ``run.py``. The exit code is the
+engine's, or the receiver's if that fails first, since the engine then only notices a closed pipe. If the receiver
+reports a truncated stream, that counts only if the engine reports nothing worse.
 """
 
 import signal
@@ -14,7 +14,7 @@ FAILED = 2
 NOT_FOUND = 127
 SSH_FAILED = 255
 BROKEN_OFF = 3
-"""Of `unpack`."""
+"""Exit code of `unpack`."""
 STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
@@ -24,13 +24,13 @@ def main() -> int:
     try:
         receiver = subprocess.Popen(there, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         assert receiver.stdin is not None
-        # The engine takes its passphrase from an inherited descriptor, and holds the shim's lock as any engine does.
+        # The engine reads its passphrase from an inherited descriptor and inherits the shim's lock like any engine.
         engine = subprocess.Popen(here, stdout=receiver.stdin, stdin=subprocess.DEVNULL, close_fds=False)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         return NOT_FOUND
     receiver.stdin.close()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both got it, too; this process stays to report how they end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both received it too; this process stays to report how they end
     return joint_code(code_of(engine), code_of(receiver))
 
 

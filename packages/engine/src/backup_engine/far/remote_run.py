@@ -1,15 +1,16 @@
-"""The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
+"""The far side of a run: starts the shim on this machine and streams the engine's output while the connection lasts.
 
-Copied beside ``shim.py`` and what that runs to the machine, and started there over ssh as
-``python3 -I -S remote_run.py``. It imports only the standard library and must run under Python 3.9. The first line on
-standard input is the request; later lines are single words: ``TERM`` and ``KILL`` go to the engine's process group,
-``DONE`` means that everything was received and the run can be forgotten, ``HERE`` is a sign of life. The end of the
-input, or silence for the request's ``silence_seconds`` (a cut network sends no notice), means that the link is gone:
-the engine continues, and its spool can be followed again.
+Copied to the machine together with ``shim.py`` and the programs that the shim runs, and started there over ssh as
+``python3 -I -S remote_run.py``. It imports only the standard library and must run under Python 3.9.
+
+The first line on standard input is the request. Later lines are single words: ``TERM`` and ``KILL`` are sent as signals
+to the engine's process group, ``DONE`` means that everything was received and the run can be forgotten, ``HERE`` is a
+sign of life. The connection counts as lost at the end of the input or after ``silence_seconds`` (part of the request)
+without input, because a cut network sends no notice. The engine then continues, and its spool can be followed again.
 
 Answers are frames (one letter, eight bytes of length, content) after a mark that separates them from the output of the
-account's login shell: ``h`` hello, ``e`` and ``o`` the engine's streams from the offsets in the request on, ``x`` how
-it ended. With ``piped`` the output is not kept on this machine, and the engine stops when its reader is gone.
+account's login shell: ``h`` hello, ``e`` and ``o`` the engine's streams from the requested offsets on, ``x`` how the
+engine ended. With ``piped``, the output is not stored on this machine, and the engine stops when its reader is gone.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ MARK = b"\0holdfast frames\0"
 BLOCK = 256 * 1024
 LOOK_SECONDS = 0.2
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""How long the record of a run is kept that is not fetched."""
+"""How long the record of a run is kept if nobody fetches it."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = os.path.join(os.path.dirname(HERE), "runs")
 RESERVED = ("started.json", "engine.json", "exit.json")
 RESERVED_BYTES = 4096
 LARGEST_REQUEST = 8 * 1024 * 1024
-"""More than the arguments of a command and its secrets can have."""
+"""More than a command's arguments and secrets can take."""
 LARGEST_WORD = 64 * 1024
 
 
 class TooMuchSaid(Exception):
-    """The other side sends more than a request, or a word, can be."""
+    """The other side sends more than a request or a word can be."""
 
 
 class NobodyIsThere(Exception):
-    """The other side has been silent for longer than it would be if it were there."""
+    """The other side has been silent for too long to still be connected."""
 
 
 def main() -> int:
@@ -63,7 +64,7 @@ def main() -> int:
     forget_old_runs()
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
-        frames.send_end({"state": "interrupted"})  # forgotten after it had been sent completely once
+        frames.send_end({"state": "interrupted"})  # forgotten after everything was sent once
         return 0
     try:
         pipe = run.start(request)
@@ -80,14 +81,14 @@ def main() -> int:
 
 
 class Frames:
-    """Writes to standard output."""
+    """Writes frames to standard output."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
     def begin(self) -> None:
         os.write(1, MARK)
-        os.set_blocking(1, False)  # a blocked writer must still notice a closed link
+        os.set_blocking(1, False)  # even while a write blocks, a closed connection must be noticed
         self.send(b"h", b"")
 
     def send(self, letter: bytes, content: bytes) -> None:
@@ -104,7 +105,7 @@ class Frames:
 
 
 class Words:
-    """Reads standard input."""
+    """Reads words from standard input."""
 
     silence_seconds: float | None = None
 
@@ -127,7 +128,9 @@ class Words:
         return request
 
     def new(self) -> list[bytes]:
-        """The words since the last time; does not wait. Raise NobodyIsThere after too long a silence."""
+        """Return the words received since the last call, without waiting. Raise NobodyIsThere after too long a
+        silence.
+        """
         self.listen()
         *words, self._received = self._received.split(b"\n")
         return words
@@ -166,9 +169,9 @@ class Run:
         return self._has("started.json")
 
     def start(self, request: dict[str, Any]) -> int | bool | None:
-        """Start the shim unless it is already running.
+        """Start the shim unless it was started before.
 
-        False if it does not start; the output's pipe, if one was requested.
+        Return False if it cannot be started, or the output's pipe if one was requested.
         """
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         starting = os.open(self._file("starting"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -199,14 +202,14 @@ class Run:
             os.close(descriptor)
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(json.dumps(request["secrets"]).encode() + b"\n")
-        while not self.was_started():  # however long it takes: a shim that comes late must not run unobserved
+        while not self.was_started():  # however long it takes: a shim that starts late must not run unobserved
             if shim.poll() is not None and not self.was_started():
                 return False
             time.sleep(0.01)
         return output[0] if output else None
 
     def follow(self, words: Words, frames: Frames, request: dict[str, Any], pipe: int | None) -> bool:
-        """Stream the engine's output until it has ended. False if the link ended before."""
+        """Stream the engine's output until the engine has ended. Return False if the connection ended first."""
         streams = [Stream(frames, self._file("err"), b"e", request["err"])]
         if not request["piped"]:
             streams.append(Stream(frames, self._file("out"), b"o", request["out"]))
@@ -235,12 +238,12 @@ class Run:
                 record = json.load(file)
         except FileNotFoundError:
             return {"state": "interrupted"}
-        # As an age: the two machines' clocks may differ.
+        # Sent as an age, since the clocks of the two machines may differ.
         end = {"state": "exited", "record": record, "ended_seconds_ago": time.time() - record["finished_at"]}
         return {**end, "dumps": dumps} if (dumps := self._dumps()) else end
 
     def _dumps(self) -> list[Any]:
-        """The feeder's records in the order of the dumps: without them an archive of dumps does not count."""
+        """The feeder's records in the order of the dumps. Without them, an archive of dumps does not count."""
         found: list[Any] = []
         while self._has(f"dump-{len(found) + 1}.json"):
             with open(self._file(f"dump-{len(found) + 1}.json"), "rb") as file:
@@ -248,7 +251,7 @@ class Run:
         return found
 
     def is_free(self) -> bool:
-        """True when nothing of the run is alive."""
+        """Whether all processes of the run have ended."""
         descriptor = os.open(self._file("lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -259,7 +262,9 @@ class Run:
         return True
 
     def _signal(self, word: bytes) -> bool:
-        """Pass a word on to the engine's process group. False while there is no engine yet."""
+        """Send the signal named by a word to the engine's process group. Return False if the engine has not started
+        yet.
+        """
         number = {b"TERM": signal.SIGTERM, b"KILL": signal.SIGKILL}.get(word)
         if number is None:
             return True
@@ -288,7 +293,7 @@ class Run:
 
 
 class Stream:
-    """A growing file, sent in frames from an offset on."""
+    """A growing file whose content is sent in frames from an offset on."""
 
     def __init__(self, frames: Frames, path: str, letter: bytes, offset: int) -> None:
         self._frames = frames
@@ -307,7 +312,7 @@ class Stream:
 
 
 def here(command: dict[str, Any]) -> dict[str, Any]:
-    """The command with this machine's home, and its way to lower the priority of a process."""
+    """Adapt a command to this machine: home folder, local programs, and the way to lower a process's I/O priority."""
     program, *arguments = command["argv"]
     argv = [os.path.expanduser(program), *arguments]
     if command.get("narrows"):
@@ -330,7 +335,7 @@ def here(command: dict[str, Any]) -> dict[str, Any]:
 
 
 def narrowed(argv: list[str]) -> list[str]:
-    """The same, run under the engine's own Python if it has one: see ``chunks.commands``."""
+    """Run the engine through `narrowed.py` under its own Python, if it has one: see ``chunks.commands``."""
     interpreter_of = runpy.run_path(os.path.join(HERE, "remote_talk.py"))["interpreter_of"]
     python = interpreter_of(argv[0])
     return argv if python is None else [*python, os.path.join(HERE, "narrowed.py"), *argv]

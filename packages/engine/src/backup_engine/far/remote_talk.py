@@ -1,15 +1,15 @@
-"""The far side of a conversation: starts a program under the engine's own Python on this machine, and hands it what the
-other side says.
+"""The far side of a talk: starts a program under the engine's own Python on this machine and passes on what the near
+side sends.
 
 Its text is sent over ssh and run as ``python3 -I -S -c TEXT``; it imports only the standard library and must run under
-Python 3.9. Standard input carries pieces (four bytes of length, content). The first piece is the request: the engine's
-program, the texts of the program to start, its environment and secrets. Later pieces go to that program's standard
-input; an empty one is a sign of life. Standard output begins with a mark that separates it from the output of the
-account's login shell; after it come a first answer (one letter, eight bytes of length, JSON) that names the engine's
-program, and then whatever the started program writes.
+Python 3.9. Standard input carries pieces (four bytes of length, content). The first piece is the request: the path of
+the engine's program, the source texts of the program to start, its environment and secrets. Later pieces go to that
+program's standard input; an empty piece is a sign of life. Standard output begins with a mark that separates it from
+the output of the account's login shell. After the mark come a first answer (one letter, eight bytes of length, JSON)
+that identifies the engine's program, and then whatever the started program writes.
 
-The program does not outlive its link: it is stopped when the input ends, or after the request's ``silence_seconds``
-without a piece (a cut network sends no notice). Nothing is written to this machine.
+The program does not outlive its connection: it is stopped when the input ends, or after ``silence_seconds`` (part of
+the request) without a piece, because a cut network sends no notice. Nothing is written to this machine's disk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOK_SECONDS = 0.2
 STOP_SECONDS = 10.0
 LARGEST_PIECE = 8 * 1024 * 1024
 MOST_WAITING = 64 * 1024 * 1024
-"""Bytes that wait for the started program: more than any request has."""
+"""Limit in bytes for data that waits for the started program: more than any request takes."""
 LONGEST_FIRST_LINES = 4096
 START = """
 import sys
@@ -53,11 +53,11 @@ exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": "/" + nam
 
 
 class Gone(Exception):
-    """The other side has ended, was silent for too long, or says more than anything it could want."""
+    """The other side has ended, was silent for too long, or sends more than any valid request."""
 
 
 class Pieces:
-    """Reads standard input."""
+    """Reads pieces from standard input."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -69,7 +69,7 @@ class Pieces:
         return piece
 
     def new(self) -> list[bytes]:
-        """The pieces that are there, without those that are empty. Raise Gone at the end of the input."""
+        """Return the pieces received so far, without empty ones. Raise Gone at the end of the input."""
         self._read()
         found = []
         while (piece := self._next()) is not None:
@@ -125,7 +125,7 @@ def answer(value: dict[str, Any]) -> None:
 
 
 def about(program: str, python: list[str] | None) -> dict[str, Any]:
-    """Which program this is: another file, or another Python, has to be tested again."""
+    """Identify the program: a different file or a different Python must be tested again."""
     try:
         real = os.path.realpath(program)
         status, interpreter = os.stat(real), os.stat(python[0] if python else real)
@@ -138,9 +138,9 @@ def about(program: str, python: list[str] | None) -> dict[str, Any]:
 
 
 def interpreter_of(program: str) -> list[str] | None:
-    """The command of the Python in the first lines of the engine's program.
+    """The Python command in the first lines of the engine's program.
 
-    None if there is none (a standalone binary).
+    None if there is none, as in a standalone binary.
     """
     try:
         with open(program, "rb") as script:
@@ -161,7 +161,7 @@ def interpreter_of(program: str) -> list[str] | None:
 
 
 def trampoline(line: str) -> list[str]:
-    """Installers write `'''exec' /long/path/python "$0" "$@"` where the path does not fit into a first line."""
+    """Parse `'''exec' /long/path/python "$0" "$@"`, which installers write if the path is too long for a first line."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -207,7 +207,7 @@ def start(python: list[str], request: dict[str, Any]) -> subprocess.Popen[bytes]
 
 
 def converse(child: subprocess.Popen[bytes], pieces: Pieces, silence_seconds: float) -> None:
-    """Hand on what comes until the program has ended. Raise Gone when the other side has."""
+    """Pass on input until the program has ended. Raise Gone if the other side has ended first."""
     assert child.stdin is not None
     to_child = child.stdin.fileno()
     os.set_blocking(to_child, False)
@@ -226,7 +226,7 @@ def converse(child: subprocess.Popen[bytes], pieces: Pieces, silence_seconds: fl
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """The program ends by itself when its input does, and then removes its lock on the repository."""
+    """Close the program's input, upon which it ends and removes its lock on the repository; stop it if it does not."""
     assert child.stdin is not None
     child.stdin.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -240,7 +240,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
 if __name__ == "__main__":
     signal.signal(
         signal.SIGHUP, signal.SIG_IGN
-    )  # the end of the input says the same, and leaves time to end the program
+    )  # the end of the input means the same, and leaves time to stop the program
     try:
         sys.exit(main())
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""From a command for another machine to the command that is run here in its place."""
+"""Replace a command for another machine by the local command that runs it there."""
 
 import json
 import os
@@ -16,19 +16,19 @@ NICENESS = 10
 
 
 def request_file(folder: Path) -> Path:
-    """Files about the run of a spool folder on another machine are stored beside that folder, and outlive it."""
+    """Files about a run on another machine are stored next to its spool folder, and outlive it."""
     return folder.with_name(folder.name + SUFFIX)
 
 
 def ended_file(folder: Path) -> Path:
-    """Where the near side of a run notes when its engine ended on the other machine."""
+    """File in which the near side of a run records when and how its engine ended on the other machine."""
     return Path(f"{request_file(folder)}.ended")
 
 
 def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
-    """Given a command for another machine and its spool, return what runs it from here.
+    """Given a command for another machine and its spool folder, return the local command that runs it there.
 
-    The name of the run is chosen once for a spool folder, so that the run is found again if it is launched again.
+    The name of the run is chosen once per spool folder, so that a second launch finds the same run.
     """
     machine = command.machine
     assert machine is not None
@@ -85,17 +85,17 @@ def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
 
 
 def was_begun_elsewhere(folder: Path) -> bool:
-    """True when the run of this spool folder may have been started on its machine."""
+    """Whether the run of this spool folder may have been started on its machine."""
     return Path(f"{request_file(folder)}.begun").exists()
 
 
 def has_begun_elsewhere(folder: Path) -> bool:
-    """True when a step below this folder may have been started on another machine."""
+    """Whether any step below this folder may have been started on another machine."""
     return any(folder.rglob(f"*{SUFFIX}.begun"))
 
 
 class FarStop:
-    """Request the stop of an engine on another machine; the near side passes it on as soon as it reaches the
+    """Requests that an engine on another machine stop. The near side passes this on as soon as it reaches the
     machine.
     """
 

@@ -1,10 +1,10 @@
-"""The near side of a run: takes the place of the engine under the shim here, while the engine runs on another machine.
+"""The near side of a run: runs in place of the engine under the local shim, while the engine runs on another machine.
 
 Run as ``python -I -S run.py REQUEST``. This process writes the engine's output and ends as the engine ended. It
-reconnects a link that is cut for as long as the request allows; only before the machine was reached for the first time
-a cut link is an error at once. Three files beside the request carry what must survive this process: ``.begun`` (the
+restores a lost connection for as long as the request allows; only before the first contact with the machine, a failed
+connection is an error at once. Three files next to the request record what must survive this process: ``.begun`` (the
 engine may have been started), ``.ended`` (when and how it ended, and the feeder's records), ``.collected`` (everything
-was received, so the far side may have forgotten the run). A fourth, ``.cancel``, is created by others to stop the
+was received, so the far side may have forgotten the run). Other processes create a fourth, ``.cancel``, to stop the
 engine.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
@@ -31,19 +31,21 @@ LOOK_SECONDS = 0.2
 GRACE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 30.0
 CANCEL_PATIENCE_SECONDS = 600.0
-"""How long to look for an engine that should stop on a machine that does not answer."""
+"""How long to look for an engine that should stop on a machine that does not respond."""
 WORD_SECONDS = 5
 SILENCES = 10
-"""After this many missing signs of life the machine treats the link as cut. Here ssh gives up later than that
-(`holdfast.execution.ssh`), so an engine that must not outlive its link has stopped when this side reports the cut."""
+"""Number of missing signs of life after which the machine treats the connection as cut. The local ssh gives up later
+(`holdfast.execution.ssh`). So an engine that must not outlive its connection has stopped when this side reports the
+cut.
+"""
 NOT_COPIED = 93
 MOST_CRASHES = 3
 LONGEST_GREETING = 1 << 16
 LONGEST_COMPLAINT = 1 << 16
 LARGEST_SAID = 1 << 20
-"""Bytes of ssh's error stream that are kept on disk."""
+"""Limit in bytes for ssh's error stream on disk."""
 LARGEST_FRAME = 1 << 20
-"""The far side sends at most a quarter of it."""
+"""The far side sends frames of at most a quarter of this size."""
 UNREADABLE = "The machine sent data that is not part of a run; the engine there may still be running."
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
@@ -134,7 +136,7 @@ class Unreadable(Exception):
 
 
 class Words:
-    """Sends signs of life to a machine, also while its engine's output waits for a reader."""
+    """Sends signs of life to a machine, even while the engine's output waits for a reader."""
 
     def __init__(self, link: "subprocess.Popen[bytes]") -> None:
         assert link.stdin is not None
@@ -154,7 +156,7 @@ class Words:
 
 
 class Cancel:
-    """Whether the engine was asked to stop."""
+    """Tracks whether the engine was asked to stop."""
 
     def __init__(self, request: str) -> None:
         self._file = request + ".cancel"
@@ -207,7 +209,9 @@ class FarRun:
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _follow_once(self) -> int | None:
-        """One link. The exit code once the engine has ended, None if the link was lost before."""
+        """Follow the run over one connection. Return the exit code if the engine has ended, None if the connection was
+        lost.
+        """
         self._greeted = self._progressed = False
         with SshErrors(self._place + ".said") as errors:
             try:
@@ -216,7 +220,7 @@ class FarRun:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors.file,
-                    start_new_session=True,  # a signal to this process's group must not cut the link
+                    start_new_session=True,  # a signal to this process's group must not cut the connection
                 )
             except OSError as error:
                 return self._lost(f"ssh cannot be run: {error}")
@@ -271,7 +275,9 @@ class FarRun:
                     self._pass_on(letter.decode(), content)
 
     def _begin(self, link: "subprocess.Popen[bytes]") -> None:
-        """The machine answers: from here on the engine may be started, even if this process ends."""
+        """Send the request. The machine has responded: from now on its engine may be started, even if this process
+        ends.
+        """
         assert link.stdin is not None
         self._greeted = True
         mark(self._place + ".begun")
@@ -304,10 +310,7 @@ class FarRun:
                 time.sleep(1.0)  # the engine there is not to blame, and continues
 
     def _note_end(self, end: dict[str, Any]) -> None:
-        """Record when the engine ended there, by the clock here, and the space there.
-
-        The first of several answers counts.
-        """
+        """Record when the engine ended there, by the local clock, and the free space there. The first record counts."""
         age = end.get("ended_seconds_ago")
         if age is None or os.path.exists(self._place + ".ended"):
             return
@@ -339,11 +342,11 @@ class FarRun:
         return os.path.exists(self._place + ".begun")
 
     def _copy(self) -> int | None:
-        """Copy the shim there, once for each version of it."""
+        """Copy the shim to the machine, once per version."""
         self._has_copied = True
         with SshErrors(self._place + ".said") as errors, open(self._place + ".copied", "w+b") as texts:
             os.unlink(texts.name)
-            # A file, not a pipe: `communicate` with a time limit does not send the rest when it is called again.
+            # A file, not a pipe: `communicate` with a time limit does not resume sending when called again.
             texts.write(json.dumps(sources()).encode())
             texts.seek(0)
             done = subprocess.Popen(
@@ -381,7 +384,9 @@ class FarRun:
 
 
 class SshErrors:
-    """The error stream of ssh in a file. A shared connection would keep a pipe open after its first user has gone."""
+    """The error stream of ssh, stored in a file: a shared connection would keep a pipe open after its first user is
+    gone.
+    """
 
     def __init__(self, place: str) -> None:
         self.file: BinaryIO = open(place, "a+b")  # noqa: SIM115 -- closed by __exit__
@@ -405,20 +410,20 @@ class SshErrors:
 
 
 def last_of(errors: BinaryIO) -> bytes:
-    """The last lines of ssh, however many there were."""
+    """The last lines of ssh's output, however much there was."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - LONGEST_COMPLAINT))
     return errors.read(LONGEST_COMPLAINT)
 
 
 def space_in(record: Any) -> dict[str, int]:
-    """Free and total bytes where the repository is stored, as far as the far side has measured them."""
+    """Free and total bytes where the repository is stored, if the far side has measured them."""
     fields = record if isinstance(record, dict) else {}
     sizes = {name: fields.get(name) for name in ("free_bytes", "total_bytes")}
     return {name: size for name, size in sizes.items() if isinstance(size, int) and 0 <= size < 2**63}
 
 
 def exit_in(record: Any) -> dict[str, Any]:
-    """How it ended there: a script may have any exit code, so that of this process is not enough."""
+    """How the program ended there. This process's exit code does not suffice, as a script may have any exit code."""
     fields = record if isinstance(record, dict) else {}
     numbers = {name: fields.get(name) for name in ("code", "signal")}
     return {
@@ -430,7 +435,7 @@ def exit_in(record: Any) -> dict[str, Any]:
 
 
 def end_of(content: bytes) -> dict[str, Any]:
-    """How the far side reports the engine's end. Raise Unreadable unless all required fields are there."""
+    """Parse the far side's report of the ending. Raise Unreadable unless all required fields are valid."""
     try:
         end: dict[str, Any] = json.loads(content)
         float(end.get("ended_seconds_ago") or 0)
@@ -446,7 +451,9 @@ def end_of(content: bytes) -> dict[str, Any]:
 
 
 def without_greetings(received: bytes) -> tuple[bool, bytes]:
-    """Whether the mark has come, and the data after it: before it is the output of the account's login shell."""
+    """Whether the mark has arrived, and the data after it; before the mark is the output of the account's login
+    shell.
+    """
     _, mark, frames = received.partition(MARK)
     return bool(mark), frames if mark else received[-LONGEST_GREETING:]
 
@@ -469,7 +476,7 @@ def mark(file: str) -> None:
 
 
 def sources() -> dict[str, str]:
-    """The files that are copied to a machine. The last one marks the copy as complete."""
+    """The files to copy to a machine. The last one marks the copy as complete."""
     here = os.path.dirname(os.path.abspath(__file__))
     texts = {}
     copied = (
@@ -501,13 +508,15 @@ def side_command(python: str) -> str:
 
 
 def run_plainly(place: str, secrets: dict[str, Any]) -> int:
-    """Without Python on the machine: the engine is a child of the ssh session there, and is stopped when that ends."""
+    """Run the engine on a machine without Python, as a child of the ssh session; it is stopped when the session
+    ends.
+    """
     with open(place, "rb") as file:
         request = json.load(file)
     cancel = Cancel(place)
     os.write(2, PLAIN_NOTE)
     if (request["command"].get("guard") or {}).get("older") == "look":
-        # Without Python nothing sets a record aside, and the engine would refuse the repository, or trust the older
+        # Without Python, the record cannot be set aside: the engine would refuse the repository or trust the older
         # state.
         os.write(2, PYTHON_MISSING.encode() + b"\n")
         return 2
@@ -532,7 +541,7 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
 
 
 def plain_guard(guard: dict[str, Any] | None, base: str) -> str:
-    """The guard's check of the repository's id, and its way to accept an older state, for a machine without Python."""
+    """The guard's check of the repository's id, and its acceptance of an older state, for machines without Python."""
     if not guard or not guard["path"]:
         return ""
     found = PLAIN_GUARD.format(
@@ -580,10 +589,10 @@ def main() -> int:
 
 
 def main_that_never_warns() -> int:
-    """Report errors so that they do not look like an engine's warning, which is what an exit code of 1 is.
+    """Run `main`, and report errors so that they do not look like an engine's warning, which is an exit code of 1.
 
-    Once the engine may run there, this process dies by a signal: its parent sees that it lost the run, and launches it
-    again.
+    Once the engine may be running there, this process kills itself: its parent sees that it lost the run, and launches
+    it again.
     """
     try:
         return main()

@@ -1,4 +1,4 @@
-"""From an engine's command with output to one command that pours it into another program."""
+"""Turn an engine's command with output into one that pipes the output into another program."""
 
 import base64
 import shlex
@@ -8,19 +8,19 @@ from pathlib import Path
 
 from backup_engine.command import Command, Machine
 
-# Programs of their own: an idle agent need not load them.
+# Referred to by path: these programs run separately, and an idle agent need not load them.
 POUR = Path(__file__).with_name("pour.py")
 UNPACK = Path(__file__).with_name("unpack.py")
 
 
 def unpacked_here(command: Command, folder: bytes) -> Command:
-    """The engine's tar stream becomes files in a folder of this machine."""
+    """Unpack the engine's tar stream into a folder on this machine."""
     words = (sys.executable, "-I", "-S", str(UNPACK), _exact(folder))
     return _into(command, words, f"unpack into {shlex.quote(_shown(folder))}")
 
 
 def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command:
-    """The engine's tar stream becomes files in a folder of another machine, which needs Python but no program of
+    """Unpack the engine's tar stream into a folder on another machine, which needs Python but no program of
     Holdfast.
     """
     assert machine.python is not None
@@ -30,7 +30,7 @@ def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command
 
 
 def joined(command: Command, engine: Command) -> Command:
-    """Given a command that is poured, and what is run here for its engine, return what runs both."""
+    """Combine a command that has a receiver with the local command that runs its engine."""
     argv = (sys.executable, "-I", "-S", str(POUR), str(len(command.into)), *command.into, *engine.argv)
     return replace(engine, argv=argv, machine=None, into=())
 

@@ -1,9 +1,10 @@
-"""The near side of a conversation with a program on another machine: holds the link, and hands on both directions.
+"""The near side of a talk with a program on another machine: keeps the connection and passes data in both directions.
 
-Run as ``python -I -S talk.py``. The first line on standard input names the link and the request for `remote_talk.py`,
-secrets included; everything after it goes to the program there, and what that writes comes out here. The far side gets
-a sign of life every few seconds, also while nobody says anything or this side's reader is slow: without one it stops
-the program. This process ends when either side does. It never holds more than some blocks of what passes through it.
+Run as ``python -I -S talk.py``. The first line on standard input contains the ssh command and the request for
+`remote_talk.py`, including secrets. Everything after it goes to the program there, and that program's output comes out
+here. The far side receives a sign of life every few seconds, even if nothing else is sent or this side's reader is
+slow; without one it stops the program. This process ends when either side does. It never buffers more than a few
+blocks.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
@@ -24,7 +25,7 @@ MARK = b"\0holdfast talk\0"
 BLOCK = 256 * 1024
 WORD_SECONDS = 5.0
 SILENCES = 10
-"""After this many missing signs of life the machine treats the link as cut: before ssh here gives up."""
+"""Number of missing signs of life after which the machine treats the connection as cut, before the local ssh does."""
 LONGEST_GREETING = 1 << 16
 LARGEST_REQUEST = 8 * 1024 * 1024
 HANG_UP_SECONDS = 5.0
@@ -50,7 +51,7 @@ class Talk:
             os.set_blocking(descriptor, False)
 
     def run(self) -> None:
-        """Until the far side has ended. Raise Over if the near side has before."""
+        """Pass data on until the far side has ended. Raise Over if the near side ends first."""
         while True:
             has_output = bool(self._incoming) and self._is_marked
             poller = select.poll()
@@ -63,7 +64,7 @@ class Talk:
                 poller.register(self._to_link, select.POLLOUT)
             ready = dict(poller.poll(WORD_SECONDS * 1000))
             if 1 in ready and not ready[1] & select.POLLOUT:
-                raise Over  # nobody reads any more
+                raise Over  # there is no reader any more
             if 0 in ready:
                 self._hear()
             if self._from_link in ready and not self._receive():
@@ -84,7 +85,7 @@ class Talk:
     def _send(self) -> None:
         try:
             del self._outgoing[: os.write(self._to_link, self._outgoing[:BLOCK])]
-        except BrokenPipeError:  # what it has said before it ended is still to be read
+        except BrokenPipeError:  # what the program wrote before it ended is still to be read
             self._is_heard = False
             self._outgoing.clear()
 

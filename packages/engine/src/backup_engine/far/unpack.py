@@ -1,11 +1,11 @@
-"""The other end of a pour: reads the engine's tar stream from standard input and writes its files.
+"""The receiver of a piped export: reads the engine's tar stream from standard input and writes its files.
 
-Run as ``python -I -S unpack.py FOLDER``, the folder in base64; or the text of this file is handed to the Python of
-another machine. It imports only the standard library. Nothing is written outside the folder: each folder on the way to
-a file is opened by itself, never through a symbolic link, and a name that leads elsewhere is refused.
+Run as ``python -I -S unpack.py FOLDER``, with the folder in base64; for another machine, the text of this file is run
+by the Python there. It imports only the standard library. Nothing is written outside the folder: each folder on the way
+to a file is opened separately, never through a symbolic link, and names that lead elsewhere are refused.
 
-A single file that cannot be written becomes a warning in the engine's form (``path: reason``), and the rest continues.
-A stream that is not complete ends with its own exit code: the files written until then must not be used.
+A file that cannot be written becomes a warning in the engine's form (``path: reason``), and the rest continues. An
+incomplete stream has an exit code of its own: the files written until then must not be used.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 WARNED, FAILED, BROKEN_OFF = 1, 2, 3
 BLOCK = 1 << 20
 HOLE = 4096
-"""Runs of zeros of this size, at a multiple of it, become holes."""
+"""Aligned blocks of zeros of this size become holes."""
 END = 1024
-"""Bytes of zeros that end a tar stream."""
+"""Number of zero bytes that end a tar stream."""
 ZEROS = bytes(END)
 MODE = 0o700
 PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,19 +34,19 @@ OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 XATTR = "SCHILY.xattr."
 ROOT = b"."
-"""The entry of the folder that was backed up as a whole."""
+"""Entry of the folder that was backed up as a whole."""
 LONGEST_NAME = 65_534
-"""Zip files hold names of two bytes' length; a folder's ends with a slash."""
+"""In zip files, the length of a name has two bytes; the name of a folder ends with a slash."""
 LARGEST_HEADERS = 1 << 20
-"""Bytes that the headers of one entry may have."""
+"""Limit in bytes for the headers of one entry."""
 MOST_READS = 13
-"""The end of the entry before, and a header and its content for each of six."""
+"""The end of the previous entry, and for each of six headers the header and its content."""
 MOST_KEPT = 8 << 20
-"""Bytes of extended attributes of folders, which are set at the end."""
+"""Limit in bytes for extended attributes of folders, which are kept until the end."""
 MOST_IDS = 10_000
 LONGEST_OWNER = 256
 NOT_OURS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP})
-"""Errors for attributes that this user may not set, or that the file system does not support."""
+"""Errors for attributes that this user may not set or that the file system does not support."""
 
 Report = Callable[[bytes, str], None]
 
@@ -60,7 +60,7 @@ class Readable(Protocol):
 
 
 class Attributes(NamedTuple):
-    """What a tar entry holds about its file besides content."""
+    """Metadata of a file in a tar entry."""
 
     mode: int
     owner: int
@@ -71,10 +71,10 @@ class Attributes(NamedTuple):
 
 
 class HeaderReads:
-    """The stream under a tar file. It bounds what the headers of one entry may read, before the bytes are read.
+    """The stream under a tar file; limits how much may be read for the headers of one entry, before it is read.
 
-    Names and attributes that do not fit into a header are stored in others before it, of any size and in any number.
-    The engine needs three of them at most. Python's versions parse them in different ways, but all of them read here.
+    Names and attributes that do not fit into a header are stored in additional headers before it, of any size and in
+    any number. The engine needs at most three. Versions of Python parse them differently, but all read through here.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -99,7 +99,7 @@ class HeaderReads:
 
 
 class BoundedTar(tarfile.TarFile):
-    """A tar stream whose entries take no more memory than they may. Raises ReadError for headers no engine writes."""
+    """A tar stream with bounded memory per entry. Raises ReadError for headers that no engine writes."""
 
     def next(self) -> tarfile.TarInfo | None:
         if not isinstance(self.fileobj, HeaderReads):
@@ -112,7 +112,7 @@ class BoundedTar(tarfile.TarFile):
 
 
 class Watched:
-    """A stream that remembers its last bytes: only they show whether it was complete."""
+    """A stream that remembers its last bytes, which alone show whether it is complete."""
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
@@ -125,7 +125,7 @@ class Watched:
         return block
 
     def require_end(self) -> None:
-        """Read what is left. Raise BrokenOff unless it ends as a tar stream does."""
+        """Read the rest. Raise BrokenOff unless it ends like a tar stream."""
         while self.read():
             continue
         if self._last != ZEROS:
@@ -133,7 +133,7 @@ class Watched:
 
 
 class Unpacker:
-    """`report` is called with each path that could not be written, and the reason."""
+    """Unpacks a stream. `report` is called with each path that could not be written, and the reason."""
 
     def __init__(self, tree: int, report: Report) -> None:
         self._tree = tree
@@ -176,7 +176,7 @@ class Unpacker:
             work()
         except OSError as error:
             self._report(path, f"[Errno {error.errno}] {error.strerror}")
-        except (ValueError, OverflowError) as error:  # a number or a name that no system takes
+        except (ValueError, OverflowError) as error:  # a number or a name that no system accepts
             self._report(path, str(error))
 
     def _make_folder(self, path: bytes, entry: tarfile.TarInfo) -> None:
@@ -229,7 +229,7 @@ class Unpacker:
             os.utime(name, ns=(attributes.accessed, attributes.changed), dir_fd=folder, follow_symlinks=False)
 
     def _make_name(self, path: bytes, first: bytes) -> None:
-        """One more name of a file that came before."""
+        """Create another name for an earlier file."""
         parent, _, name = path.rpartition(b"/")
         above, _, known = first.rpartition(b"/")
         if fault := name_fault(first):
@@ -251,7 +251,7 @@ class Unpacker:
         )
 
     def _id_of(self, what: str, name: str, number: int) -> int:
-        """The number of a user or group here, by name where it is known; looked up once for each."""
+        """The local id of a user or group, by name if the name exists here. Lookups are cached."""
         if len(name) > LONGEST_OWNER:
             return number
         if len(self._ids) > MOST_IDS:
@@ -262,8 +262,8 @@ class Unpacker:
         return known
 
     def _set(self, file: int, path: bytes, attributes: Attributes) -> None:
-        """An attribute that cannot be set leaves the content as it is and becomes a warning in the engine's own
-        form.
+        """Set a file's attributes. An attribute that cannot be set becomes a warning in the engine's form; the content
+        stays.
         """
         try:
             with suppress(PermissionError):
@@ -281,9 +281,9 @@ def exact(text: str) -> bytes:
 
 
 def name_fault(name: bytes) -> str | None:
-    """Given the name of an entry, return why it must not be unpacked or served; None for an honest one.
+    """The reason why an entry with this name must not be unpacked or served; None if the name is fine.
 
-    The single rule for names in archives: for files unpacked here, and for downloads as tar and zip.
+    This is the single rule for names in archives: for files unpacked here, and for downloads as tar and zip.
     """
     if b"\0" in name:
         return "the name holds a NUL"
@@ -295,10 +295,11 @@ def name_fault(name: bytes) -> str | None:
 
 
 def link_fault(name: bytes, target: bytes) -> str | None:
-    """Given an honest name and the target of a symbolic link there, return why the link may lead out of the folder.
+    """The reason why a symbolic link with this (valid) name and target may lead outside the folder; None if it does
+    not.
 
-    Steps back may only come first, and no more of them than the link is deep: behind a name, which may itself be a
-    link, they may lead anywhere.
+    `..` may occur only at the beginning of the target, and at most as often as the link is deep: after a name, which
+    may itself be a link, it could lead anywhere.
     """
     if b"\0" in target or len(target) > LONGEST_NAME:
         return "the target of the link is not a path"
@@ -311,7 +312,7 @@ def link_fault(name: bytes, target: bytes) -> str | None:
 
 @contextmanager
 def below(tree: int, path: bytes, *, make: bool = True) -> Iterator[int]:
-    """A descriptor of a folder in the tree, by default made with all that is above it if it is not there."""
+    """Open a folder in the tree. By default, missing folders are created."""
     parts = path.split(b"/") if path else []
     folder = os.dup(tree)
     try:
@@ -328,7 +329,7 @@ def below(tree: int, path: bytes, *, make: bool = True) -> Iterator[int]:
 
 
 def opened(path: bytes) -> int:
-    """A descriptor of a folder owned by this user, reached without passing a symbolic link."""
+    """Open a folder owned by this user, reached without following a symbolic link."""
     folder = os.open("/", PASS_THROUGH)
     for part in filter(None, path.split(b"/")):
         following = os.open(part, PASS_THROUGH, dir_fd=folder)
@@ -340,7 +341,7 @@ def opened(path: bytes) -> int:
 
 
 def nanoseconds(text: str | None, seconds: float) -> int:
-    """A time as the engine wrote it, to the last digit; from the number of seconds where it wrote no text."""
+    """A time in nanoseconds, exactly as the engine wrote it; from the number of seconds if it wrote no text."""
     if text is None:
         return int(seconds) * 10**9
     whole, _, part = text.partition(".")
@@ -354,7 +355,7 @@ def _make_room(folder: int, name: bytes) -> None:
 
 
 def _write_sparsely(file: int, block: bytes, position: int) -> None:
-    """Write a block, but for its pages of zeros: they become holes when the file gets its size."""
+    """Write a block except for its pages of zeros, which become holes when the file's size is set."""
     start = 0
     while start < len(block):
         end = start + HOLE
@@ -400,7 +401,7 @@ def _set_extended(file: int, name: str, value: bytes) -> None:
 
 
 class Complaints:
-    """Reports as the engine would, on standard error, and remembers whether it reported anything."""
+    """Reports on standard error in the engine's form, and remembers whether anything was reported."""
 
     def __init__(self) -> None:
         self.any = False
