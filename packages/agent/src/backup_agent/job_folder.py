@@ -1,12 +1,17 @@
 """Store everything about one job in a folder, from before the claim until the service has received all of it.
 
-================  ====================================================================================================
-``job.json``      the job as received, without secret values; written before the claim ``claimed``       the service has
-confirmed the claim ``cancel.json``   the job was cancelled, or the service has ended it ``start.json``    when work
-began ``log/``          numbered log lines ``progress.json`` latest progress, numbered ``parts/``        slices of a
-large result ``result.json``   how the job ended: the message to send ``sent.json``     what the service has
-acknowledged ``steps/``        spools of the engine runs, and results passed between them ================
-====================================================================================================
+================  ===================================================================================================
+``job.json``      the job as received, without secret values; written before the claim
+``claimed``       the service has confirmed the claim
+``cancel.json``   the job was cancelled, or the service has ended it
+``start.json``    when work began
+``log/``          numbered log lines
+``progress.json`` latest progress, numbered
+``parts/``        slices of a large result
+``result.json``   how the job ended: the message to send
+``sent.json``     what the service has acknowledged
+``steps/``        spools of the engine runs, and results passed between them
+================  ===================================================================================================
 """
 
 import json

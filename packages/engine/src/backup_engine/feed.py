@@ -1,16 +1,16 @@
-"""The feeder: runs an engine that reads database dumps from named pipes, and starts each dump when the engine reads its
+"""The feeder: runs an engine that reads database dumps from named pipes, and starts each dump when the engine opens its
 pipe.
 
 Run under the shim, in its spool folder, as ``python -I -S feed.py SPEC`` with a JSON object (see ``dumps.feeding``). It
-imports only the standard library, and runs on machines that are reached by ssh, too: under Python 3.9 or newer.
+imports only the standard library and also runs on ssh machines, under Python 3.9 or newer.
 
-For the engine, the end of a pipe is the end of a file: a dump that breaks off would look complete. So a pipe is closed
-only after its dump has exited with 0 and, where the format has one, its end mark was seen. Otherwise the engine is
-stopped, and makes no archive. A second process, the holder, has each open pipe too: if the feeder is killed, the holder
-kills the engine before the pipe is closed.
+For the engine, the end of a pipe is the end of a file, so a dump that breaks off would look complete. The feeder
+therefore closes a pipe only after its dump has exited with 0 and, if the format has one, its end mark was seen.
+Otherwise it stops the engine, which then creates no archive. A second process, the holder, also keeps each pipe open:
+if the feeder is killed, the holder kills the engine before the pipe is closed.
 
 ``dump-N.json``, synced before pipe N is closed, records how the dump ended, its size and its SHA-256. Without these
-records an archive does not count. If the dump has tables outside its transaction, the record names some of them.
+records, an archive does not count. If the dump includes tables outside its transaction, the record names some of them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ BLOCK_BYTES = 1024 * 1024
 TAIL_BYTES = 4096
 LOOK_SECONDS = 0.01
 GRACE_SECONDS = 30.0
-"""From SIGTERM to SIGKILL for an engine whose dump has failed."""
+"""Time from SIGTERM to SIGKILL for an engine whose dump has failed."""
 PIPES = "pipes"
 FAILED = 2
 DONE = b"."
 PROGRAM = "{program}"
-"""In the arguments of a dump: the first of its ``programs`` that is installed here."""
+"""Placeholder in a dump's arguments for the first of its ``programs`` that is installed here."""
 MOST_TABLES = 10
-"""Tables that are named; the others are counted."""
+"""Maximum number of tables that are named; the rest are only counted."""
 NOTHING = {"exit_code": None, "signal": None, "start_error": None, "bytes": 0, "sha256": None}
 NOTHING |= {"end_seen": False, "engine_gone": False}
 
 
 def write_synced(name: str, content: bytes) -> None:
-    """Make a file appear whole and survive a power cut."""
+    """Write a file atomically and durably."""
     descriptor = os.open(name + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.write(descriptor, content)
     os.fsync(descriptor)
@@ -59,7 +59,7 @@ def write_synced(name: str, content: bytes) -> None:
 
 
 def take_secrets(names: list[str]) -> dict[str, str]:
-    """Read the passwords from the pipes that the shim has opened, so that neither the engine nor another dump gets
+    """Read the passwords from the pipes that the shim opened, so that neither the engine nor other dumps receive
     them.
     """
     found = {}
@@ -74,7 +74,7 @@ def take_secrets(names: list[str]) -> dict[str, str]:
 
 
 def lock_descriptor() -> list[int]:
-    """The spool's lock: the process that holds it is alive."""
+    """The descriptor of the spool's lock; a process that holds it counts as alive."""
     lock = os.stat("lock")  # noqa: PTH116
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         try:
@@ -96,8 +96,7 @@ class Feeder:
         os.makedirs(PIPES, 0o700, exist_ok=True)  # noqa: PTH103
         for dump in self._dumps:
             os.mkfifo(self._path(dump), 0o600)
-        # Without closing descriptors: the engine inherits the lock and its passphrase, and nothing that was opened
-        # here.
+        # Descriptors stay open: the engine inherits the lock and its passphrase, and nothing that was opened here.
         self._engine = subprocess.Popen(spec["engine"], cwd=PIPES, close_fds=False)
 
     def _path(self, dump: dict[str, Any]) -> str:
@@ -107,9 +106,9 @@ class Feeder:
         self._stopping = True
 
     def run(self) -> int:
-        """Feed all dumps; return the engine's exit code, or the number of the signal that ended it as a negative one.
+        """Feed all dumps; return the engine's exit code, or the negative number of the signal that ended it.
 
-        It is never 0 unless every dump is complete.
+        The result is 0 only if every dump is complete.
         """
         for number, dump in enumerate(self._dumps, 1):
             pipe = self._wait_for_reader(self._path(dump))
@@ -120,7 +119,7 @@ class Feeder:
         return self._engine.wait()
 
     def _wait_for_reader(self, path: str) -> int | None:
-        """Open a pipe as soon as the engine reads it; None if the engine ends first."""
+        """Open a pipe as soon as the engine reads it. Return None if the engine ends first."""
         while True:
             try:
                 pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
@@ -136,7 +135,7 @@ class Feeder:
             time.sleep(LOOK_SECONDS)
 
     def _feed(self, number: int, dump: dict[str, Any], pipe: int) -> bool:
-        """Run one dump into its pipe; close the pipe if the dump is complete, and only then."""
+        """Run one dump into its pipe; close the pipe only if the dump is complete."""
         holder, control = hold(pipe, self._engine.pid)
         ended = self._copy(dump, pipe)
         is_complete = ended["exit_code"] == 0 and ended["end_seen"] and not ended["engine_gone"] and not self._stopping
@@ -217,7 +216,7 @@ class Feeder:
                 os.close(reading)
 
     def _stop_engine(self) -> None:
-        """Stop the engine while its pipe is still open, so that it never takes a broken dump for a complete file."""
+        """Stop the engine while its pipe is still open, so that it never mistakes a broken dump for a complete file."""
         self._engine.terminate()
         try:
             self._engine.wait(GRACE_SECONDS)
@@ -227,17 +226,17 @@ class Feeder:
 
 
 class Tables:
-    """Finds the tables in a dump of MySQL or MariaDB whose storage engine has no transactions.
+    """Finds tables in a dump of MySQL or MariaDB whose storage engine does not support transactions.
 
-    Line breaks in values are escaped there, so a line of a definition is never data. Definitions of routines may hold
-    anything; they follow all tables, and are not looked at.
+    Dumps escape line breaks in values, so a line that looks like a definition is never data. Definitions of routines
+    may contain anything; they come after all tables and are not examined.
     """
 
     LINES = re.compile(
         rb"\n(?:CREATE TABLE `((?:[^`\n]|``)+)` \(|\) ENGINE=(\w+)(?=[ ;])([^\n]*)(?=\n)|-- Dumping (?:routines|events) for )"  # noqa: E501
     )
     LONGEST = 4096
-    """Of the end of a block, this much is looked at again with the next one."""
+    """Number of bytes at the end of a block that are examined again with the next block."""
 
     def __init__(self, transactional: list[str]) -> None:
         self._engines = {engine.lower() for engine in transactional}
@@ -257,7 +256,7 @@ class Tables:
             elif engine is None:
                 self._at_end = True
                 return
-            elif self._table is not None and not options.endswith(b"*/;"):  # that is a placeholder for a view
+            elif self._table is not None and not options.endswith(b"*/;"):  # otherwise a placeholder for a view
                 if engine.decode().lower() not in self._engines:
                     self.found[self._table] = None
                 self._table = None
@@ -266,7 +265,7 @@ class Tables:
 
 def hold(pipe: int, engine: int) -> tuple[int, int]:
     """Start the holder of an open pipe. It ends on request; if the feeder dies first, it kills the engine."""
-    del pipe  # the fork has it
+    del pipe  # the forked process inherits it
     descriptor = os.pidfd_open(engine) if hasattr(os, "pidfd_open") else None
     listening, control = os.pipe()
     holder = os.fork()
@@ -289,7 +288,7 @@ def hold(pipe: int, engine: int) -> tuple[int, int]:
 
 
 def with_program(argv: list[str], names: list[str], path: str) -> list[str]:
-    """The arguments with the program that is installed here. Raise FileNotFoundError if none of them is."""
+    """Insert the program that is installed here. Raise FileNotFoundError if there is none."""
     if not names:
         return list(argv)
     places = (f"{folder}/{name}" for name in names for folder in path.split(":"))
@@ -300,14 +299,14 @@ def with_program(argv: list[str], names: list[str], path: str) -> list[str]:
 
 
 def options_file(options: dict[str, str], password: str | None) -> bytes:
-    """What the clients of MySQL and MariaDB read instead of arguments: an option file that is a pipe."""
+    """Content of an option file, which the clients of MySQL and MariaDB read through a pipe instead of arguments."""
     wanted = {**options, **({"password": password} if password is not None else {})}
     lines = [f'{name}="{quoted(value)}"' for name, value in wanted.items()]
     return ("[client]\n" + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
 def quoted(value: str) -> str:
-    """A value as written between the double quotes of an option file."""
+    """Escape a value for the double quotes of an option file."""
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -318,7 +317,7 @@ def write_all(pipe: int, block: bytes) -> None:
 
 
 def widen(pipe: int) -> None:
-    """A wide pipe lets both sides take longer turns; the system may refuse it."""
+    """Enlarge a pipe, so that its two sides switch less often; the system may refuse."""
     try:
         fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), BLOCK_BYTES)
     except OSError:

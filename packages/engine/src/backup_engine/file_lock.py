@@ -1,4 +1,4 @@
-"""A lock that the kernel frees when its process ends."""
+"""A lock that the kernel releases when its process ends."""
 
 import contextlib
 import fcntl
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def locked_if_free(file: Path) -> Iterator[bool]:
-    """Hold the lock of this file and yield True; yield False while another process holds it.
+    """Lock this file and yield True; yield False if another process has locked it.
 
-    The file is created if needed and stays: removing it would let two hold it. Raise FileNotFoundError without its
-    folder.
+    The file is created if needed and never removed: removal would let two processes lock it. Raise FileNotFoundError if
+    its folder is missing.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,6 +1,6 @@
 """Follow an engine's run: turn its output into events and log lines, its end into an outcome, and stop it on request.
 
-The runner of the service and the agent both use it, so that they report the same for the same run.
+The service's runner and the agent both use this module, so that they report the same for the same run.
 """
 
 import errno
@@ -22,13 +22,13 @@ from backup_engine.render import log_line
 
 BLOCK = 1 << 20
 MAX_LINE = 1 << 20
-"""A longer line is cut at fixed places, so that it gives the same log lines however it arrives."""
+"""Longer lines are cut at fixed positions, so that they give the same log lines in whatever pieces they arrive."""
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 NOT_EXECUTABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR})
 
 
 class StreamReader:
-    """Turns the engine's error stream, as it grows, into events, log lines and the facts that decide its outcome."""
+    """Turns the growing error stream of an engine into events, log lines and the facts that decide its outcome."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class StreamReader:
         sync: bool = False,
         most: int = LARGEST_STREAM * 2,
     ) -> None:
-        """`write` takes the log lines. `sync`: no log line may survive a power cut that loses the output it was made
-        from.
+        """`write` receives the log lines. With `sync`, the stream is synced before its lines are written: no log line
+        survives a power cut that destroys the output it came from.
 
-        More than `most` bytes are not read.
+        At most `most` bytes are read.
         """
         self.accumulator = Accumulator()
         self._path = path
@@ -56,7 +56,7 @@ class StreamReader:
         self._rest = b""
 
     def drain(self, *, to_the_end: bool = False) -> None:
-        """Read everything the stream holds now; at the end, also a last line without its line end."""
+        """Read all new output; with `to_the_end`, also a last line without a newline."""
         for lines in self._new_lines(to_the_end):
             rendered: list[str] = []
             for raw in lines:
@@ -91,7 +91,7 @@ class StreamReader:
 
 
 class PlainReader(StreamReader):
-    """Turns a script's output, as it grows, into log lines. Unprintable characters are shown as escapes."""
+    """Turns the growing output of a script into log lines. Unprintable characters become escapes."""
 
     def drain(self, *, to_the_end: bool = False) -> None:
         for lines in self._new_lines(to_the_end):
@@ -116,7 +116,7 @@ def _whole_in_pieces(line: bytes) -> list[bytes]:
 
 
 class Killer:
-    """SIGTERM to the engine's process group, and SIGKILL when the grace is over. Called again and again."""
+    """Sends SIGTERM to the engine's process group, and SIGKILL after a grace period. To be called repeatedly."""
 
     def __init__(self, spool: Spool, grace_seconds: float) -> None:
         self._spool = spool
@@ -132,14 +132,14 @@ class Killer:
 
 
 def engine_outcome(record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> Outcome:
-    """Given how a process ended and its output, return the engine's outcome."""
+    """Return the engine's outcome, given how its process ended and what it wrote."""
     if record.exec_error is not None:
         return _not_executed(record.exec_error)
     return conclude(record.code, record.signal, accumulator, cancel_requested)
 
 
 def _not_executed(error: str) -> Outcome:
-    """The engine's program was never reached; `error` begins with the number of the system's error."""
+    """The outcome if the engine's program could not be executed. `error` begins with the system's error number."""
     number, _, words = error.partition(" ")
     if int(number) in NO_SPACE:
         return Outcome("failed", "engine.disk_full", SENTENCES["engine.disk_full"])
@@ -149,7 +149,7 @@ def _not_executed(error: str) -> Outcome:
 
 
 def display(command: Command) -> str:
-    """The command as a person would type it. Secrets are not in it: they never are in argv."""
+    """The command as a person would type it. It contains no secrets, as argv never does."""
     if command.shown is not None:
         return printable(command.shown)
     where = f"[{command.machine.name}] " if command.machine else ""

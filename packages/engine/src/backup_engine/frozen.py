@@ -1,8 +1,8 @@
-"""Values: the classes that most of the service and of the agent consist of.
+"""Immutable value classes, which make up most of the service and the agent.
 
-The standard library's `dataclass(frozen=True, slots=True)` writes and compiles six functions for each class. With some
-four hundred classes that was a fifth of the start of the service. Here a class has one function of its own, and shares
-the others (docs/decisions/0064-lighter-start.md).
+The standard library's `dataclass(frozen=True, slots=True)` generates and compiles six functions for each class. With
+about four hundred classes, that was a fifth of the service's start time. Here each class has one function of its own
+and shares the others (docs/decisions/0064-lighter-start.md).
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ _UNSAID = "-"
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[Value]) -> type[Value]:
-    """A dataclass whose objects cannot be changed and have no other attributes than its fields."""
+    """Make a dataclass whose objects are immutable and have no attributes other than its fields."""
     text = cls.__doc__
-    cls.__doc__ = text or _UNSAID  # or it would be made of the signature, which takes as long as everything else
+    cls.__doc__ = text or _UNSAID  # otherwise derived from the signature, which takes as long as all the rest
     made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     made.__doc__ = text
-    fields = dataclasses.fields(made)  # type: ignore[arg-type] # what has just been made is one
+    fields = dataclasses.fields(made)  # type: ignore[arg-type] # it has just become a dataclass
     compared = [each.name for each in fields if each.compare]
     methods = {
         **_SHARED,
@@ -30,13 +30,13 @@ def frozen(cls: type[Value]) -> type[Value]:
         "_compared": attrgetter(*compared) if compared else _nothing,
     }
     for name, method in methods.items():
-        if made.__dict__.get(name) is None:  # `__hash__` is None where the class has an `__eq__` of its own
+        if made.__dict__.get(name) is None:  # `__hash__` is None if the class defines its own `__eq__`
             setattr(made, name, method)
     return made
 
 
 def _initializer(made: type, fields: Sequence[Field[Any]]) -> Callable[..., None]:
-    """Sets each field through its slot: the objects themselves refuse it."""
+    """Create an initialiser that sets each field through its slot, since the objects themselves refuse assignment."""
     known: dict[str, Any] = {"_missing": MISSING}
     parameters, steps = ["self"], []
     for each in fields:
@@ -56,7 +56,7 @@ def _initializer(made: type, fields: Sequence[Field[Any]]) -> Callable[..., None
     if hasattr(made, "__post_init__"):
         steps.append("self.__post_init__()")
     text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(steps or ["pass"])
-    exec(text, known)  # noqa: S102 -- nothing but the names of fields
+    exec(text, known)  # noqa: S102 -- nothing but names of fields
     known["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
     found: Callable[..., None] = known["__init__"]
     return found

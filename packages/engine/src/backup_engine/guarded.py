@@ -1,9 +1,9 @@
-"""Folders and files that a restore must leave alone, and the names that lead to them.
+"""Folders and files that a restore must not touch, and the names that lead to them.
 
-They are recognised by device and inode, so that another mount or spelling does not hide them; where nothing exists yet,
-by name. A restore never follows links below its destination, so neither do these checks.
+They are identified by device and inode, so that another mount or spelling does not hide them, or by name if nothing
+exists yet. A restore never follows links below its destination, so neither do these checks.
 
-The text of this file is also handed to the Python of other machines: it imports only the standard library.
+This file is also run as text by the Python of other machines: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 OWN = "own"
-"""The place itself."""
+"""The protected place itself."""
 ABOVE = "above"
-"""A folder or a link on the way to it."""
+"""A folder or link on the path to a protected place."""
 IN_OWN_PLACE = "it belongs to a repository or the backup service's own data, which restores never overwrite"
 ABOVE_OWN_PLACE = "what exists there leads to a repository or the backup service's own data"
 MOST_STEPS = 1000
@@ -28,10 +28,10 @@ Identity = tuple[int, int]
 
 
 class Guard:
-    """``places`` are absolute paths.
+    """Recognises protected places.
 
-    ``known`` are paths with the device and inode that they have on another machine: a place only where they agree here,
-    which is then the same machine.
+    ``places`` are absolute paths. ``known`` are paths with device and inode on another machine; a path counts only if
+    both match here, which means that it is the same machine.
     """
 
     in_place = IN_OWN_PLACE
@@ -52,7 +52,7 @@ class Guard:
         return not self._by_path
 
     def holds(self, path: bytes) -> bool:
-        """Whether a path is one of the places, or in one."""
+        """Whether a path is one of the places or inside one."""
         if any(self.names_at(folder).get(name) == OWN for folder, name in steps(path)):
             return True
         deepest = path
@@ -71,7 +71,9 @@ class Guard:
         return self._identity(folder) in self._identities
 
     def names_in(self, folder: int, path: bytes) -> Mapping[bytes, str]:
-        """The names in an opened folder that a restore must respect: OWN or ABOVE for each. `path` is the folder's."""
+        """Names in an opened folder that a restore must respect, each with OWN or ABOVE. `path` is the folder's
+        path.
+        """
         return self._names(self._identity(folder), path)
 
     def names_at(self, path: bytes) -> Mapping[bytes, str]:
@@ -104,7 +106,7 @@ class Guard:
             self._identities.add(own)
 
     def _is_inside(self, descriptor: int) -> bool:
-        """Whether an opened folder is in one of the places. The descriptor is closed."""
+        """Whether an opened folder is in one of the places. Closes the descriptor."""
         before = None
         try:
             for _ in range(MOST_LEVELS):
@@ -129,7 +131,7 @@ class Guard:
 
 
 class GuardedTargets:
-    """Checks targets one after the other, relative to a destination, for being in a place."""
+    """Checks one by one whether targets, given relative to a destination, are in a protected place."""
 
     def __init__(self, guard: Guard, destination: bytes) -> None:
         self._guard = guard
@@ -146,14 +148,14 @@ class GuardedTargets:
         return is_directory and self._guard.is_own_at(self._root + b"/" + target)
 
     def _names(self, folder: bytes) -> Mapping[bytes, str] | None:
-        """The names to respect in a folder; None for a folder that is in a place."""
+        """Names to respect in a folder; None for a folder that is inside a place."""
         if folder not in self._folders:
             if len(self._folders) >= MOST_FOLDERS:
                 self._folders.clear()
             unknown = [folder]
             while unknown[-1] and (above := unknown[-1].rpartition(b"/")[0]) not in self._folders:
                 unknown.append(above)
-            for each in reversed(unknown):  # from the top: no look needs another one, however deep the path
+            for each in reversed(unknown):  # from the top, so that no lookup depends on another, however deep the path
                 self._folders[each] = self._looked_up(each)
         return self._folders[folder]
 
@@ -164,7 +166,7 @@ class GuardedTargets:
 
 
 def steps(path: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Each name that is looked up on the way along a path, links followed, with the folder that it is looked up in."""
+    """Yield each name that is looked up when a path is followed, through links, with the folder of the lookup."""
     folder, remaining = b"", [part for part in path.split(b"/") if part not in (b"", b".")]
     for _ in range(MOST_STEPS):
         if not remaining:

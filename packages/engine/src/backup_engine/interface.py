@@ -1,4 +1,4 @@
-"""An engine as the service and the agent see it: a request in, a command out."""
+"""The interface of an engine: a request in, a command out."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ DEFAULT_LOCK_WAIT_SECONDS = 5
 
 
 class Engine(Protocol):
-    """One method for each request. Each raises InvalidRequest or EngineUnsupported rather than return a bad command."""
+    """One method per request. Each raises InvalidRequest or EngineUnsupported instead of returning a bad command."""
 
     @property
     def program(self) -> EngineProgram: ...
@@ -24,7 +24,9 @@ class Engine(Protocol):
     def features(self) -> Features: ...
 
     def address(self, name: str, engine_id: str | None) -> str:
-        """How requests name an archive: by its id where names are not unique and the id is known, else by its name."""
+        """The form in which requests refer to an archive: its id if names are not unique and the id is known, else its
+        name.
+        """
         ...
 
     def init(self, location: RepositoryLocation, request: requests.InitRequest) -> Command: ...
@@ -47,9 +49,9 @@ class Engine(Protocol):
 def engine_for(
     program: EngineProgram, environment: EngineEnvironment, lock_wait: int = DEFAULT_LOCK_WAIT_SECONDS
 ) -> Engine:
-    """Given a detected program, return its engine. Raise EngineUnsupported if this package cannot drive it.
+    """Return the engine for a detected program. Raise EngineUnsupported if this package cannot drive it.
 
-    ``lock_wait`` is how many seconds the engine waits for a lock that a program outside the service holds.
+    ``lock_wait`` is the time in seconds that the engine waits for a lock of a program outside the service.
     """
     features(program)
     if program.major == 1:

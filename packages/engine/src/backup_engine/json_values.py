@@ -1,4 +1,4 @@
-"""Values in an engine's JSON, none of which can be trusted to have the right type."""
+"""Read values from an engine's JSON, in which no value can be trusted to have the right type."""
 
 import math
 import re
@@ -20,7 +20,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def integer(value: object) -> int | None:
-    """Sizes and counts: a negative or absurd number counts as missing."""
+    """Parse a size or count; a negative or absurdly large number counts as missing."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= LARGEST_INTEGER else None

@@ -1,7 +1,7 @@
-"""The files of an archive, read from the exact listing (``ListFilesRequest(exact=True)``) in constant memory.
+"""Read the files of an archive from the exact listing (``ListFilesRequest(exact=True)``) in constant memory.
 
-The first byte identifies the form: a record of major 1 begins with a quote and ends with NUL, one of major 2 is a
-JSON object on a line.
+The first byte identifies the format: a record of major 1 starts with a quote and ends with NUL, one of major 2 is a
+JSON object on one line.
 """
 
 import base64
@@ -22,7 +22,7 @@ REGULAR, DIRECTORY, LINK = "-", "d", "l"
 
 @frozen
 class ListedFile:
-    """One item. ``type`` is the first letter of ``ls -l``; a further hard link of a file has no size of its own."""
+    """One item of a listing. ``type`` is the first letter of ``ls -l``. Further hard links of a file have no size."""
 
     path: bytes
     type: str
@@ -35,14 +35,14 @@ class ListedFile:
 
     @property
     def is_special(self) -> bool:
-        """A FIFO or a device, which has no content of its own."""
+        """Whether this is a FIFO or a device, which has no content of its own."""
         return self.type not in (REGULAR, DIRECTORY, LINK)
 
 
 def read_listing(blocks: Iterable[bytes]) -> Iterator[ListedFile]:
-    """Given the listing in blocks of any size, yield its items.
+    """Yield the items of a listing that arrives in blocks of any size.
 
-    Raise GarbledOutput where it is cut off or unreadable.
+    Raise GarbledOutput if it is cut off or unreadable.
     """
     stream = iter(blocks)
     first = next((block for block in stream if block), b"")
@@ -53,9 +53,9 @@ def read_listing(blocks: Iterable[bytes]) -> Iterator[ListedFile]:
 
 
 def records(first: bytes, blocks: Iterable[bytes], end: bytes) -> Iterator[bytes]:
-    """Given the first block and those after it, yield the records that ``end`` closes.
+    """Yield the records terminated by ``end``, given the first block and the following ones.
 
-    Raise GarbledOutput if one is missing.
+    Raise GarbledOutput if the last record is not terminated.
     """
     *whole, rest = first.split(end)
     yield from whole
@@ -86,9 +86,9 @@ def _json_item(record: bytes) -> ListedFile:
 
 @frozen
 class JsonRecord:
-    """A line of major 2's listing.
+    """One line of major 2's listing.
 
-    Every hard link of a file has the full size; ``link`` is a symbolic link's target.
+    Every hard link of a file has the full size; ``link`` is the target of a symbolic link.
     """
 
     path: bytes
@@ -107,7 +107,7 @@ class JsonRecord:
 
 
 def json_record(line: bytes) -> JsonRecord:
-    """Given a line, return its fields. Raise GarbledOutput if it is not a line of a listing."""
+    """Parse a line of a listing. Raise GarbledOutput if it is not one."""
     try:
         fields: dict[str, Any] = json.loads(line)
         return JsonRecord(
@@ -129,7 +129,7 @@ def json_record(line: bytes) -> JsonRecord:
 
 
 def _exact(fields: dict[str, Any], key: str) -> bytes:
-    """The bytes of a name: where they are not valid UTF-8, they come in base64 beside the readable form."""
+    """The bytes of a name. A name that is not valid UTF-8 is given in base64 next to its readable form."""
     exact = fields.get(f"{key}_b64")
     return base64.b64decode(exact, validate=True) if exact else _word(fields[key]).encode("utf-8", "surrogateescape")
 
@@ -147,7 +147,7 @@ def _letter(value: object) -> str:
 
 
 def _name(value: object, number: object) -> str | None:
-    """The number, where the archive holds no name."""
+    """The name of an owner; None if the archive contains only the number."""
     return None if value == str(number) else _word(value)
 
 
@@ -158,7 +158,7 @@ def _number(value: object) -> int:
 
 
 def exact_bytes(literal: bytes) -> bytes:
-    """Given a text as an ASCII literal in quotes, return the bytes of the name. Raise ValueError."""
+    """The bytes of a name that is written as a quoted ASCII literal. Raise ValueError."""
     inner = literal[1:-1]
     if len(literal) < 3 or literal[:1] not in (b"'", b'"') or literal[-1:] != literal[:1] or not inner.isascii():
         raise ValueError("not a text literal")

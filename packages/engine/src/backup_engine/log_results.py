@@ -1,4 +1,4 @@
-"""Results that an engine gives as lines of its log: what it pruned, freed and found."""
+"""Results that an engine reports as log lines: what it pruned, freed and found."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,9 @@ CHECK_FINISHED = re.compile(
 
 @frozen
 class PrunedArchive:
-    """``rule`` names what keeps it (``daily``, ``weekly[oldest]``, ``within`` ...); None for one that goes."""
+    """``rule`` is the rule that keeps the archive (``daily``, ``weekly[oldest]``, ``within`` …); None if it is
+    removed.
+    """
 
     archive: str
     id: str
@@ -41,7 +43,7 @@ class PruneResult:
 
 @frozen
 class CheckResult:
-    """``finished`` parts of the check, each with its verdict; ``problems`` are the errors reported."""
+    """``finished`` contains the verdict of each completed part of the check, ``problems`` the reported errors."""
 
     finished: tuple[str, ...]
     problems: tuple[str, ...]
@@ -52,7 +54,7 @@ class CheckResult:
 
 
 def parse_prune_lines(events: Iterable[Event]) -> PruneResult:
-    """Given the events of a prune with its list, return what was, or would be, kept and removed."""
+    """Given the events of a prune with a list, return the archives that were, or would be, kept and removed."""
     keep: list[PrunedArchive] = []
     prune: list[PrunedArchive] = []
     for event in events:
@@ -74,7 +76,7 @@ def _prune_time(match: re.Match[str]) -> datetime:
 
 
 def parse_freed_bytes(events: Iterable[Event]) -> int | None:
-    """Given the events of a compact, return about how many bytes it freed, None if it did not report that."""
+    """Given the events of a compact, return roughly how many bytes it freed; None if it did not report that."""
     for event in events:
         match = COMPACT_LINE.search(event.message) if isinstance(event, LogMessage) else None
         if match is not None:
@@ -83,7 +85,7 @@ def parse_freed_bytes(events: Iterable[Event]) -> int | None:
 
 
 def parse_check_lines(events: Iterable[Event], most_problems: int = 1000) -> CheckResult:
-    """Given the events of a check, return the verdicts of its parts and the problems it found."""
+    """Given the events of a check, return the verdicts of its parts and the problems found."""
     finished: list[str] = []
     problems: list[str] = []
     for event in events:

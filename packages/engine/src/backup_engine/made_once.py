@@ -1,11 +1,11 @@
-"""Files that are made once, by the first of several processes."""
+"""Files that are created only once, by the first of several processes."""
 
 import os
 from pathlib import Path
 
 
 def text_made_once(file: Path, text: str) -> str:
-    """The content of the file. If it does not exist, it is made with this text, and survives a power cut."""
+    """Return the content of the file. If it does not exist, create it durably with this text."""
     if not file.exists():
         part = file.with_name(f"{file.name}.{os.urandom(16).hex()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

@@ -1,4 +1,4 @@
-"""The error and warnings of a backup none of whose sources exists."""
+"""The error and the warnings of a backup none of whose sources exist."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,11 +1,11 @@
-"""What a request, a job and a dump say alike about a database."""
+"""Database fields that requests, jobs and dumps have in common."""
 
 from backup_engine.frozen import frozen
 
 
 @frozen
 class NamedDatabase:
-    """``name`` is its name in Holdfast, and that of its file in the archive."""
+    """``name`` is the name in Holdfast, and the base name of the file in the archive."""
 
     name: str
     kind: str
@@ -13,6 +13,6 @@ class NamedDatabase:
     database: str | None = None
     """Name on the server, or path of the SQLite file."""
     host: str | None = None
-    """A host name, or the folder (PostgreSQL) or file (MySQL) of a socket."""
+    """Host name, or the folder (PostgreSQL) or file (MySQL) of a socket."""
     port: int | None = None
     user: str | None = None

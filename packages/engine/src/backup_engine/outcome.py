@@ -1,4 +1,4 @@
-"""How a run ended, for users: a status, a key, and one sentence that explains what to do."""
+"""The outcome of a run for users: a status, a key, and a sentence that explains what to do."""
 
 import posixpath
 import re
@@ -49,15 +49,17 @@ INTERRUPTED_SENTENCE = "The engine was terminated from outside before it finishe
 CANCELLED_SENTENCE = "Stopped on request."
 
 STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.)?Sig(?:Term|Hup)$", re.MULTILINE)
-"""The engine's own message for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
+"""The engine's own message about a signal. If the signal arrives during its self-test, it reports a failed test."""
 TRACEBACK = "Traceback (most recent call last):"
-"""Outside the engine's log: it broke before it could log. Python then ends with 1, the engine's code for a warning."""
+"""Output outside the engine's log: it broke before it could log. Python then exits with 1, which is the engine's code
+for a warning.
+"""
 OF_AN_AGENT = ("The agent ", "The link to the agent ")
-"""How the near side of a call reports that the agent, not a host with ssh, cannot be reached."""
+"""Beginnings of messages in which the near side of a call reports that an agent, not an ssh host, is unreachable."""
 CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE, OTHER.key})
-"""Failures that the stop itself causes: the engine's children get the signal too."""
+"""Failures that the stop itself can cause: the engine's children receive the signal too."""
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
-"""Failures to the product that the engine reports with the exit code of a warning, or even of success."""
+"""Results that count as failures here, although the engine exits with the code for a warning or even success."""
 REPAIRED_SENTENCE = "The check found damage and repaired it; its log lists the files that lost content."
 FINISHED_WITH_ERRORS_SENTENCE = "The engine finished but reported errors; check its log."
 
@@ -65,7 +67,7 @@ ENGINE_CALL = (
     r"(?:attrs|dir_open|extended stat \(\w+\)|flags|fstat2?|link|makedirs|open|read|readlink|scandir|stat"
     r"|truncate_and_attrs|write)"
 )
-"""What the engine was doing with a path; a closed list, because a path may hold a colon itself."""
+"""The engine's operation on a path. A closed list, because a path may itself contain a colon."""
 WARNING_WITH_PATH = (
     re.compile(rf"(?P<path>.+?): (?:{ENGINE_CALL}: )?\[Errno (?P<errno>\d+)\] .*", re.DOTALL),
     re.compile(r"(?P<path>.+): file changed while we backed it up", re.DOTALL),
@@ -78,12 +80,12 @@ REMOTE_LINE = "Remote: "
 LAST_LINE_OF_TRACEBACK = re.compile(r"^(?P<error>\w[\w.]*: .+)$", re.MULTILINE)
 SYSTEM_INFORMATION = "\n\nPlatform: "
 ERROR_OF_MAJOR_2, REPORT_OF_MAJOR_2 = "Error:\n", "If reporting bugs, please include the following:"
-"""Around an unexpected exception; the traceback follows."""
+"""Text around an unexpected exception; the traceback comes after it."""
 
 
 @frozen
 class Warning:  # noqa: A001 -- the product's word; never raised
-    """A problem with one path, or with none in particular."""
+    """A problem with one path, or a general one."""
 
     path: str | None
     message: str
@@ -99,7 +101,9 @@ class LockHolder:
 
 @frozen
 class Outcome:
-    """``warnings`` are the first thousand of ``warning_count``. ``reason`` is the error key, or finer than it."""
+    """``warnings`` contains the first thousand of ``warning_count``. ``reason`` is the error key, or a more specific
+    one.
+    """
 
     status: Status
     error_key: str | None
@@ -108,12 +112,12 @@ class Outcome:
     warning_count: int = 0
     reason: str | None = None
     lock_holders: tuple[LockHolder, ...] = ()
-    """The processes that hold the repository's locks, where known and the cause of the failure."""
+    """Processes that hold the repository's locks, if they are known and caused the failure."""
 
 
 @dataclass(slots=True)
 class Accumulator:
-    """The facts of a run's events that decide how it ended. Its size is bounded, however long the run."""
+    """Collects facts from a run's events that decide how it ended. Its size is bounded, however long the run."""
 
     warnings: list[Warning] = field(default_factory=list)
     warning_count: int = 0
@@ -157,22 +161,22 @@ class Accumulator:
         return self
 
     def missing_sources(self, source_paths: Iterable[str]) -> tuple[str, ...]:
-        """Given the source paths of a backup, return those that the engine reported as missing."""
+        """The source paths that the engine reported as missing."""
         return tuple(path for path in source_paths if _normal(path) in self._missing_paths)
 
     def all_sources_missing(self, source_paths: Sequence[str]) -> bool:
-        """Whether the backup had nothing to read: the engine then makes an empty archive and only warns."""
+        """Whether the backup had nothing to read; the engine then creates an empty archive and only warns."""
         return bool(source_paths) and len(self.missing_sources(source_paths)) == len(source_paths)
 
     @property
     def key(self) -> str | None:
-        """The reason in the engine's messages, the most specific first."""
+        """The reason given in the engine's messages, the most specific one first."""
         by_text = (key for _, _, key in KEY_BY_TEXT if key in self._keys_of_text)
         return self._key_of_message_id or next(by_text, None) or self._key_of_general_message_id
 
     @property
     def last_remote_line(self) -> str | None:
-        """The last line of ssh, a shell or the argument parser: text outside the engine's own log."""
+        """The last line outside the engine's own log: from ssh, a shell or the argument parser."""
         return self._remote_lines[-1] if self._remote_lines else None
 
     def _add_error(self, event: LogMessage) -> None:
@@ -222,9 +226,9 @@ def conclude(
     *,
     passphrase_given: bool = True,
 ) -> Outcome:
-    """Given how a run ended and its messages, return its outcome.
+    """Return the outcome of a run, given how it ended and what it reported.
 
-    ``passphrase_given`` is False where the product had no passphrase to give, so that a wrong one means a missing one.
+    ``passphrase_given`` is False if there was no passphrase to give, so that a wrong passphrase means a missing one.
     """
     if _ended_by_signal(exit_code, signal, accumulator):
         return _stopped(accumulator, cancel_requested)
@@ -241,13 +245,13 @@ def conclude(
 
 
 def source_missing(accumulator: Accumulator) -> Outcome:
-    """The outcome of a backup of which ``all_sources_missing`` is true, for any exit code."""
+    """The outcome of a backup for which ``all_sources_missing`` is true, whatever the exit code."""
     return _failed("engine.source_missing", accumulator)
 
 
 def _ended_by_signal(exit_code: int | None, signal: int | None, accumulator: Accumulator) -> bool:
     if accumulator.key == TOO_MUCH_OUTPUT:
-        return False  # by the signal of its own shim
+        return False  # the signal came from its own shim
     if signal is not None or exit_code is None or exit_code < 0:
         return True
     return SIGNAL_BASE < exit_code <= SIGNAL_BASE + HIGHEST_SIGNAL or (
@@ -262,7 +266,7 @@ def _is_success(exit_code: int | None, accumulator: Accumulator) -> bool:
 
 
 def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
-    """Given the exit code of a run that ended without a signal, return why it failed, None if it succeeded."""
+    """The reason for the failure of a run that was not ended by a signal; None if it succeeded."""
     key = accumulator.key
     if exit_code in COMMAND_NOT_RUN and not accumulator.warning_count:
         return "engine.not_installed"
@@ -277,7 +281,7 @@ def _succeeded(exit_code: int | None, accumulator: Accumulator) -> Outcome:
     if exit_code == 0 and accumulator.error_count:
         return _finished_with_errors(FINISHED_WITH_ERRORS_SENTENCE, accumulator)
     if exit_code == 0:
-        # Warnings of the engine are then advice, such as to keep a copy of the key.
+        # The engine's warnings are then only advice, such as to keep a copy of the key.
         return Outcome("completed", None, None)
     return Outcome("completed_with_warnings", None, None, tuple(accumulator.warnings), accumulator.warning_count)
 
@@ -323,7 +327,7 @@ def _sentence(reason: str, accumulator: Accumulator) -> str:
 
 
 def unreachable(message: str) -> str:
-    """The sentence for a host that cannot be reached, with what ssh or the engine there reported last."""
+    """The sentence for an unreachable host, with the last message of ssh or of the engine there."""
     return f"The repository's host cannot be reached ({_on_one_line(message)}); check the address, ssh and the key."
 
 
@@ -336,7 +340,7 @@ def _held_by(holder: LockHolder) -> str:
 
 
 def _what_failed(accumulator: Accumulator) -> str | None:
-    """The engine's own error in one line: the error itself, not the report around it."""
+    """The engine's own error on one line, without the report around it."""
     for error in accumulator.errors:
         text = error.message.split(SYSTEM_INFORMATION)[0].split(REPORT_OF_MAJOR_2)[0].strip()
         text = text.removeprefix(ERROR_OF_MAJOR_2).strip()
@@ -362,7 +366,9 @@ def _path_of_warning(message: str) -> tuple[str | None, str | None]:
 
 
 def _normal(path: str) -> str:
-    """The engine reports paths without the slash at the end, and its older version without doubled ones."""
+    """Normalise a path: the engine reports paths without a trailing slash, and older versions without double
+    slashes.
+    """
     return posixpath.normpath(path).replace("//", "/")
 
 
@@ -372,7 +378,7 @@ def _first_line(event: LogMessage) -> str:
 
 
 def _shortened(message: str) -> str:
-    """The beginning and the end: the error is the last line of a traceback."""
+    """Keep the beginning and the end: the error is the last line of a traceback."""
     if len(message) <= LONGEST_MESSAGE:
         return message
     return message[: LONGEST_MESSAGE // 2] + "\n...\n" + message[-LONGEST_MESSAGE // 2 :]

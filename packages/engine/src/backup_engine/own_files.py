@@ -1,4 +1,4 @@
-"""Files of one user: written so that nobody else can read them, and used only if nobody else can change them."""
+"""Files of one user: written so that others cannot read them, used only if others cannot change them."""
 
 import os
 import stat
@@ -9,11 +9,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class NotOurs(Exception):
-    """The file is not this user's alone. The message explains why."""
+    """The file does not belong to this user alone. The message explains why."""
 
 
 def read(path: Path) -> bytes:
-    """The content of a file. Raise NotOurs if another user than root owns it or can write to it."""
+    """Read a file. Raise NotOurs if another user, except root, owns it or can write to it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
@@ -25,6 +25,6 @@ def read(path: Path) -> bytes:
 
 
 def created(path: Path) -> int:
-    """A new file for writing, which only this user can read. What is there already is removed, and never followed."""
+    """Create a file that only this user can read. An existing entry is removed, never followed."""
     path.unlink(missing_ok=True)
     return os.open(path, _NEW, 0o600)

@@ -1,8 +1,8 @@
-"""The places where a program keeps its own data, found under every name that leads to them.
+"""Find the places where a program stores its own data, under every name that leads to them.
 
-A folder has more names than its path: a symbolic link on the way, or a second mount of the same file system, leads to
-it too. Folders are therefore compared by device and inode. A backup leaves the places out by patterns, which know names
-alone; so all names that its sources lead through are worked out here, when the backup starts.
+A folder can have more names than its path: a symbolic link or a second mount of the same file system leads to it too.
+So folders are compared by device and inode. But a backup excludes places by patterns, which consist of names; so this
+module determines, when a backup starts, all names under which its sources reach a place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Mount:
-    """``root`` of the file system on ``device`` is visible at ``point``."""
+    """The folder ``root`` of the file system on ``device`` is visible at ``point``."""
 
     device: str
     root: str
@@ -34,7 +34,7 @@ class Mount:
 
 
 def current_mounts(table: Path = MOUNT_TABLE) -> tuple[Mount, ...]:
-    """The mounts that this process sees; none on a system that has no such table."""
+    """The mounts that this process sees; empty on systems without a mount table."""
     try:
         lines = os.fsdecode(table.read_bytes()).splitlines()
     except OSError:
@@ -57,7 +57,7 @@ def _unescaped(text: str) -> str:
 class OwnPlaces:
     """Folders and files that belong to the program itself.
 
-    ``secrets`` are files, or folders of files, of which other names in the same file system (hard links) are left out
+    ``secrets`` are files, or folders of files, whose further names in the same file system (hard links) are excluded
     too.
     """
 
@@ -72,18 +72,18 @@ class OwnPlaces:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every path under which a place is known now: as it was given, resolved, and through other mounts."""
+        """All paths that currently lead to a place: as given, resolved, and through other mounts."""
         return tuple(sorted({*self.places, *self._spots}))
 
     def holds(self, path: str) -> bool:
-        """Whether a path leads to one of the places, or into one."""
+        """Whether a path leads to or into one of the places."""
         names = _physical(path)
         if any(is_at_or_in(name, spot) for name in names for spot in (*self._spots, *self.places)):
             return True
         return not self._identities.isdisjoint(_identities_above(path))
 
     def names_below(self, source: str) -> tuple[str, ...]:
-        """Given a source path, return the names under which a backup of it would reach a place."""
+        """Names under which a backup of this source path would reach a place."""
         name = normal(source)
         if self.holds(source):
             return (name,)
@@ -96,7 +96,7 @@ class OwnPlaces:
         return tuple(sorted(found))
 
     def archived_names(self, sources: Iterable[str]) -> tuple[str, ...]:
-        """The names of places inside archives of these sources, whether or not they were left out."""
+        """Names of the places inside archives of these sources, whether or not they were excluded."""
         found = {name.lstrip("/") for name in self.names}
         for source in sources:
             cut = source.find(STRIPPED_UP_TO)
@@ -108,10 +108,9 @@ class OwnPlaces:
         return tuple(sorted(found - {""}))
 
     def exclusions(self, sources: Iterable[str], admitted: Iterable[str] = ()) -> tuple[str, ...]:
-        """Given the sources of a backup, return the engine's patterns that leave the places out.
+        """The engine's patterns that exclude the places from a backup of these sources.
 
-        ``admitted`` are paths at or in a place that the backup is meant to include; only exactly these names are let
-        through.
+        ``admitted`` are paths at or in a place that the backup should include; exactly these names are admitted.
         """
         sources, admitted = tuple(sources), tuple(map(normal, admitted))
         names = sorted({name for source in sources for name in self.names_below(source)})
@@ -119,7 +118,9 @@ class OwnPlaces:
         return (*patterns, *(f"pf:{name}" for name in self.other_names(sources)))
 
     def other_names(self, sources: Iterable[str]) -> tuple[str, ...]:
-        """Names of the secret files outside the places. The sources are searched only if a secret has several names."""
+        """Names of secret files outside the places. The sources are searched only if a secret file has several
+        names.
+        """
         wanted = frozenset(_several_names(self._secrets))
         if not wanted:
             return ()
@@ -129,7 +130,7 @@ class OwnPlaces:
         )
 
     def _files(self, source: str, inodes: frozenset[int]) -> Iterator[tuple[str, Identity]]:
-        """The files below a source with one of these inode numbers, but not those in the places themselves."""
+        """Files below a source with one of these inode numbers, except those in the places themselves."""
         remaining = [normal(source)]
         while remaining:
             folder = remaining.pop()
@@ -152,7 +153,7 @@ class OwnPlaces:
 
 
 def _spots(place: str, mounts: Sequence[Mount]) -> Iterator[str]:
-    """The real path of a place, and each other path at which a mount shows it or a part of it."""
+    """The real path of a place, and every other path at which a mount shows it or part of it."""
     real = os.path.realpath(place)
     yield real
     yield from _bound_above(real, mounts)
@@ -172,17 +173,17 @@ def _spots(place: str, mounts: Sequence[Mount]) -> Iterator[str]:
             seen, same = mount.point, _joined(real, mount.root[len(in_device.rstrip("/")) :])
         else:
             continue
-        # Another mount may hide this one: something else is visible there now.
+        # Another mount may cover this one, so that something else is visible there now.
         if _identity(seen) is not None and _identity(seen) == _identity(same):
             yield seen
 
 
 def _bound_above(real: str, mounts: Sequence[Mount]) -> Iterator[str]:
-    """Each path at which a mount shows a place because it shows a folder above it, compared by device and inode.
+    """Other paths at which a mount shows a place because it shows a folder above it, compared by device and inode.
 
-    In a chroot the mount table does not name the file system that the place is in, so names in it lead nowhere. Only
-    mounts of the same devices are looked at: another one may be of a server that does not answer. (On btrfs, files have
-    other device numbers than their mount.)
+    In a chroot the mount table does not contain the file system of the place, so its names lead nowhere. Only mounts of
+    the same devices are examined, since others may be on a server that does not respond. (On btrfs, device numbers of
+    files differ from those of their mount.)
     """
     above = {found: folder for folder in _way_up(real) if (found := _identity(folder)) is not None}
     devices = {f"{os.major(device)}:{os.minor(device)}" for device, _ in above}
@@ -195,7 +196,7 @@ def _bound_above(real: str, mounts: Sequence[Mount]) -> Iterator[str]:
 
 
 def _way_up(path: str) -> Iterator[str]:
-    """A path and the folders above it, up to the root."""
+    """A path and all folders above it."""
     for _ in range(MOST_LEVELS):
         yield path
         if path == "/":
@@ -204,7 +205,7 @@ def _way_up(path: str) -> Iterator[str]:
 
 
 def _physical(path: str) -> set[str]:
-    """Where a source may really be. The engines differ in whether they follow a link that a path ends with."""
+    """Possible real paths of a source. The engines differ in whether they follow a link at the end of a path."""
     name = normal(path)
     folder, _, last = name.rpartition("/")
     return {name, os.path.realpath(path), normal(_joined(os.path.realpath(folder or "/"), "/" + last))}
@@ -242,7 +243,7 @@ def _identity(path: str) -> Identity | None:
 
 
 def _identities_above(path: str) -> Iterator[Identity]:
-    """For the target of a path and every folder above it: the real ones, however the path is spelled."""
+    """Identities of a path's target and of every real folder above it, however the path is spelled."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -258,7 +259,7 @@ def _identities_above(path: str) -> Iterator[Identity]:
 
 
 def identities_up(descriptor: int) -> Iterator[Identity]:
-    """For an opened folder and each folder above it. The descriptor is closed."""
+    """Identities of an opened folder and of each folder above it. Closes the descriptor."""
     before: Identity | None = None
     try:
         for _ in range(MOST_LEVELS):
@@ -277,12 +278,12 @@ def identities_up(descriptor: int) -> Iterator[Identity]:
 
 
 def normal(path: str) -> str:
-    """A path without redundant parts; two slashes at its beginning become one."""
+    """A path without redundant parts; two slashes at the beginning become one."""
     return re.sub("^//+", "/", os.path.normpath(path))
 
 
 def is_within(path: str, sources: Iterable[str]) -> bool:
-    """Whether a path is one of the sources or below one, by its name alone. One with steps back or aside never is."""
+    """Whether a path equals a source or is below one, by name only. A path with `.` or `..` is below none."""
     if path in (sources := tuple(sources)):
         return True
     if any(part in (".", "..") for part in path.split("/")):
@@ -291,7 +292,7 @@ def is_within(path: str, sources: Iterable[str]) -> bool:
 
 
 def is_really_within(path: str, sources: Iterable[str]) -> bool:
-    """The same, where links on the way are followed: none of them may lead out of the sources."""
+    """Like `is_within`, but links on the way are followed and must not lead outside the sources."""
     sources = tuple(sources)
     folder, _, last = normal(path).rpartition("/")
     real = _joined(os.path.realpath(folder or "/"), "/" + last)
@@ -301,7 +302,7 @@ def is_really_within(path: str, sources: Iterable[str]) -> bool:
 
 
 def between(path: str, sources: Iterable[str]) -> list[str]:
-    """The folders on the way from the source that a path is below to the path; without both ends."""
+    """Folders between the source that contains a path and the path itself, without both ends."""
     name = normal(path)
     held = [normal(source).rstrip("/") for source in sources if is_at_or_in(name, normal(source))]
     if not held:

@@ -1,4 +1,4 @@
-"""The lines of an engine's log as events. Every line parses."""
+"""Parse the lines of an engine's log into events. Every line is accepted."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,12 +25,12 @@ Message = Mapping[str, object]
 
 
 def parse_line(raw: bytes) -> Event:
-    """Given a line of standard error, return its event. Never raises, for any bytes."""
+    """Parse a line of standard error. Never raises, whatever the bytes."""
     text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
     embedded = text.find(MESSAGE_START)
     if text.lstrip().startswith("{") or embedded < 0:
         return _event_of_text(text)
-    # A prompt or a progress line without a line end precedes a message on the same line: the message matters.
+    # A prompt or progress line without a newline may precede a message on the same line; only the message matters.
     return _event_of_text(text[embedded:])
 
 
@@ -50,7 +50,7 @@ def _event_of_text(text: str) -> Event:
 
 
 def _plain(text: str) -> PlainLine:
-    # Of a line redrawn in place, keep only what a terminal would show in the end.
+    # Of a line that was redrawn in place, keep only what a terminal would finally show.
     return PlainLine(json_values.valid(next((part for part in reversed(text.split("\r")) if part.strip()), "")))
 
 
@@ -81,7 +81,7 @@ def _progress_percent(message: Message) -> Event:
 
 
 def _step(message: Message) -> tuple[int | None, str | None, str, float | None, bool]:
-    """The fields of `StepProgress`, in their order."""
+    """The fields of `StepProgress`, in order."""
     return (
         json_values.integer(message.get("operation")),
         json_values.text_or_none(message.get("msgid")),

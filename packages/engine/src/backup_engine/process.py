@@ -1,4 +1,4 @@
-"""Start an engine under the shim, and find out its state at any later time."""
+"""Start an engine under the shim, and determine its state at any later time."""
 
 import contextlib
 import enum
@@ -26,7 +26,7 @@ from backup_engine.small_shutil import remove_tree, which
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS, FURTHER_NICENESS, LOWEST_NICENESS = 10, 9, 19
 NICENESS_VARIABLE = "BACKUP_ENGINE_NICENESS"
-"""Niceness of the engines of this process, 0 to 19, if it differs from the default."""
+"""Overrides the default niceness of the engines started by this process, 0 to 19."""
 PIPE_BYTES = 1 << 20
 GRACE_SECONDS = 30.0
 
@@ -39,7 +39,7 @@ class SpoolState(enum.Enum):
 
 
 class SecretTooLong(ValueError):
-    """A secret does not fit in a pipe's buffer."""
+    """The secret does not fit into the buffer of a pipe."""
 
 
 @frozen
@@ -52,7 +52,9 @@ class ExitRecord:
     cpu_seconds: float = 0.0
     max_rss_kib: int = 0
     free_bytes: int | None = None
-    """Space where the repository is stored, once the engine had ended; None if that is not a folder of its machine."""
+    """Space where the repository is stored, measured after the engine ended; None if it is not in a folder of its
+    machine.
+    """
     total_bytes: int | None = None
     timed_out: bool = False
     """A script exceeded its time limit and was stopped."""
@@ -62,7 +64,7 @@ class ExitRecord:
 
 @cache
 def io_priority_command() -> tuple[str, ...]:
-    """The command that gives a process a low I/O priority (its pid comes last); empty where the system has none."""
+    """The command that gives a process a low I/O priority, to be followed by its pid; empty if the system has none."""
     program = which("ionice")
     return (program, "-c", "2", "-n", "7", "-p") if program else ()
 
@@ -74,7 +76,7 @@ def niceness(*, gives_way: bool = False) -> int:
 
 
 class Spool:
-    """The folder of one engine run. See ``shim`` for what each file in it means."""
+    """The folder of one engine run. ``shim`` describes the files in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,14 +87,14 @@ class Spool:
         return (self.folder / "command.json").exists()
 
     def launch(self, command: Command) -> "Child":
-        """Write the command and start the shim over it, in a session of its own."""
+        """Write the command and start the shim for it, in a new session."""
         return self._launch(command, None)
 
     def launch_piped(self, command: Command) -> tuple["Child", int]:
-        """As `launch`, with the engine's output in a pipe instead of a file; return the end of it to read from.
+        """Like `launch`, but with the engine's output in a pipe instead of a file; return the pipe's read end.
 
-        The end of the stream comes after the exit record is written. Closing the descriptor, or the death of this
-        process, stops the engine.
+        The stream ends after the exit record is written. Closing the descriptor, or the death of this process, stops
+        the engine.
         """
         reading, writing = os.pipe()
         try:
@@ -120,7 +122,7 @@ class Spool:
             raise SecretTooLong("a secret may have at most 60,000 bytes")
         if self.exists():
             raise FileExistsError(f"a run was launched over {self.folder} already")
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a late shim of before may have put a lock there
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a late shim may have put a lock there
         self._reserve("started.json", "engine.json", "exit.json")
         self._write("command.json", _command_record(command, gives_way=wanted.gives_way))
         reading, writing = os.pipe()
@@ -142,7 +144,7 @@ class Spool:
         return Child(process)
 
     def settle(self) -> SpoolState:
-        """Return the state of the run. A run that has not started by now will never start."""
+        """Return the state of the run. If it has not started by now, ensure that it never will."""
         if not self.exists():
             return SpoolState.NEVER_STARTED
         with self._lock_if_free() as free:
@@ -156,7 +158,7 @@ class Spool:
             return SpoolState.NEVER_STARTED
 
     def is_alive(self) -> bool:
-        """True while the shim or the engine lives."""
+        """Whether the shim or the engine is alive."""
         with self._lock_if_free() as free:
             return not free
 
@@ -170,7 +172,7 @@ class Spool:
         return ExitRecord(**{**record, **self._end_elsewhere()})
 
     def _end_elsewhere(self) -> dict[str, Any]:
-        """When an engine on another machine ended, and the space there, where its near side has noted that."""
+        """When an engine on another machine ended, and the space there, if its near side has recorded that."""
         try:
             kept = json.loads(ended_file(self.folder).read_bytes())
         except (FileNotFoundError, ValueError):
@@ -179,7 +181,7 @@ class Spool:
         return {"finished_at": float(kept["finished_at"]), **space}
 
     def signal_engine(self, number: signal.Signals) -> bool:
-        """Send a signal to the engine's whole process group. False when it no longer exists."""
+        """Send a signal to the engine's process group. Return False if it no longer exists."""
         engine = self._read("engine.json")
         if not engine or not self.is_alive():
             return False
@@ -193,12 +195,12 @@ class Spool:
         return True
 
     def remove(self) -> None:
-        """Remove the folder. A shim that comes late finds either the mark that it is abandoned or no command."""
+        """Remove the folder. A shim that starts late finds either the mark that it was abandoned, or no command."""
         (self.folder / "command.json").unlink(missing_ok=True)
         remove_tree(self.folder)
 
     def _signal_survivors(self, number: signal.Signals) -> bool:
-        """Signal the processes that the engine left behind: all that still hold the lock, except the shim."""
+        """Signal the processes that the engine left behind: all that still have the lock open, except the shim."""
         started = self._read("started.json") or {}
         signalled = False
         for pid in _processes_with_open(self.folder / "lock") - {started.get("shim_pid"), os.getpid()}:
@@ -206,7 +208,9 @@ class Spool:
         return signalled
 
     def _reserve(self, *names: str) -> None:
-        """Reserve the disk space of the shim's records now: on a full disk the starter fails, and can report it."""
+        """Reserve disk space for the shim's records, so that on a full disk already the starter fails and can report
+        it.
+        """
         for name in names:
             (self.folder / f"{name}.part").write_bytes(b" " * shim.EXIT_RECORD_BYTES)
 
@@ -237,20 +241,20 @@ class Spool:
 
 
 def spools_below(folder: Path) -> list[Spool]:
-    """All spools in a folder and in its subfolders."""
-    # Unlike a glob, a walk does not mind that others remove folders under it.
+    """All spools in a folder and its subfolders."""
+    # Unlike a glob, a walk tolerates that others remove folders at the same time.
     return [Spool(Path(path)) for path, _, files in os.walk(folder) if "command.json" in files]
 
 
 def remove_spools(folder: Path) -> None:
-    """Remove a folder with all the spools in it."""
+    """Remove a folder with all spools in it."""
     for spool in spools_below(folder):
         spool.remove()
     remove_tree(folder)
 
 
 def _widen(pipe: int) -> None:
-    """A wide pipe lets engine and reader take longer turns; the system may refuse it."""
+    """Enlarge a pipe, so that engine and reader switch less often; the system may refuse."""
     with contextlib.suppress(OSError, AttributeError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
@@ -270,7 +274,7 @@ def _command_record(command: Command, *, gives_way: bool = False) -> dict[str, A
 
 
 def _processes_with_open(file: Path) -> set[int]:
-    """The processes that have this file open, as far as this process may see them."""
+    """Processes that have this file open, as far as this process can see them."""
     pids = {int(entry.name) for entry in Path("/proc").glob("[0-9]*")}
     return {pid for pid in pids if _has_open(pid, file)}
 
@@ -292,7 +296,9 @@ def _is_same_file(link: Path, wanted: os.stat_result) -> bool:
 
 
 def _signal_if_open(pid: int, file: Path, number: signal.Signals) -> bool:
-    """Signal a process that has the file open. Its descriptor is taken first, so that a reused pid is never hit."""
+    """Signal a process if it has the file open. Its descriptor is opened first, so that a reused pid is never
+    signalled.
+    """
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, AttributeError):
@@ -309,7 +315,7 @@ def _signal_if_open(pid: int, file: Path, number: signal.Signals) -> bool:
 
 
 class Child:
-    """The shim as a child of this process: wakes the starter as soon as the shim ends."""
+    """The shim as a child of this process; waiting ends as soon as the shim does."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
@@ -332,7 +338,7 @@ class Child:
 
 
 class Adopted:
-    """An engine that another process started: only its spool shows when it is gone."""
+    """An engine started by another process; only its spool shows when it has ended."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

@@ -1,6 +1,6 @@
-"""Meaning of rclone's messages: each kind of trouble has its own key and a sentence that explains what to do.
+"""Interpret rclone's messages: each kind of trouble has its own key and a sentence that explains what to do.
 
-The mirror runs it, and engine 2 opens repositories on its remotes through it.
+The mirror runs rclone, and engine 2 uses it to open repositories on remotes.
 """
 
 import re
@@ -15,7 +15,7 @@ Step = Literal["configuration", "reach", "credentials", "storage"]
 @frozen
 class Trouble:
     step: Step
-    """The part of a connection that it concerns."""
+    """The part of a connection that is affected."""
     key: str
     sentence: str
 
@@ -78,6 +78,6 @@ _PATTERNS = tuple((trouble, re.compile("|".join(signs), re.IGNORECASE)) for trou
 
 
 def trouble_of(lines: Iterable[str]) -> Trouble:
-    """Given rclone's error messages, return the first kind of trouble that any of them shows."""
+    """Return the first kind of trouble, in the table's order, that any of rclone's error messages shows."""
     messages = list(lines)
     return next((trouble for trouble, pattern in _PATTERNS if any(map(pattern.search, messages))), OTHER)

@@ -1,4 +1,4 @@
-"""Secrets out of everything that is kept or sent."""
+"""Remove secrets from everything that is stored or sent."""
 
 import json
 import re
@@ -12,17 +12,17 @@ from backup_engine.events import Event
 
 REPLACEMENT = "***"
 SHORTEST_SECRET = 4
-"""Shorter values are left alone: they occur everywhere by chance, and replacing them would reveal where they are."""
+"""Shorter values are not replaced: they occur everywhere by chance, and replacing them would reveal them."""
 
 FREE_TEXT = ("message", "path", "text", "info", "type")
-"""Fields of events in which a secret may turn up."""
+"""Fields of events in which a secret may occur."""
 
 
 class Redactor:
     """Replaces known secret values, however they are quoted.
 
-    Found are the value itself, its JSON, ``repr``, shell and URL forms, the JSON forms of those, and each line of a
-    secret of several lines. Values and lines of fewer than four characters are not replaced.
+    Recognised are the value itself, its JSON, ``repr``, shell and URL forms, the JSON forms of those, and each line of
+    a multi-line secret. Values and lines shorter than four characters are not replaced.
     """
 
     def __init__(self, secret_values: Iterable[str]) -> None:
@@ -35,16 +35,16 @@ class Redactor:
     @overload
     def redact(self, line: bytes) -> bytes: ...
     def redact(self, line: str | bytes) -> str | bytes:
-        """Given text or bytes, return the same with every secret replaced by ``***``."""
+        """Replace every secret in text or bytes with ``***``."""
         if isinstance(line, bytes):
             return self._bytes.sub(REPLACEMENT.encode(), line) if self._bytes else line
         return self._text.sub(REPLACEMENT, line) if self._text else line
 
     def redact_event(self, event: Event) -> Event:
-        """Given a parsed event, return it with every secret in its free text replaced.
+        """Replace every secret in the free text of a parsed event.
 
-        Better than to redact the raw line: a secret that is also a key of the engine's JSON, such as ``message``,
-        would make the line unreadable. Message ids, levels and names of loggers belong to the engine and stay.
+        This is better than redacting the raw line: a secret that equals a key of the engine's JSON, such as
+        ``message``, would make the line unreadable. Message ids, levels and logger names come from the engine and stay.
         """
         if self._text is None:
             return event

@@ -1,4 +1,4 @@
-"""The lines that a person reads in the log of an operation. The same event always gives the same lines."""
+"""Render the log lines of an operation for people. The same event always gives the same lines."""
 
 import re
 
@@ -11,7 +11,7 @@ LONGEST_LINE = 16_384
 
 
 def log_line(event: Event) -> tuple[str, ...]:
-    """Given an event, return its lines: none for progress and for unknown events."""
+    """The log lines of an event: none for progress and unknown events."""
     match event:
         case LogMessage(name="borg.output.progress"):
             return ()
@@ -34,7 +34,8 @@ def _lines(message: str) -> tuple[str, ...]:
 
 
 def _printable(line: str) -> str:
-    # Cut before and after: escapes make the line longer, and a call for each character of a long line takes a second.
+    # Cut before and after escaping: escapes lengthen the line, and escaping each character of a long line takes a
+    # second.
     return UNPRINTABLE.sub(_escaped, line[:LONGEST_LINE])[:LONGEST_LINE]
 
 

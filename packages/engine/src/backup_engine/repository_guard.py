@@ -1,25 +1,25 @@
 """Checks on the engine's own machine, right before the engine runs and right after it has ended.
 
-Loaded by ``shim.py``, and copied beside it to other machines: it imports only the standard library, nothing of this
-package, and must run under Python 3.9. A guard is a record of the command:
+Loaded by ``shim.py``, and copied with it to other machines: it imports only the standard library, nothing of this
+package, and must run under Python 3.9. A guard is a record in the command:
 
-==============
-========================================================================================================== ``major``
-the engine's major version ``engine_id``   the id that the repository must have; None: not known yet ``path``        the
-repository's folder on this machine; None: it is stored elsewhere, and only the engine knows its id ``program``     the
-engine ``probe``       arguments that make the engine print the id of a repository that is stored elsewhere
-``must_tell``   whether a probe that fails ends the run; False for the removal of locks, which may be what makes it fail
-``tells_id``    whether the output names the repository, so that what only reads needs no probe ``older``
-``refuse``: as the engine does; ``accept``: the engine is to forget that it has seen a newer state;
-                ``look``: the engine works with temporary records of its own
-==============
-==========================================================================================================
+==============  ======================================================================================================
+``major``       the engine's major version
+``engine_id``   the id that the repository must have; None if it is not known yet
+``path``        the repository's folder on this machine; None if it is stored elsewhere, so only the engine knows its id
+``program``     the engine
+``probe``       arguments that make the engine print the id of a repository that is stored elsewhere
+``must_tell``   whether a failed probe ends the run; False for breaking locks, as a lock may be why the probe fails
+``tells_id``    whether the output contains the repository's id, so that a command that only reads needs no probe
+``older``       ``refuse``: leave the decision to the engine; ``accept``: make the engine forget that it has seen a
+                newer state; ``look``: let the engine use temporary records of its own
+==============  ======================================================================================================
 
-The engine's own record of a repository (its "security directory") refuses a repository that is older than the last
-state seen. Major 2 runs several engines on one repository at the same time, and one that has loaded the repository's
-state before another one recorded a newer one takes that for such a repository. So each run of major 2 gets a copy of
-the record as it was before the run began, and what it learns is put back afterwards: never more than what the
-repository is certain to have by then.
+By its own record of a repository (the "security directory"), the engine refuses a repository that is older than the
+last state it has seen. Major 2 runs several engines on one repository at the same time. An engine that loaded the
+repository's state before another recorded a newer one would mistake the repository for an older one. So each run of
+major 2 gets a copy of the record from before the run, and afterwards its findings are merged back: never more than the
+repository is certain to contain by then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REFUSED = 2
 ENGINE_ID = re.compile(r"[0-9a-f]{64}")
 LARGEST_FILE = 1 << 16
 LARGEST_PROBE = 1 << 20
-"""Maximum bytes of an engine's answer about its repository's id. An engine that writes more is stopped."""
+"""Limit in bytes for an engine's answer about its repository's id. An engine that writes more is stopped."""
 LOOK_SECONDS = 0.2
 MOST_HOLDERS = 5
 RECORD = ("key-type", "location", "manifest-timestamp")
@@ -54,7 +54,7 @@ LOCK_CODES = (2, 70, 71, 72, 73, 74, 75)
 
 
 class Refused(Exception):
-    """The engine must not run. ``lines`` are what it would have logged, ``code`` how it would have ended."""
+    """The engine must not run. ``lines`` are what it would have logged, ``code`` its exit code."""
 
     def __init__(self, lines: bytes, code: int = REFUSED) -> None:
         super().__init__(code)
@@ -66,7 +66,7 @@ class Refused(Exception):
 
 
 def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
-    """In the process that becomes the engine: check the repository, and change the environment. Raise Refused."""
+    """Check the repository and adjust the environment, in the process that becomes the engine. Raise Refused."""
     expected = guard.get("engine_id")
     found = identify(guard, probe_environment)
     if expected and found and found != expected:
@@ -82,7 +82,7 @@ def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environmen
         if guard["major"] == 2:
             lend_record(environment, known)
     if guard.get("path") and left_by_dead_engine_of_this_machine(guard["path"], environment.get("BORG_HOST_ID")):
-        environment.pop("BORG_HOST_ID", None)  # under its own name the engine itself removes the lock
+        environment.pop("BORG_HOST_ID", None)  # under its default name, the engine removes the lock itself
 
 
 def needs_probe(guard: dict[str, Any], is_piped: bool) -> bool:
@@ -94,7 +94,7 @@ def needs_probe(guard: dict[str, Any], is_piped: bool) -> bool:
 
 
 def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) -> str | None:
-    """The id of the repository that is there now; None if there is none, or no check needs it."""
+    """The id of the repository that is currently there; None if there is none, or if no check needs it."""
     if guard.get("path"):
         return id_in_folder(guard["path"])
     if probe_environment is None:
@@ -117,11 +117,11 @@ def id_in_folder(path: str) -> str | None:
 
 
 def probed(guard: dict[str, Any], environment: dict[str, str]) -> str | None:
-    """Ask the engine. Raise Refused with the engine's own message if it does not open the repository."""
-    import subprocess  # only here: every run pays for what is imported above
+    """Ask the engine for the id. Raise Refused with the engine's own message if it cannot open the repository."""
+    import subprocess  # only here: imports at the top slow down every run
 
     if guard.get("older") != "refuse":
-        # The question is which repository it is, not how old.
+        # Only the identity of the repository matters here, not its age.
         folder = os.path.join(os.getcwd(), PROBE)
         environment = {
             **environment,
@@ -159,7 +159,7 @@ def beginning(stream: Any) -> bytes:
 
 
 def reported_id(output: bytes) -> str | None:
-    """The repository's id in the JSON that the engine writes about it."""
+    """The repository's id in the engine's JSON output."""
     try:
         found = json.loads(output)["repository"]["id"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -173,7 +173,7 @@ def replaced(expected: str, found: str) -> bytes:
 
 
 def message(level: str, msgid: str, words: str, **more: object) -> bytes:
-    """A line as the engine itself writes them."""
+    """A log line in the engine's own format."""
     record = {"type": "log_message", "time": time.time(), "levelname": level, "name": NAME, "msgid": msgid}
     return json.dumps({**record, "message": words, **more}).encode() + b"\n"
 
@@ -190,7 +190,7 @@ def record_folder(major: int, environment: dict[str, str], engine_id: str) -> st
 def forget_newer_state(major: int, environment: dict[str, str], engine_id: str) -> None:
     """Remove the record of how new the repository was.
 
-    The counter with which major 1 avoids using a key twice stays.
+    The counter that keeps major 1 from using an encryption nonce twice stays.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(record_folder(major, environment, engine_id), TIMESTAMP))
@@ -203,7 +203,7 @@ def forget_newer_state(major: int, environment: dict[str, str], engine_id: str) 
 
 
 def lend_record(environment: dict[str, str], engine_id: str) -> None:
-    """Give the engine a copy of the record, and note in the lock of the record that a copy is in use."""
+    """Give the engine a copy of the record, and lock the original in shared mode to show that a copy is in use."""
     shared = record_folder(2, environment, engine_id)
     os.makedirs(shared, mode=0o700, exist_ok=True)
     private, lent = (os.path.join(os.getcwd(), folder, engine_id) for folder in (PRIVATE, LENT))
@@ -221,10 +221,10 @@ def lend_record(environment: dict[str, str], engine_id: str) -> None:
 
 
 def take_record_back(environment: dict[str, str]) -> None:
-    """Merge the result of a run of major 2 into the record that all runs share.
+    """Merge the findings of a run of major 2 into the shared record.
 
-    Of several runs at the same time, the one that computed the newest state need not be the one that wrote last. So
-    while others run only the oldest of their states is noted, and the last of them puts that into the record.
+    If several runs overlap, the one that computed the newest state need not be the last one to write. So while others
+    are running, only the oldest of their states is noted; the last run transfers it to the record.
     """
     for engine_id in listed(LENT):
         shared = record_folder(2, environment, engine_id)
@@ -236,7 +236,7 @@ def take_record_back(environment: dict[str, str]) -> None:
 
 
 def what_changed(engine_id: str, name: str) -> bytes | None:
-    """The value that the run has written to a file of its record; None if it left the file as it was."""
+    """The value that the run has written to a file of its record; None if the file is unchanged."""
     content = read(os.path.join(PRIVATE, engine_id, name))
     return content if content != read(os.path.join(LENT, engine_id, name)) else None
 
@@ -268,7 +268,9 @@ def put_timestamp_back(shared: str, learnt: bytes | None) -> None:
 
 
 def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> Refused | None:
-    """In the shim, once the engine has ended: return the lines to add to its output, and how it really ended."""
+    """After the engine has ended, in the shim: return lines to add to its output and the real exit code, if they
+    differ.
+    """
     if guard["major"] == 2:
         take_record_back(environment)
     if any(os.path.isdir(folder) for folder in (PRIVATE, PROBE)):
@@ -282,7 +284,7 @@ def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> R
 
 
 def told_of_another(guard: dict[str, Any]) -> Refused | None:
-    """Where the output itself names the repository: refuse the output of another one, and do not keep it."""
+    """If the output contains the repository's id, refuse and discard the output of a different repository."""
     expected = guard.get("engine_id")
     if guard.get("path") or not guard.get("tells_id") or not expected or not os.path.exists("out"):
         return None
@@ -299,7 +301,7 @@ def told_of_another(guard: dict[str, Any]) -> Refused | None:
 
 
 def lock_holders(path: str) -> list[dict[str, Any]]:
-    """The holders of the locks of a repository in a folder of this machine: host, pid, and since when, where known."""
+    """Holders of the locks of a repository in a folder of this machine: host, pid, and since when, if known."""
     return [*_of_exclusive_folder(path), *_of_roster(path), *_of_lock_objects(path)]
 
 
@@ -347,7 +349,7 @@ def left_by_dead_engine_of_this_machine(path: str, own_name: str | None) -> bool
 
 
 def name_of_this_machine() -> str:
-    """As the engine names it: the full name of the host, and the address of its network card."""
+    """The engine's default name: the full host name and the address of the network card."""
     import socket
     import uuid
 

@@ -1,16 +1,16 @@
-"""Whether a repository on this machine is still as it was, without an engine: facts about its files, none of their
-content.
+"""Determine without an engine whether a repository on this machine is unchanged, from facts about its files but not
+their content.
 
-Equal states prove that the engine would answer a question about archives as before. They are made of what every change
+Equal states prove that the engine would answer a question about archives as before. They consist of what every change
 of a repository must touch (measured with the engines themselves, see docs/decisions/0066-answers-with-a-proof.md):
 
 - Major 1 writes each change into new segments (``data/N/``), and a new ``index``, ``hints`` and ``integrity`` file.
-- Major 2 writes files under new names, or in the place of others, in the folders of its store.
-- The engine's own record of the repository, which decides whether it opens the repository at all.
+- Major 2 writes files under new names, or replaces files, in the folders of its store.
+- The engine's own record of the repository decides whether the engine opens the repository at all.
 
-There is no state where that cannot be proven: while the repository is locked, on file systems that may not record every
-change, with links or special files among its files, or with more files than are looked at. A state is *settled* when
-its newest change is so old that a later one must get another time, however coarse the clock of the file system is.
+If this cannot be proven, there is no state: while the repository is locked, on file systems that may not record every
+change, with links or special files among its files, or with too many files. A state is *settled* if its newest change
+is so old that a later one must have a different time, however coarse the file system's clock is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ LINUX_FILE_SYSTEMS = {
     "xfs": 0x58465342,
     "zfs": 0x2FC12FC1,
 }
-"""Those known to record every change of a file, at once, by a clock of this machine: none over a network, and no FUSE.
+"""File systems known to record every change of a file at once, by this machine's clock: no network file systems, no
+FUSE.
 """
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 _LOCK_1, _ENTRIES_OF_LOCK_1 = "lock.exclusive", "lock."
@@ -56,7 +57,7 @@ _READ_WHOLE_2 = ("config", "index", "keys", "packs")
 
 @frozen
 class RepositoryPlace:
-    """A repository's folder on this machine, and the files in which its engine here keeps what it knows about it."""
+    """A repository's folder on this machine, and the files in which the local engine keeps its records of it."""
 
     major: int
     folder: str
@@ -89,7 +90,7 @@ def _records(major: int, engine_id: str, environment: Mapping[str, str]) -> Iter
 
 
 def state_of(place: RepositoryPlace) -> RepositoryState | None:
-    """The state of a repository now; None if there is none that proves anything."""
+    """The current state of a repository; None if nothing can be proven."""
     look, now = _Look(), time.time_ns()
     try:
         with _opened(place.folder) as folder:
@@ -104,7 +105,7 @@ def state_of(place: RepositoryPlace) -> RepositoryState | None:
 
 
 class _Look:
-    """Facts about files, as far as they are few."""
+    """Collects a limited number of facts about files."""
 
     def __init__(self) -> None:
         self.facts: list[object] = []
@@ -113,7 +114,7 @@ class _Look:
         self._device = 0
 
     def at_top(self, folder: int) -> None:
-        """The folder's own times change with every lock, so they say nothing."""
+        """Record facts about the repository's folder, but not its times: they change with every lock."""
         if _file_system(folder) not in LINUX_FILE_SYSTEMS.values():
             raise _NotProvable
         found = os.fstat(folder)
@@ -152,7 +153,10 @@ class _Look:
 
 
 def _look_at_1(look: _Look, folder: int) -> None:
-    """A commit that has no index yet is seen by its segment, the removal of an old segment by the folder it was in."""
+    """Record facts about a repository of major 1.
+
+    A commit without an index yet shows by its segment, the removal of an old segment by the folder that contained it.
+    """
     for entry in _sorted(look.names(folder)):
         if entry.name == _LOCK_1:
             raise _NotProvable
@@ -169,7 +173,11 @@ def _look_at_1(look: _Look, folder: int) -> None:
 
 
 def _look_at_2(look: _Look, folder: int) -> None:
-    """The folder of the archives' names is seen from above: each change of it adds, removes or renames a file."""
+    """Record facts about a repository of major 2.
+
+    The folder with the archives' names need not be read: each change in it adds, removes or renames a file, which
+    changes the folder itself.
+    """
     for entry in _sorted(look.names(folder)):
         if entry.name != _LOCKS_2:
             look.at(entry)
@@ -197,7 +205,7 @@ def _newest(entries: list[os.DirEntry[str]], count: int) -> list[os.DirEntry[str
 
 @contextmanager
 def _opened(name: str, above: int | None = None) -> Iterator[int]:
-    """A folder, without following a link below the repository's own folder. Nothing else is ever opened."""
+    """Open a folder; below the repository's own folder, links are not followed. Nothing else is ever opened."""
     descriptor = os.open(name, _FOLDER | (0 if above is None else os.O_NOFOLLOW), dir_fd=above)
     try:
         yield descriptor
@@ -206,9 +214,9 @@ def _opened(name: str, above: int | None = None) -> Iterator[int]:
 
 
 def _file_system(folder: int) -> int | None:
-    """The kernel's number for the kind of file system; None where it has none."""
+    """The kernel's number for the type of the file system; None if it does not report one."""
     call = _fstatfs()
-    found = (ctypes.c_ulong * 32)()  # more than a `struct statfs` has; the kind comes first
+    found = (ctypes.c_ulong * 32)()  # larger than a `struct statfs`; the type comes first
     if call is None or call(folder, found) != 0:
         return None
     return int(found[0]) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Requests to an engine, as values that know nothing of its command line."""
+"""Requests to an engine as values, independent of its command line."""
 
 from collections.abc import Mapping
 from dataclasses import field, fields
@@ -8,28 +8,28 @@ from backup_engine.frozen import frozen
 
 
 class InvalidRequest(ValueError):
-    """The request holds a value that must not reach the engine. The message names it and the reason."""
+    """The request contains a value that must not reach the engine. The message names it and the reason."""
 
     key = "engine.invalid_request"
 
 
 @frozen
 class ReadChunksRequest:
-    """The ids of the metadata chunks of an archive, or the content of such chunks. See ``chunks``."""
+    """Read the ids of an archive's metadata chunks, or the content of such chunks. See ``chunks``."""
 
     archive: str = ""
-    """Its id."""
+    """The archive's id."""
     ids: tuple[str, ...] = ()
 
 
 @frozen
 class TryChunksRequest:
-    """Whether chunks are read correctly on that machine: a small repository, read both ways."""
+    """Test whether chunks are read correctly on that machine, with a small repository that is read both ways."""
 
 
 @frozen
 class RcloneAccess:
-    """Variables of the environment that let the engine's rclone reach the remote of a repository."""
+    """Environment variables that give the engine's rclone access to the remote of a repository."""
 
     variables: Mapping[str, str]
     secrets: Mapping[str, str] = field(repr=False)
@@ -37,7 +37,7 @@ class RcloneAccess:
 
 @frozen
 class RepositoryLocation:
-    """Where a repository is and what opens it."""
+    """Location of a repository, and what is needed to open it."""
 
     path: str
     passphrase: str | None = field(default=None, repr=False)
@@ -47,12 +47,12 @@ class RepositoryLocation:
     relocated_ok: bool = False
     unencrypted_ok: bool = False
     machine: Machine | CalledAgent | None = None
-    """Where the engine runs that opens it; None: here."""
+    """The machine on which the engine runs; None means this machine."""
     engine_id: str | None = None
-    """The id that the repository must have; None: not known yet."""
+    """The id that the repository must have; None if not known yet."""
     older: Older = "refuse"
     rclone: RcloneAccess | None = None
-    """For an address of the form ``rclone:REMOTE:PATH``."""
+    """For addresses of the form ``rclone:REMOTE:PATH``."""
 
 
 @frozen
@@ -63,7 +63,7 @@ class InitRequest:
 
 @frozen
 class CreateRequest:
-    """Make an archive. The name may hold the engine's placeholders, such as ``{now}``."""
+    """Create an archive. The name may contain the engine's placeholders, such as ``{now}``."""
 
     archive_name: str
     source_paths: tuple[str, ...]
@@ -75,15 +75,15 @@ class CreateRequest:
     checkpoint_interval: int = 300
     list_files: bool = False
     from_pipes: bool = False
-    """The sources are the names of pipes in the folder in which the engine is started; their content is archived."""
+    """The sources are names of pipes in the folder in which the engine is started; their content is archived."""
 
 
 @frozen
 class ListArchivesRequest:
-    """All archives, or the newest ``last``; left-over checkpoints only on request.
+    """List all archives or the newest ``last``; left-over checkpoints only on request.
 
-    ``deleted`` selects only the archives that are deleted and can be brought back. ``names_only`` reads just what the
-    repository itself holds of them (name, id, start): no archive is read, and a malformed one does no harm.
+    ``deleted`` selects deleted archives that can be brought back. ``names_only`` reads only what the repository itself
+    stores about archives (name, id, start): no archive is read, so a damaged one does no harm.
     """
 
     last: int | None = None
@@ -94,7 +94,7 @@ class ListArchivesRequest:
 
 @frozen
 class InfoRequest:
-    """Of the repository as a whole, of one archive, or of every archive in one run."""
+    """Facts about the repository as a whole, one archive, or every archive in one run."""
 
     archive: str | None = None
     every_archive: bool = False
@@ -102,7 +102,7 @@ class InfoRequest:
 
 @frozen
 class DeleteArchiveRequest:
-    """Delete an archive, and ``others`` with it in one transaction: of several, all go or none."""
+    """Delete an archive, and with it ``others`` in one transaction: either all are deleted or none."""
 
     archive: str
     others: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class KeyExportRequest:
 
 @frozen
 class RetentionPolicy:
-    """How many archives each rule keeps. A rule that is None or 0 keeps none."""
+    """Number of archives that each rule keeps. A rule that is None or 0 keeps none."""
 
     keep_within: str | None = None
     keep_last: int | None = None
@@ -144,7 +144,7 @@ class RetentionPolicy:
 
 @frozen
 class PruneRequest:
-    """Remove what the policy does not keep, among the archives whose name matches the glob (None: all)."""
+    """Remove what the policy does not keep, among archives whose names match the glob (None: all archives)."""
 
     policy: RetentionPolicy
     glob: str | None = None
@@ -153,14 +153,14 @@ class PruneRequest:
 
 @frozen
 class CompactRequest:
-    """``threshold``: percent of a segment that must be unused before it is rewritten (None: the engine's own)."""
+    """``threshold``: percentage of unused space above which a segment is rewritten (None: the engine's default)."""
 
     threshold: int | None = None
 
 
 @frozen
 class CheckRequest:
-    """``max_duration`` (seconds) makes it a partial check of the repository's segments alone."""
+    """``max_duration`` (seconds) makes this a partial check that covers only the repository's segments."""
 
     max_duration: int | None = None
     verify_data: bool = False
@@ -171,7 +171,7 @@ class CheckRequest:
 
 @frozen
 class ExtractRequest:
-    """Restore into ``destination``. ``paths`` are exact (``surrogateescape``), ``patterns`` the engine's patterns."""
+    """Restore into ``destination``. ``paths`` are exact (``surrogateescape``), ``patterns`` are engine patterns."""
 
     archive: str
     paths: tuple[str, ...] = ()
@@ -182,37 +182,36 @@ class ExtractRequest:
     destination: str | None = None
     patterns: tuple[str, ...] = ()
     excluded_paths: tuple[str, ...] = ()
-    """Exact paths of single items that are left out, but not what is below them."""
+    """Exact paths of single items to leave out, but not what is below them."""
     excluded_trees: tuple[str, ...] = ()
-    """Exact paths that are left out with all that is below them."""
+    """Exact paths to leave out with everything below them."""
     sparse: bool = False
-    """Blocks of zeros become holes."""
+    """Turn blocks of zeros into holes."""
     without_flags: bool = False
-    """Leave out file flags such as ``immutable``, which would keep a restored file from being moved."""
+    """Omit file flags such as ``immutable``, which would prevent a restored file from being moved."""
 
 
 @frozen
 class ExportTarRequest:
-    """A tar stream of the archive, or of these paths, on standard output."""
+    """Write the archive, or these paths of it, as a tar stream to standard output."""
 
     archive: str
     paths: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     strip_components: int = 0
     excluded_paths: tuple[str, ...] = ()
-    """Exact paths that are left out, but not the items below them."""
+    """Exact paths to leave out, but not the items below them."""
     excluded_trees: tuple[str, ...] = ()
-    """Exact paths that are left out with all that is below them."""
+    """Exact paths to leave out with everything below them."""
     progress: bool = False
 
 
 @frozen
 class ListFilesRequest:
-    """Every file of an archive, or those under ``paths``, one record each on standard output.
+    """List every file of an archive, or those under ``paths``, one record each on standard output.
 
-    ``exact`` selects the short records that ``listing`` reads, in which every byte of a name survives; ``complete``
-    those with
-    everything that an archive holds about a file.
+    ``exact`` selects the short records read by ``listing``, which preserve every byte of a name; ``complete`` those
+    with everything that an archive contains about a file.
     """
 
     archive: str

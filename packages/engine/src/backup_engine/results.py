@@ -1,4 +1,4 @@
-"""An engine's results on standard output. A result either parses completely or is refused."""
+"""Parse an engine's results on standard output. A result either parses completely or is rejected."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,14 +9,14 @@ from backup_engine.frozen import frozen
 
 
 class GarbledOutput(Exception):
-    """The engine's result is cut short or malformed; nothing of it can be trusted."""
+    """The engine's result is cut short or malformed; no part of it can be trusted."""
 
     key = "engine.failed"
 
 
 @frozen
 class ArchiveStats:
-    """Sizes in bytes; None where this engine reports none."""
+    """Sizes in bytes; None if this engine reports none."""
 
     original_size: int
     compressed_size: int | None
@@ -26,7 +26,7 @@ class ArchiveStats:
 
 @frozen
 class RepositoryTotals:
-    """Sizes of a whole repository. ``unique_size`` is what its data takes on disk: compressed and deduplicated."""
+    """Sizes of a whole repository. ``unique_size`` is the size of its data on disk: compressed and deduplicated."""
 
     total_size: int
     total_compressed_size: int
@@ -50,7 +50,7 @@ class CreateResult:
 
 @frozen
 class ArchiveInfo:
-    """An archive in a listing; ``start`` and ``end`` in UTC. ``is_bare``: the listing held only names."""
+    """An archive in a listing; ``start`` and ``end`` are in UTC. ``is_bare``: the listing contained only names."""
 
     name: str
     id: str
@@ -79,7 +79,7 @@ class ArchiveDetails:
 
 @frozen
 class InfoResult:
-    """``archives`` is empty for a repository as a whole."""
+    """``archives`` is empty if the request was for the repository as a whole."""
 
     repository_id: str
     location: str
@@ -90,7 +90,7 @@ class InfoResult:
 
 
 def parse_create_result(raw: bytes) -> CreateResult:
-    """Given the standard output of ``create``, return the archive made. Raise GarbledOutput if it is incomplete."""
+    """Parse the standard output of ``create``. Raise GarbledOutput if it is incomplete."""
     document = _Document.read(raw)
     archive = document.within("archive")
     return CreateResult(
@@ -106,9 +106,9 @@ def parse_create_result(raw: bytes) -> CreateResult:
 
 
 def parse_archives(raw: bytes) -> list[ArchiveInfo]:
-    """Given the standard output of ``list`` of a repository, return all archives, or raise GarbledOutput.
+    """Parse all archives in the standard output of a repository's ``list``, or raise GarbledOutput.
 
-    An archive's own metadata may be anything. Only its name, id and start have to be valid.
+    An archive's own metadata may be anything; only its name, id and start must be valid.
     """
     return [
         ArchiveInfo(
@@ -126,13 +126,13 @@ def parse_archives(raw: bytes) -> list[ArchiveInfo]:
 
 
 def parse_info(raw: bytes) -> InfoResult:
-    """Given the standard output of ``info``, return its content, or raise GarbledOutput."""
+    """Parse the standard output of ``info``, or raise GarbledOutput."""
     document = _Document.read(raw)
     return _info(document, tuple(_details(archive) for archive in document.optional_many("archives")))
 
 
 def parse_repository(raw: bytes) -> InfoResult:
-    """Given the standard output of ``info`` or ``list``, return the part about the repository, or raise
+    """Parse only the part about the repository in the standard output of ``info`` or ``list``, or raise
     GarbledOutput.
     """
     return _info(_Document.read(raw), ())
@@ -151,9 +151,9 @@ def _info(document: "_Document", archives: tuple[ArchiveDetails, ...]) -> InfoRe
 
 
 def _encryption(document: "_Document") -> str | None:
-    """The product's name of the mode.
+    """The product's name of the encryption mode.
 
-    Major 2 reports the cipher, how chunks are named, and the key file if there is one.
+    Major 2 reports the cipher, the hash of chunk ids, and the key file if there is one.
     """
     mode, cipher = document.optional_text("mode"), document.optional_text("encryption")
     if cipher is None:
@@ -204,7 +204,7 @@ def _totals(document: "_Document") -> RepositoryTotals | None:
 
 @frozen
 class _Document:
-    """A JSON object that raises GarbledOutput, naming the place, when a value is missing or invalid."""
+    """A JSON object that raises GarbledOutput, naming the place, if a value is missing or invalid."""
 
     content: Mapping[str, Any]
     place: str = "the result"
@@ -280,7 +280,7 @@ class _Document:
         return value
 
     def moment(self, key: str) -> datetime:
-        """Times without a zone are in UTC, because every run has TZ=UTC."""
+        """Parse a time. Times without a zone are in UTC, because every run has TZ=UTC."""
         try:
             moment = datetime.fromisoformat(self.text(key))
             return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

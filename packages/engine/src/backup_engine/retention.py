@@ -1,4 +1,4 @@
-"""Which archives a prune keeps, by the engines' own rules, without running one.
+"""Determine which archives a prune keeps, by the engines' own rules, without running an engine.
 
 Engines run in UTC (see `environment`), so days, weeks and months are those of UTC here too.
 """
@@ -18,7 +18,7 @@ WITHIN = re.compile(r"([1-9]\d{0,5})([Hdwmy])")
 HOURS = {"H": 1, "d": 24, "w": 7 * 24, "m": 31 * 24, "y": 365 * 24}
 KEEP_LAST, WITHIN_RULE, ENGINE_2 = "keep_last", "within", 2
 PROTECTED = "protected"
-"""In place of a rule: no rule keeps the archive, but it is protected."""
+"""Used in place of a rule: no rule keeps the archive, but it is protected."""
 RULES = (
     (KEEP_LAST, "secondly"),
     ("keep_minutely", "minutely"),
@@ -29,12 +29,12 @@ RULES = (
     ("keep_quarterly", "quarterly_3monthly"),
     ("keep_yearly", "yearly"),
 )
-"""Each rule of a policy and the engine's name for it, in the order in which the engines apply them."""
+"""The rules of a policy with the engine's names for them, in the order in which the engines apply them."""
 
 
 @frozen
 class Aged:
-    """When an archive was made, and the period of each rule that this falls into."""
+    """When an archive was created, and the period of each rule that contains this time."""
 
     start: datetime
     periods: tuple[tuple[int, ...], ...]
@@ -49,7 +49,7 @@ def aged(start: datetime) -> Aged:
 
 
 def span_of(within: str) -> timedelta:
-    """The length of a `keep_within`. Raise InvalidRequest for one that the engine refuses."""
+    """The length of a `keep_within`. Raise InvalidRequest for one that the engine would reject."""
     match = WITHIN.fullmatch(within)
     if match is None:
         raise InvalidRequest(f"keep_within {within!r} must be a span such as 12H, 7d, 4w, 6m or 1y.")
@@ -57,7 +57,7 @@ def span_of(within: str) -> timedelta:
 
 
 def check_within(policy: RetentionPolicy, *, major: int) -> None:
-    """Raise InvalidRequest for a `keep_within` that is no span, EngineUnsupported where the engine has no such rule."""
+    """Raise InvalidRequest for an invalid `keep_within`, EngineUnsupported if the engine does not have this rule."""
     if policy.keep_within and major == ENGINE_2:
         raise EngineUnsupported(
             "BorgBackup 2 does not support keep_within; use keep_last, keep_daily or another count."
@@ -69,10 +69,10 @@ def check_within(policy: RetentionPolicy, *, major: int) -> None:
 def kept(
     archives: Sequence[Aged], policy: RetentionPolicy, *, major: int, within_since: datetime | None = None
 ) -> dict[int, str]:
-    """Given archives, newest first, return the positions of those that are kept, each with the rule that keeps it.
+    """Return the positions of the archives that are kept, each with its rule. The archives are given newest first.
 
-    A rule keeps the newest archive of each of the last periods, and passes over archives that rules before it keep.
-    Where there are too few periods it keeps the oldest archive as well; in major 2 the last rule alone does.
+    A rule keeps the newest archive of each of the latest periods, skipping archives kept by earlier rules. If there are
+    too few periods, it also keeps the oldest archive; in major 2, only the last rule does.
     """
     found: dict[int, str] = {}
     if within_since is not None:
@@ -106,9 +106,10 @@ def _newest_of_periods(periods: Iterable[object], count: int, taken: dict[int, s
 
 
 def agrees(plan: PruneResult, policy: RetentionPolicy, *, major: int) -> bool:
-    """Whether an engine's plan is what the policy says. Of archives made in the same second either may be kept.
+    """Whether an engine's plan matches the policy. Of archives created in the same second, either may be kept.
 
-    The clock of the engine's machine decides how far `keep_within` goes back; the archives that it keeps tell.
+    How far `keep_within` goes back depends on the clock of the engine's machine, so it is derived from the archives
+    that the rule keeps.
     """
     keep = [archive for archive in plan.keep if archive.rule != "checkpoint"]
     gone = [archive for archive in plan.prune if major == ENGINE_2 or not CHECKPOINT.search(archive.archive)]

@@ -1,34 +1,35 @@
 """The shim: the parent of one engine process, detached from the process that started it.
 
-Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports only the standard library and, beside itself,
-``repository_guard.py``, so that it starts in milliseconds and can be copied to another machine as two files.
+Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports only the standard library and
+``repository_guard.py`` from its own folder, so that it starts in milliseconds and can be copied to another machine as
+two files.
 
-The spool folder is the whole truth about the run, and the holder of its ``lock`` decides about it:
+The spool folder is the single source of truth about the run, and whoever holds its ``lock`` decides about it:
 
 ========================  =====================================================================================
 ``command.json``          argv, environment, names of secrets (never their values); written before the shim starts
-``lock``                  flock held by the shim, and inherited by the engine: free means nothing of it is alive
-``abandoned``             written under the lock by a process that found nothing started: never start now
+``lock``                  flock held by the shim and inherited by the engine; if it is free, neither is alive
+``abandoned``             written under the lock by a process that found nothing started: the run must never start
 ``started.json``          written and synced before the engine is forked: from here on it may have run
 ``engine.json``           written by the engine's process before exec: its pid (= process group) and start time
 ``out`` ``err``           the engine's streams
-``exit.json``             how it ended; appears by rename, after fsync
+``exit.json``             how the engine ended; appears by rename, after fsync
 ========================  =====================================================================================
 
 With OUTPUT_FD, a pipe, the engine's output goes there and there is no ``out``. The shim keeps the pipe open until it
-has written ``exit.json``, so that the reader knows at the end of the stream how the engine ended; and when the pipe has
-no reader left, it stops the engine.
+has written ``exit.json``, so that at the end of the stream the reader knows how the engine ended. When the pipe no
+longer has a reader, the shim stops the engine.
 
-``most_output`` in the command is how many bytes each of ``out`` and ``err`` may have. An engine that writes more is
-stopped, and its run ends with an error that names this reason.
+``most_output`` in the command limits the bytes in ``out`` and in ``err``. An engine that writes more is stopped, and
+the run ends with an error that gives this reason.
 
-``script`` in the command runs a user's script instead of an engine: its text becomes a file of the spool folder whose
-path takes the place ``at`` in argv, it works in the folder ``work``, both of its streams go to ``out``, and it is
-stopped after ``seconds``. When it has ended, so has its process group; a daemon that left the group is let go, and the
-lock with it.
+``script`` in the command runs a user's script instead of an engine. Its text becomes a file in the spool folder, whose
+path replaces position ``at`` in argv. It runs in the folder ``work``, both of its streams go to ``out``, and it is
+stopped after ``seconds``. When it has ended, its process group is ended too; a daemon that left the group is let go,
+and the lock is released.
 """
 
-from __future__ import annotations  # it runs under the Python of other machines, too, which may be 3.9
+from __future__ import annotations  # it also runs under the Python of other machines, which may be 3.9
 
 import errno
 import fcntl
@@ -45,7 +46,7 @@ if TYPE_CHECKING:  # the module of that name takes longer to load than all other
 EXIT_RECORD_BYTES = 4096
 NOT_STARTED = 75
 GRACE_SECONDS = 30.0
-"""From SIGTERM to SIGKILL for an engine whose output has no reader left, or that has written too much."""
+"""Time from SIGTERM to SIGKILL for an engine whose output has no reader left, or that has written too much."""
 LOOK_SECONDS = 0.2
 TOO_MUCH_OUTPUT = "Shim.TooMuchOutput"
 FAILED = 2
@@ -54,7 +55,7 @@ SCRIPT_FOLDER = "work"
 
 
 def write_synced(name: str, content: bytes) -> None:
-    """Make a file appear whole and survive a power cut."""
+    """Write a file atomically and durably."""
     part = name + ".part"
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT, 0o600)
     os.pwrite(descriptor, content, 0)
@@ -72,14 +73,14 @@ def sync_folder() -> None:
 
 
 def reserve_exit_record() -> None:
-    """Reserve the disk space of the exit record now, so that a full disk cannot hide how the engine ended."""
+    """Reserve disk space for the exit record, so that a full disk cannot hide how the engine ended."""
     descriptor = os.open("exit.json.part", os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(descriptor, b" " * EXIT_RECORD_BYTES)
     os.close(descriptor)
 
 
 def read_secrets(descriptor: int) -> dict[str, dict[str, str]] | None:
-    """Read the secrets to the end; None when the starter went away before it had sent them all."""
+    """Read all secrets. Return None if the starter went away before it had sent them all."""
     received = b""
     while block := os.read(descriptor, 65536):
         received += block
@@ -91,7 +92,7 @@ def read_secrets(descriptor: int) -> dict[str, dict[str, str]] | None:
 
 
 def secret_environment(secrets: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Given the secrets, return the variables that carry them, opening a pipe for each one delivered by descriptor."""
+    """Return the variables that carry the secrets; open a pipe for each secret delivered by descriptor."""
     variables = {}
     for name, secret in secrets.items():
         value = secret["value"]
@@ -107,7 +108,7 @@ def secret_environment(secrets: dict[str, dict[str, str]]) -> dict[str, str]:
 
 
 def process_start_time(pid: int) -> str | None:
-    """The kernel's start time of a process: with the pid, it names one process and never another."""
+    """The kernel's start time of a process; together with the pid, it identifies the process uniquely."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 -- pathlib would double the start-up time
             return stat.read().rsplit(b")", 1)[1].split()[19].decode()
@@ -116,9 +117,10 @@ def process_start_time(pid: int) -> str | None:
 
 
 def enter(directory: bytes) -> None:
-    """Change to a folder of our own, not through a symbolic link: others may have changed the way since it was checked.
+    """Change to a folder owned by this user, without following symbolic links: others may have changed the path since
+    it was checked.
 
-    The root folder belongs to the system, and nobody can put another one in its place.
+    The root folder belongs to the system, and nobody can replace it.
     """
     through = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
@@ -133,12 +135,14 @@ def enter(directory: bytes) -> None:
         os.fchdir(here)
         os.close(here)
     except OSError as error:
-        # Not the number of the error itself: that would read as if the engine's program could not be reached.
+        # Not the original error number, which would read as if the engine's program could not be reached.
         raise OSError(errno.EPERM, f"cannot enter the folder to work in: {error}") from error
 
 
 def guard_module() -> Any:
-    """The module beside this file. Its folder comes last: nothing in it takes the place of a module of Python's own."""
+    """Import the module next to this file. The folder is searched last, so no file in it replaces a module of
+    Python.
+    """
     folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     if folder not in sys.path:
         sys.path.append(folder)
@@ -155,7 +159,7 @@ def become_engine(
 ) -> None:
     """Turn this forked child into the engine.
 
-    Never returns: on any failure, the child must not continue as a second shim.
+    Never returns: after any failure, the child must not continue as a second shim.
     """
     try:
         os.setpgid(0, 0)
@@ -189,9 +193,9 @@ def become_engine(
 
 
 def laid_down(script: dict[str, Any]) -> bytes:
-    """Given a script, return the path of its file, made in this folder.
+    """Write a script to a file in this folder and return its path.
 
-    From here on the process works in a folder of the script.
+    From then on, the process works in a folder for the script.
     """
     if script.get("content") is None:
         path = os.fsencode(str(script["path"]))
@@ -208,7 +212,7 @@ def laid_down(script: dict[str, Any]) -> bytes:
 
 
 def home_folder() -> str:
-    import pwd  # only here: every run pays for what is imported above
+    import pwd  # only here: imports at the top slow down every run
 
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir or "/"
@@ -217,7 +221,7 @@ def home_folder() -> str:
 
 
 def make_sure(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
-    """Prepare the run, or end it in the engine's place with the reason against it."""
+    """Prepare the run, or end it in place of the engine with the reason for the refusal."""
     module = guard_module()
     try:
         module.prepare(guard, environment, probe_environment)
@@ -227,7 +231,7 @@ def make_sure(guard: dict[str, Any], environment: dict[str, str], probe_environm
 
 
 def concluded(guard: dict[str, Any], environment: dict[str, str], code: int) -> int:
-    """Given how the engine ended, return how the run ended."""
+    """Return the exit code of the run, given that of the engine."""
     added = guard_module().conclude(guard, environment, code)
     if added is None:
         return code
@@ -239,14 +243,14 @@ def concluded(guard: dict[str, Any], environment: dict[str, str], code: int) -> 
 
 
 def give_way_to_other_sessions(niceness: int) -> None:
-    """Be as nice to other sessions as the engine is to this one.
+    """Apply the engine's niceness to this session too.
 
-    Where the kernel shares the processor out between sessions (autogroups), a process's own niceness counts inside its
-    session alone: each engine would get as much as the whole service. From users other than root the kernel takes one
-    such wish every tenth of a second in all, so some engines may go without.
+    If the kernel divides the processor between sessions (autogroups), the niceness of a process counts only inside its
+    session: each engine would get as much as the whole service. From users other than root, the kernel accepts only one
+    such change per tenth of a second in total, so it may fail for some engines.
     """
     if not niceness or os.getsid(0) != os.getpid():
-        return  # or another process's session would change
+        return  # otherwise another process's session would change
     try:
         group = os.open("/proc/self/autogroup", os.O_WRONLY)
     except OSError:
@@ -260,7 +264,7 @@ def give_way_to_other_sessions(niceness: int) -> None:
 
 
 def lower_io_priority(command: dict[str, object], pid: int) -> None:
-    """Beside the engine, not in front of it: a failing ``ionice`` must not fail the run, nor delay it."""
+    """Run ``ionice`` next to the engine, not in front of it: a failure must neither fail nor delay the run."""
     program = command.get("io_priority")
     if isinstance(program, list) and program:
         try:
@@ -270,8 +274,8 @@ def lower_io_priority(command: dict[str, object], pid: int) -> None:
 
 
 def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
-    """Wait for the engine, and stop its process group once its output has no reader left."""
-    import select  # only here: every run pays for what is imported above
+    """Wait for the engine, and stop its process group when its output no longer has a reader."""
+    import select  # only here: imports at the top slow down every run
 
     poller = select.poll()
     poller.register(output, 0)  # a pipe without a reader always reports an error
@@ -294,7 +298,7 @@ def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
 class Limits:
     """Stops an engine that writes too much, or a script that takes too long.
 
-    It checks by a timer, so that code waiting for the process need not.
+    It checks by a timer, so that code that waits for the process need not.
     """
 
     def __init__(self, child: int, most: int | None, seconds: float | None = None) -> None:
@@ -310,7 +314,9 @@ class Limits:
             signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
 
     def was_exceeded(self) -> bool:
-        """Whether too much was written. Once the engine has ended: also by one that was too quick for the timer."""
+        """Whether too much was written. Called after the engine has ended, so it also notices one that outran the
+        timer.
+        """
         signal.setitimer(signal.ITIMER_REAL, 0)
         stopped = self._stopped_at is not None and not self.timed_out
         return stopped or (self._most is not None and written() > self._most)
@@ -337,7 +343,7 @@ def end_group(leader: int, number: int) -> None:
 
 
 def written() -> int:
-    """Bytes of the larger one of the engine's two streams, as far as they are files."""
+    """Size of the larger of the engine's two streams, as far as they are files."""
     size = 0
     for name in ("out", "err"):
         try:
@@ -350,7 +356,7 @@ def written() -> int:
 def note_too_much(most: int, script: bool = False) -> None:
     """Report why the run failed. The engine's output is then useless, and may be large."""
     if script:
-        return  # its output is its log, and is kept as far as it may go
+        return  # its output is its log, and is kept up to the limit
     if os.path.exists("out"):  # noqa: PTH110
         os.truncate("out", 0)
     words = f"The engine wrote more than {most} bytes and was stopped."
@@ -370,8 +376,8 @@ def space_of(path: str) -> dict[str, int]:
 
 
 def wait_for_group(leader: int) -> None:
-    """Wait until a script has ended, and end what it has left in its process group while the group's number is
-    still its own.
+    """Wait until a script has ended, then end what is left in its process group, while the group's number cannot have
+    been reused.
     """
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
@@ -426,7 +432,7 @@ def run(command: dict[str, Any], secrets: dict[str, dict[str, str]], lock: int, 
     }
     write_synced("exit.json", json.dumps(record).encode())
     if script:
-        fcntl.flock(lock, fcntl.LOCK_UN)  # a daemon that it has started holds the file open, and is not part of the run
+        fcntl.flock(lock, fcntl.LOCK_UN)  # its daemons keep the file open, but are not part of the run
 
 
 def main() -> int:
@@ -448,7 +454,7 @@ def main() -> int:
     with open("command.json", "rb") as file:  # noqa: PTH123
         command = json.load(file)
     niceness = int(str(command.get("nice") or 0))
-    os.nice(niceness)  # the shim too: each engine costs the start of one
+    os.nice(niceness)  # the shim too: every engine run starts one
     give_way_to_other_sessions(niceness)
     secrets = read_secrets(int(sys.argv[2]))
     if secrets is None:

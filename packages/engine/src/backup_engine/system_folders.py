@@ -1,4 +1,4 @@
-"""Folders that make up a system: write access there can give administrator rights."""
+"""Folders that make up a system: write access to them can give administrator rights."""
 
 import os
 from contextlib import suppress
@@ -11,9 +11,9 @@ SYSTEM = (
 
 
 def meets_system(target: bytes, *, here: bool) -> bool:
-    """Whether something restored to a path, or below it, could land in a folder of the system.
+    """Whether something restored to or below a path could end up in a folder of the system.
 
-    By name; for a path of this machine also by device and inode, so that other names of the folders are found.
+    Compares names; for a path on this machine also device and inode, so that other names of these folders are found.
     """
     names = {os.fsencode(name) for name in SYSTEM}
     if here:
@@ -24,12 +24,12 @@ def meets_system(target: bytes, *, here: bool) -> bool:
 
 
 def is_within(path: bytes, folder: bytes) -> bool:
-    """Given two normal absolute paths, return whether one is the other or below it."""
+    """Whether a normalised absolute path equals another one or is below it."""
     return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
 
 
 def _inodes_on_the_way(path: bytes) -> set[tuple[int, int] | None]:
-    """For a path and each folder above it, as far as they exist."""
+    """Inodes of the path and of each folder above it, as far as they exist."""
     parts = [part for part in path.split(b"/") if part]
     return {_inode(b"/" + b"/".join(parts[:count])) for count in range(1, len(parts) + 1)}
 
