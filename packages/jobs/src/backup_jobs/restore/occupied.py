@@ -41,8 +41,7 @@ class Unseen:
 class Occupied:
     """Checks paths below a destination one by one, never looking through a symbolic link.
 
-    An answer is only a snapshot of that moment: code that writes later must not rely on it, as others may change the
-    folder.
+    An answer holds only at that moment: code that writes later must not rely on it, as others may change the folder.
     """
 
     def __init__(self, root: bytes) -> None:
