@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the OpenAPI document from which the web UI's types are made: what routes take, and what they answer on
-success.
+"""Write the OpenAPI document from which the web UI's types are generated: requests and successful responses only.
 
     tools/api_document.py [--check]
 
-With --check nothing is written; the exit code is 1 if the committed document is another one.
+With --check nothing is written; the exit code is 1 if the committed document differs.
 """
 
 import json
@@ -25,7 +24,9 @@ def document() -> str:
 
 
 def trimmed(whole: dict[str, Any]) -> str:
-    """Without error answers, which have one shape, without descriptions, and without the routes of agents."""
+    """Remove what the types do not need: error responses (which all have the same shape), descriptions, and agent
+    routes.
+    """
     paths = {
         path: {method: _operation(item[method]) for method in METHODS if method in item}
         for path, item in whole["paths"].items()
@@ -58,7 +59,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_answer(value: dict[str, Any], name: str) -> bool:
-    """An answer must have a description."""
+    """Whether this is the description of a response, where OpenAPI requires one."""
     return name == "description" and not value.keys() - {"description", "content", "headers"}
 
 

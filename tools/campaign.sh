@@ -1,15 +1,15 @@
 #!/bin/sh
-# Plays what takes too long for `make test`, one part after the other, and prints one summary at the end.
+# Runs what takes too long for `make test`, one part after the other, and prints one summary at the end.
 #
 #   tools/campaign.sh [-n ROUNDS] [-a ARGUMENTS OF PYTEST] [PART...]
 #
-#   tests     the tests with the mark `campaign`, and those that tests/conftest.py gives it
-#   kills     rounds of killing processes at random instants
+#   tests     the tests marked `campaign`, and those that tests/conftest.py marks
+#   kills     rounds of killing processes at random moments
 #   networks  rounds of a bad network between agent and service
-#   fresh     the first hour on bare machines, `make test` there included (as root)
+#   fresh     the first hour on bare machines, including `make test` (as root)
 #
-# Without parts: the first three. A part that fails does not keep the others from running; the exit code is 1 then.
-# Everything that a part prints is in .cache/campaign/PART.log; the last lines of one that failed are shown.
+# Without parts: the first three. A part that fails does not stop the others; the exit code is then 1. The output of
+# each part is in .cache/campaign/PART.log; if a part fails, its last lines are printed too.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -28,7 +28,7 @@ logs=.cache/campaign
 mkdir -p $logs
 workers=$(($(nproc 2>/dev/null || echo 2) + 1))
 bare=
-case " $* " in *" fresh "*) bare='--ignore tests/real/test_fresh_machines.py' ;; esac # or it would be played twice
+case " $* " in *" fresh "*) bare='--ignore tests/real/test_fresh_machines.py' ;; esac # otherwise it would be run twice
 
 play() { # part
     case $1 in
@@ -41,7 +41,7 @@ play() { # part
     esac
 }
 
-outcome() { # part: what its last lines say of it
+outcome() { # part: its result according to its last lines
     case $1 in
         tests) grep -E '(passed|failed|errors?|no tests ran)\b.* in [0-9.]+s' "$logs/$1.log" | tail -n 1 | sed 's/^=* *//; s/ *=*$//' ;;
         *) tail -n 1 "$logs/$1.log" ;;
@@ -58,7 +58,7 @@ for part; do
     seconds=$(($(date +%s) - begun))
     if [ $word = FAILED ]; then
         tail -n 60 "$logs/$part.log"
-        # The names alone, for the summary; a part that is no pytest has none.
+        # Only the names, for the summary; parts that do not use pytest have none.
         grep -E '^(FAILED|ERROR) ' "$logs/$part.log" | cut -c 1-200 >"$logs/$part.failed" || true
     fi
     printf '  %-9s %-7s %6d s  %s\n' "$part" "$word" "$seconds" "$(outcome "$part")" >>$logs/summary.txt

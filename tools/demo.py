@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A service with a year behind it: real repositories, archives, jobs and failures, on a folder and a port of its own.
+"""A service with a year of history: real repositories, archives, jobs and failures, in a temporary folder and on a free
+port.
 
-It stays until Ctrl-C and then leaves nothing behind; DEMO_EXIT=1 ends it as soon as it is filled. `--keep-open FILE`
-writes address, user and password into a file, for a program that takes pictures of it.
+It runs until Ctrl-C and then leaves nothing behind; with DEMO_EXIT=1 it ends as soon as it is filled. `--keep-open
+FILE` writes address, user and password to a file, for a program that takes screenshots.
 """
 
 import argparse
@@ -42,7 +43,7 @@ QUICK = {"HOLDFAST_AGENT_POLL_SECONDS": "1"}
 
 
 def photos(folder: Path, chance: random.Random) -> Iterator[datetime]:
-    """Every week some more pictures; once a folder is removed by mistake, and nobody notices."""
+    """Add some pictures every week; one folder is removed by mistake, unnoticed."""
     for week in range(51, -1, -1):
         taken = TODAY - week * 7 * DAY
         album = folder / f"{taken:%Y}" / f"{taken:%m %B}"
@@ -57,7 +58,7 @@ def photos(folder: Path, chance: random.Random) -> Iterator[datetime]:
 
 
 def website(folder: Path, chance: random.Random) -> Iterator[datetime]:
-    """Daily for three months, monthly before; a page or two is changed each day, and one file disappears."""
+    """Monthly at first, daily for the last three months: a few pages change each day, and one file disappears."""
     for name in ("index", "about", "prices", "contact", "imprint", *(f"news/{number:03}" for number in range(30))):
         page = folder / "www" / f"{name}.html"
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ def website(folder: Path, chance: random.Random) -> Iterator[datetime]:
 
 
 def laptop(folder: Path, chance: random.Random) -> Iterator[datetime]:
-    """Whenever it is at home."""
+    """Back up whenever the laptop is at home."""
     (folder / "Documents").mkdir(parents=True)
     age = 340
     while age >= 0:
@@ -104,7 +105,7 @@ YEARS: dict[str, Callable[[Path, random.Random], Iterator[datetime]]] = {
 
 
 def live(place: Path, name: str) -> int:
-    """Make the repository and all of its archives with the engine itself; return how many."""
+    """Create the repository and all of its archives with the engine itself; return the number of archives."""
     chance, source = random.Random(name), place / "machines" / name
     source.mkdir(parents=True)
     environment = {
@@ -142,7 +143,7 @@ def live(place: Path, name: str) -> int:
 
 
 def date_back(folder: Path, moment: datetime) -> None:
-    """What was written just now was written then."""
+    """Set the times of files written just now to the given time."""
     for path in (*folder.rglob("*"), folder):
         if path.stat().st_mtime > NOW.timestamp() - 60:
             os.utime(path, (moment.timestamp(), moment.timestamp()))
@@ -156,7 +157,7 @@ class Service:
         self.password = secrets.token_urlsafe(9)
         self.url, self._token = "", ""
         self._place = place
-        # A real installation is not touched: of the environment only the engine programs count.
+        # Real installations are left alone: of HOLDFAST_ variables, only the engine programs are passed on.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         engines = {name: os.environ[name] for name in ("HOLDFAST_BORG1", "HOLDFAST_BORG2") if name in os.environ}
         self.out = place / "service.log"
@@ -190,7 +191,7 @@ class Service:
         return self._send(request)
 
     def job(self, path: str, body: Any = None) -> str:
-        """Start a job and return how it ended."""
+        """Start a job, wait for it and return its final status."""
         return self.end_of(self.ask("POST", path, body or {})["job_id"])
 
     def end_of(self, number: int) -> str:
@@ -219,7 +220,7 @@ class Service:
 
 
 def fill(service: Service, place: Path, machine: Machine) -> None:
-    """Take the repositories over, and let some things go well and others wrong."""
+    """Import the repositories, and let some things succeed and others fail."""
     ids = {}
     retention = {
         "photos": {"keep_weekly": 60, "keep_yearly": 10},

@@ -1,4 +1,4 @@
-"""The second machine of the demo: a real agent, which keeps its own repository."""
+"""The second machine of the demo: a real agent with its own repository."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ STOP_SECONDS = 30
 
 
 class Machine:
-    """An agent in a folder of its own, as it would be on another machine."""
+    """An agent in its own folder, as it would run on another machine."""
 
     def __init__(self, place: Path, house: Path) -> None:
         self.folder = place / "machines" / NAME
@@ -28,7 +28,7 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def enrol(self, url: str, ask: Callable[..., Any]) -> int:
-        """Become a machine of the service; return its number there."""
+        """Enrol this machine at the service; return its number there."""
         self.files.mkdir(parents=True)
         for number in range(12):
             (self.files / f"drawing-{number:02}.svg").write_text(f"<svg><text>{number}</text></svg>\n" * (number + 1))
@@ -45,7 +45,7 @@ class Machine:
         return number
 
     def repository(self, number: int, passphrase: str) -> dict[str, Any]:
-        """What the service is asked to create there."""
+        """The body of the request that creates the repository."""
         return {
             "name": NAME,
             "path": str(self.folder / "repository"),

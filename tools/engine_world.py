@@ -1,4 +1,4 @@
-"""A place for recordings of an engine: a repository with its sources, and runs that something interferes with."""
+"""The setting for recordings of an engine: a repository with its sources, and runs with interference."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from backup_engine.requests import (
     RepositoryLocation,
 )
 
-WORLD = Path("/tmp/holdfast-fixtures")  # noqa: S108 -- a fixed, telling name belongs into the recordings
+WORLD = Path("/tmp/holdfast-fixtures")  # noqa: S108 -- recordings need a fixed, descriptive name
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 -- of repositories that live for a second
 SECONDS_PER_RUN = 120
 WITHOUT_ROOTS_PRIVILEGE = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
@@ -38,7 +38,7 @@ class Run:
 
 
 class World:
-    """A repository, something to back up, and an engine, at always the same place."""
+    """A repository, sources and an engine, always in the same place."""
 
     def __init__(self, program: EngineProgram) -> None:
         self.clear()
@@ -76,7 +76,7 @@ class World:
         (self.source / "random.bin").write_bytes(random.Random(1).randbytes(300_000))  # noqa: S311 -- reproducible
 
     def large_file(self, name: str = "a-large.bin", megabytes: int = 24) -> Path:
-        """Made before its siblings, so that the engine, which reads in inode order, meets it first."""
+        """Create a file before its siblings, so that the engine, which reads in inode order, reads it first."""
         shutil.rmtree(self.source)
         self.source.mkdir()
         path = self.source / name
@@ -163,7 +163,7 @@ def has_open(process: subprocess.Popen[bytes], path: Path) -> bool:
 
 
 def while_reading(path: Path, action: Callable[[subprocess.Popen[bytes]], None]) -> Interference:
-    """Given a source file, return what waits until the engine reads it, stops the engine, acts, and lets it go on."""
+    """Return an interference that waits until the engine reads a source file, pauses it, acts, and lets it continue."""
 
     def interfere(process: subprocess.Popen[bytes]) -> None:
         poll(lambda: has_open(process, path), f"the engine to open {path}")
@@ -180,7 +180,7 @@ def unmount(path: Path) -> None:
 
 
 def damage_data(repository: Path) -> None:
-    """Flip bytes in the middle of the largest segment, or pack."""
+    """Flip bytes in the middle of the largest segment or pack."""
     segments = [path for folder in ("data/0", "packs") for path in (repository / folder).rglob("*") if path.is_file()]
     segment = max(segments, key=lambda path: path.stat().st_size)
     content = bytearray(segment.read_bytes())

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes docs/errors.md, and the advice that the pages show, from the rows in each feature's `error_facts.toml`.
+"""Write docs/errors.md, and the advice shown in the web UI, from the rows in each feature's `error_facts.toml`.
 
     tools/errors_document.py [--check]
 
-With --check nothing is written; the exit code is 1 if a committed file is another one, or if the code answers a key
-that has no row. Rows that no code answers any more are printed.
+With --check nothing is written; the exit code is 1 if a committed file differs, or if the code returns a key that has
+no row. Keys of rows that no code returns any more are printed.
 """
 
 import ast
@@ -24,7 +24,7 @@ ADVICE = ROOT / "web" / "src" / "api" / "advice.json"
 SERVER = ROOT / "server" / "src" / "holdfast"
 KEY = re.compile(r"[a-z][a-z_0-9]*\.[a-z_0-9]+")
 OF_OPERATIONS = {"Outcome", "TryAgain", "Failed", "Trouble", "_Failed", "fail_pending", "JobReport", "refused"}
-"""Calls that name the key of a failed operation: none of their other texts looks like a key."""
+"""Calls that take the key of a failed operation; none of their other strings look like a key."""
 INTRODUCTION = """# Errors
 
 Made by `tools/errors_document.py` from each feature's `error_facts.toml`; do not edit it by hand.
@@ -37,12 +37,14 @@ fit the API's schema answers 422 with a list of fields instead.
 
 
 Where = int | Literal["operation", "test", "other"]
-"""An HTTP status, the `error_key` of an operation, a finding of a connection test, or any other HTTP status."""
+"""An HTTP status, `operation` for an operation's `error_key`, `test` for a finding of a connection test, or `other` for
+any other HTTP status.
+"""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """The meaning of an error key."""
+    """The explanation of an error key."""
 
     key: str
     where: tuple[Where, ...]
@@ -52,7 +54,7 @@ class Fact:
 
 
 def features() -> dict[str, tuple[Fact, ...]]:
-    """The rows of each feature, by the feature's name."""
+    """The rows of each feature, by feature name."""
     return {path.parent.name: _read(path) for path in sorted(SERVER.glob("*/error_facts.toml"))}
 
 
@@ -77,7 +79,7 @@ def _line(fact: Fact) -> str:
 
 
 def advice(rows: Mapping[str, Iterable[Fact]]) -> str:
-    """What is safe and what to do, by the key of a failed operation, as JSON for the pages."""
+    """JSON with what is safe and what to do, by the key of a failed operation, for the web UI."""
     facts = sorted((fact for found in rows.values() for fact in found), key=lambda fact: fact.key)
     told = {fact.key: f"{fact.safe} {fact.to_do}" for fact in facts if "operation" in fact.where}
     return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
@@ -85,7 +87,7 @@ def advice(rows: Mapping[str, Iterable[Fact]]) -> str:
 
 @dataclass
 class Answered:
-    """The keys in the code, each with the HTTP statuses that it is raised with; and every text that could be a key."""
+    """The keys in the code, each with the HTTP statuses it is raised with, and every string that could be a key."""
 
     statuses: dict[str, set[int]] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
@@ -93,7 +95,7 @@ class Answered:
 
 @cache
 def answered() -> Answered:
-    """Find the keys that the code answers, in calls with a key that is a text or a constant."""
+    """Find the keys that the code returns: calls whose key is a string literal or a constant."""
     trees = [ast.parse(path.read_text(), str(path)) for path in _sources()]
     errors = _error_classes(trees)
     found = Answered()
@@ -116,7 +118,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _error_classes(trees: Iterable[ast.Module]) -> dict[str, int]:
-    """The classes of errors that carry an HTTP status, by name, whatever feature declares them."""
+    """The error classes that carry an HTTP status, by name, whichever feature declares them."""
     classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     known = {"HoldfastError": 500}
     while True:
@@ -149,7 +151,7 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(tree: ast.Module) -> Iterator[str]:
-    """The keys of module constants that are a key with its sentence."""
+    """The keys of module constants that pair a key with its sentence."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
             key, sentence = (
@@ -194,7 +196,7 @@ def _as_key(node: ast.expr | None, constants: Mapping[str, str]) -> list[str]:
 
 
 def faults() -> list[str]:
-    """What is missing or wrong in the rows, a sentence each."""
+    """What is missing or wrong in the rows, one message each."""
     rows = {fact.key: fact for facts in features().values() for fact in facts}
     found = answered()
     told = [f"{key}: the code answers it; add its row to the error_facts.toml of the feature that owns it"
@@ -206,7 +208,7 @@ def faults() -> list[str]:
 
 
 def left_over() -> list[str]:
-    """The keys of rows that no code answers."""
+    """The keys of rows that no code returns."""
     rows = {fact.key for facts in features().values() for fact in facts}
     return sorted(rows - answered().texts)
 

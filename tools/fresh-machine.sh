@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command in a clean clone of this project on a bare Debian machine: a chroot in namespaces of its own.
+# Runs a command in a clean clone of this project on a bare Debian machine: a chroot in its own namespaces.
 #
 #   tools/fresh-machine.sh [-s SUITE] [-u USER] [-k] COMMAND [ARGUMENT...]
 #
@@ -7,9 +7,9 @@
 #   -u  run as a new user with sudo rights instead of root
 #   -k  keep the machine afterwards, and print where it is
 #
-# The machine has git, make, sudo, curl, jq and the certificates, and nothing else. The clone is of the last commit. Needs root
-# and debootstrap. The bare system is kept in FRESH_BASE (default /var/tmp/fresh-machine); each run works on a copy of it,
-# which is removed at the end with all that still runs in it. Ports are those of the host: choose free ones.
+# The machine has only git, make, sudo, curl, jq and the certificates. The clone is of the last commit. Needs root and
+# debootstrap. The bare system is kept in FRESH_BASE (default: /var/tmp/fresh-machine); each run works on a copy, which
+# is removed at the end with everything still running in it. Ports are those of the host: choose free ones.
 set -eu
 
 suite=bookworm user=root keep=
@@ -40,7 +40,7 @@ make_bare_system() {
     mkdir -p "$bare"
     debootstrap --variant=minbase --include=git,make,sudo,ca-certificates,curl,jq "$suite" "$bare" "${mirror:-http://deb.debian.org/debian}" \
         >"$base.$suite.log" 2>&1 || { tail -n 5 "$base.$suite.log" >&2; exit 1; }
-    # What any machine with internet has: package sources, certificates, a resolver, and the settings of pip.
+    # What any machine with internet access has: package sources, certificates, a resolver, and settings for pip.
     if [ -e /etc/apt/sources.list.d/debian.sources ]; then
         sed "s/bookworm/$suite/g; s/trixie/$suite/g" /etc/apt/sources.list.d/debian.sources >"$bare/etc/apt/sources.list.d/debian.sources"
         rm -f "$bare/etc/apt/sources.list"
@@ -58,7 +58,7 @@ work=$(mktemp -d "$base.XXXXXX")
 trap 'if [ -n "$keep" ]; then echo "fresh-machine: kept at $work"; else rm -rf --one-file-system "$work"; fi' EXIT
 
 cp -a --reflink=auto "$bare/." "$work/"
-chmod 755 "$work" # a user of the machine has to get past it
+chmod 755 "$work" # other users of the machine must be able to pass through it
 home=/root
 if [ "$user" != root ]; then
     chroot "$work" useradd -m -s /bin/bash "$user"

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Makes the lock files anew from the pyproject.toml files: universal, hashed, naming no package index.
-# Versions that still fit stay as they are; `tools/lock.sh --upgrade` takes the newest of everything.
+# Recreates the lock files from the pyproject.toml files: universal, with hashes, without the name of a package index.
+# Versions that still satisfy them are kept; `tools/lock.sh --upgrade` takes the newest of everything.
 set -eu
 cd "$(dirname "$0")/.."
 
 export UV_CUSTOM_COMPILE_COMMAND='make lock'
 members=$(for file in packages/*/pyproject.toml server/pyproject.toml; do [ ! -f "$file" ] || echo "$file"; done)
-# shellcheck disable=SC2086 # paths hold no spaces
+# shellcheck disable=SC2086 # paths contain no spaces
 own_names=$(sed -n 's/^name = "\(.*\)"$/--no-emit-package \1/p' $members)
 
-compile() { # lock file, then what to compile
+compile() { # lock file, then the inputs
     lock=$1
     shift
     .boot/venv/bin/uv --quiet --no-config pip compile --universal --python-version 3.11 --generate-hashes \

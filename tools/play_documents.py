@@ -1,12 +1,11 @@
-"""Plays the shell blocks of documents as they are printed, in order, and compares what they promise.
+"""Run the shell blocks of documents exactly as printed, in order, and check their results.
 
     tools/play_documents.py [--server URL] FILE...
 
-A block that begins with ```sh is played line by line in one shell per file, on a terminal, in the current folder.
-Prompts are answered. The play ends with code 1 at the first line that fails, or whose output holds `null`, an error of
-jq or a traceback. A block that begins with ```sh example is only an example: NOT_PLAYED says why it cannot be played.
-
-The service has to run at --server: its address replaces the one that documents print. Uses the standard library only.
+A block that begins with ```sh is run line by line in one shell per file, on a terminal, in the current folder. Prompts
+are answered. The run ends with code 1 at the first line that fails, or whose output contains `null`, an error of jq or
+a traceback. A block that begins with ```sh example is not run: NOT_PLAYED gives the reason. The service must be running
+at --server, whose address replaces the one printed in the documents. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -61,11 +60,11 @@ NOT_PLAYED = {
     ("docs/metrics.md", "holdfast account create-token"): "makes a token that nobody uses; tests/contract/metrics",
     ("docs/metrics.md", "TOKEN="): "the same with curl; tests/contract/metrics",
 }
-"""Blocks marked as examples: the file and the beginning of the first line, and why it is not played."""
+"""Blocks marked as examples: the file and the beginning of the first line, with the reason why the block is not run."""
 
 PROMISED = {"holdfast search letters anna": "anna.txt"}
-"""What lines find some seconds after the line before them: the beginning of the line, and a word of its output. The
-player waits for it, as a person does.
+"""Commands that succeed only some seconds after the previous line: the beginning of the command, and a word of its
+output. The player waits for it, as a person would.
 """
 
 BROKEN = {
@@ -99,14 +98,14 @@ class Played:
 
 @dataclass
 class Shell:
-    """A shell on a terminal of its own."""
+    """A shell on its own terminal."""
 
     answers: dict[re.Pattern[str], str]
     environment: dict[str, str] = field(default_factory=dict)
     _last: str = ""
 
     def play(self, commands: list[str]) -> Iterator[Played]:
-        """Run the commands one after the other, and yield each with its output and exit code."""
+        """Run the commands one by one, and yield each with its output and exit code."""
         mark = f"@{os.urandom(8).hex()}@"
         script = "".join(
             f"{waiting_for_promise(command)}{command}\nprintf '{mark}%d{mark}\\n' $?\n" for command in commands
@@ -129,7 +128,7 @@ class Shell:
         return master
 
     def _until(self, master: int, mark: str, text: str) -> tuple[str, int, str]:
-        """Read to the end of one command, and answer what it asks."""
+        """Read until a command has ended, and answer its prompts."""
         deadline = time.monotonic() + LONGEST_SECONDS
         answered = 0
         while not (ended := re.search(f"{mark}(\\d+){mark}\r?\n", text)):
@@ -169,7 +168,7 @@ ANSWERS = {
 
 
 def shown(output: str) -> str:
-    """The output as a terminal shows it in the end: without what was overwritten, and without colours."""
+    """The output as a terminal would finally show it: without overwritten parts and colours."""
     plain = re.sub(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])", "", output).replace("\r\n", "\n")
     return "\n".join(line.rsplit("\r", 1)[-1].rstrip() for line in plain.splitlines()).strip("\n")
 
@@ -190,7 +189,7 @@ def blocks_of(path: Path, name: str) -> list[Block]:
 
 
 def commands_of(text: str) -> list[str]:
-    """The commands of a block: lines, joined while the shell would ask for more."""
+    """The commands of a block: its lines, joined while the shell would ask for more."""
     commands: list[str] = []
     pending = ""
     for line in text.splitlines():
@@ -214,7 +213,7 @@ def promise_of(command: str) -> str | None:
 
 
 def waiting_for_promise(command: str) -> str:
-    """Lines of the shell that wait until a command finds what it is to find, and show nothing."""
+    """Shell lines that wait silently until a command finds what it should find."""
     word = promise_of(command)
     if word is None:
         return ""
@@ -223,7 +222,7 @@ def waiting_for_promise(command: str) -> str:
 
 
 def without_a_reason(blocks: list[Block]) -> list[str]:
-    """Examples that NOT_PLAYED does not name."""
+    """Examples that are not listed in NOT_PLAYED."""
     return [
         f"{block.file}:{block.line}"
         for block in blocks
@@ -241,7 +240,7 @@ def complaint_about(played: Played) -> str | None:
 
 
 def play(path: Path, name: str, server: str) -> list[Played]:
-    """Play a document. Raise SystemExit at the first line that does not keep what it promises."""
+    """Run a document. Raise SystemExit at the first line that fails."""
     blocks = blocks_of(path, name)
     if bare := without_a_reason(blocks):
         raise SystemExit(f"examples that are not in NOT_PLAYED: {', '.join(bare)}")

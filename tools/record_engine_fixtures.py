@@ -1,12 +1,12 @@
-"""Record what real engines write, for the tests that replay it.
+"""Record the output of real engines, for tests that replay it.
 
-    python tools/record_engine_fixtures.py /usr/bin/borg .engines/borg-1.4/bin/borg .engines/borg-2.0/bin/borg [--only
-    CASE]
+    python tools/record_engine_fixtures.py /usr/bin/borg .engines/borg-1.4/bin/borg .engines/borg-2.0/bin/borg
+                                           [--only CASE]
 
 Each case becomes tests/engine/recorded/<version>/<case>/ with ``stdout``, ``stderr``, ``exit.json`` (code, signal) and
 ``command.json`` (argv, environment, names of secrets). Run as root: the cases need a small file system of their own,
-unreadable files and a second user's view. Everything happens under /tmp/holdfast-fixtures; names of the machine and of
-the engine's installation are replaced, so that a recording says nothing about where it was made.
+unreadable files and a second user's view. Everything happens under /tmp/holdfast-fixtures. Names of the machine and of
+the engine's installation are replaced, so that a recording does not reveal where it was made.
 """
 
 import argparse
@@ -27,7 +27,7 @@ RECORDED = Path(__file__).resolve().parent.parent / "tests" / "engine" / "record
 
 
 def neutral(program: EngineProgram) -> Iterator[tuple[re.Pattern[bytes], bytes]]:
-    """What names this machine, with what stands for it in a recording."""
+    """Patterns that identify this machine, with their replacements in a recording."""
     installation = Path(program.path).resolve().parent.parent
     if installation != Path("/usr"):
         yield re.compile(re.escape(os.fsencode(installation))), b"/opt/borg"

@@ -1,9 +1,9 @@
-"""Writes docs/tour.md: a first hour at the terminal, typed and recorded.
+"""Write docs/tour.md: a first hour at the terminal, typed and recorded.
 
     tools/record_tour.py --server URL --run-log FILE --system NAME > docs/tour.md
 
-The service must run at --server, freshly installed, in the current folder; --run-log is what `make run` printed.
-`tools/record_tour.sh` does all of that on a bare machine. Uses the standard library only.
+The service must be running at --server, freshly installed, in the current folder; --run-log is the output of `make
+run`. `tools/record_tour.sh` does all of that on a bare machine. Uses only the standard library.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Records docs/tour.md anew, on a bare Debian 12, as a user with sudo rights. Needs root; commit first: the machine gets a clone.
+# Records docs/tour.md again on a bare Debian 12, as a user with sudo rights. Needs root. Commit first: the machine gets
+# a clone.
 #
 #   tools/record_tour.sh [PORT]
 set -eu

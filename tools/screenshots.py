@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Takes the pictures of the README and the documents, of a service that `tools/demo.py --keep-open FILE` has filled.
+"""Take the screenshots for the README and the documents, from a service filled by `tools/demo.py --keep-open FILE`.
 
-tools/screenshots.py FILE [FOLDER]    (FOLDER: docs/images)
+tools/screenshots.py FILE [FOLDER]    (default folder: docs/images)
 """
 
 import json
@@ -26,7 +26,7 @@ def log_in(page: Page, known: dict[str, str]) -> None:
 
 
 def pictures(page: Page, url: str) -> list[tuple[str, str]]:
-    """What is shown, and where."""
+    """Names of the screenshots, with the path of each page."""
     page.goto(f"{url}/repositories")
     link = page.get_by_role("link", name="web-server").first.get_attribute("href") or ""
     number = re.findall(r"[0-9]+", link)[0]

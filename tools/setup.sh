@@ -1,17 +1,17 @@
 #!/bin/sh
-# Sets up all that Holdfast needs on this machine. Each step prints one line, with the seconds since the start.
+# Sets up everything that Holdfast needs on this machine. Each step prints one line, with the seconds since the start.
 #
 #   tools/setup.sh run     what `make run` needs: the Python environment in .venv and a usable engine
 #   tools/setup.sh test    also what `make test` needs: the tools, PostgreSQL (a wheel) and every engine series
 #   tools/setup.sh demo    what `make demo` needs: run, and curl
 #
-# All missing system packages are named at once. What builds need is installed first; then the rest of them, the
-# environment, the engines and the servers of the tests, side by side. The output of each step is in .boot/logs.
-# Safe to interrupt and to run again: every step looks at what is there before it acts.
+# All missing system packages are listed at once. Those needed for builds are installed first; then the other packages,
+# the environment, the engines and the test servers in parallel. The output of each step is in .boot/logs. Safe to
+# interrupt and to run again: every step checks what exists before it acts.
 set -eu
 
-# One line per system package: for what | package | not needed when this command succeeds.
-# A later need is one more line here, and its word in `needs`.
+# One line per system package: purpose | package | command that succeeds if it is not needed. To add a package, add a
+# line here and its purpose to `needs`.
 SYSTEM_PACKAGES='
 base   | python3       | have python3
 base   | python3-venv  | python3 -c "import ensurepip, venv"
@@ -47,33 +47,33 @@ mode=${1:-run}
 case $mode in
     run) needs='base engine ssh' ;;
     demo) needs='base engine ssh demo' ;;
-    test) needs='base engine ssh sshd mirror demo docs proxy web dumps' ;; # and `build`, if an engine is to be built
+    test) needs='base engine ssh sshd mirror demo docs proxy web dumps' ;; # and `build`, if an engine has to be built
     *) fail "unknown mode '$mode': use run, test or demo" ;;
 esac
 cd "$(dirname "$0")/.."
 root=$PWD
-[ -n "${HOME:-}" ] || export HOME="$(getent passwd "$(id -u)" | cut -d : -f 6)" # caches are there
+[ -n "${HOME:-}" ] || export HOME="$(getent passwd "$(id -u)" | cut -d : -f 6)" # location of the caches
 logs=.boot/logs
 
 # --- what is there already ---------------------------------------------------------------------------------------
 
 is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
-pinned() { sed -n "s/^$1==\([^ ]*\).*/\1/p" "tools/locks/$2.lock"; } # package, lock: the release that the lock names
+pinned() { sed -n "s/^$1==\([^ ]*\).*/\1/p" "tools/locks/$2.lock"; } # package, lock: the release pinned by the lock
 
 engine_version() { "$1" --version 2>/dev/null | sed -n 's/^borg \([0-9][0-9a-z.]*\).*/\1/p'; }
 
-engine_is() { # program, series: is the program of that series?
+engine_is() { # program, series: whether the program belongs to the series
     case $(engine_version "$1") in "$2".*) true ;; *) false ;; esac
 }
 
-have_usable_engine() { # the service works with 1.2 and later
+have_usable_engine() { # the service supports 1.2 and later
     case $(engine_version borg) in 1.[2-9].*) true ;; *) engine_is .engines/borg-1.4/bin/borg 1.4 ;; esac
 }
 
 have_sshd() { [ -x /usr/sbin/sshd ] || have sshd; }
 
-# The browser without its windows: half the processor time of the whole one, and a third less to fetch.
+# The browser without windows: half the processor time of the full browser, and a third less to download.
 have_browser() { have chromium-headless-shell || have chromium; }
 
 have_nginx() { [ -x /usr/sbin/nginx ] || have nginx; }
@@ -86,8 +86,8 @@ have_python_headers() {
 
 member_folders() { for file in packages/*/pyproject.toml server/pyproject.toml; do [ ! -f "$file" ] || dirname "$file"; done; }
 
-state_of_inputs() { # one line that changes when anything that set-up reads changes
-    # shellcheck disable=SC2046 # folder names hold no spaces
+state_of_inputs() { # one line that changes when any input of the set-up changes
+    # shellcheck disable=SC2046 # folder names contain no spaces
     { echo "$root"; cat tools/setup.sh tools/web.sh tools/locks/*.lock requirements.lock requirements-dev.lock \
         $(member_folders | sed 's|$|/pyproject.toml|'); } | sha256sum | cut -d ' ' -f 1
 }
@@ -113,7 +113,7 @@ everything_is_in_place() {
 
 # --- system packages ---------------------------------------------------------------------------------------------
 
-missing_packages() { # which of SYSTEM_PACKAGES, for the given needs, are not there
+missing_packages() { # those of SYSTEM_PACKAGES that are needed for the given purposes and missing
     printf '%s\n' "$SYSTEM_PACKAGES" | while IFS='|' read -r need package probe; do
         need=${need%% *} package=${package# } package=${package%% *}
         case " $* " in *" $need "*) ;; *) continue ;; esac
@@ -122,20 +122,20 @@ missing_packages() { # which of SYSTEM_PACKAGES, for the given needs, are not th
     done
 }
 
-may_install() { # as root, or with sudo: a terminal may be asked for a password, anything else may not
+may_install() { # as root, or with sudo: it may prompt for a password on a terminal only
     [ "$(id -u)" != 0 ] || return 0
     have sudo || return 1
     if [ -t 0 ]; then sudo -v; else sudo -n true 2>/dev/null; fi
 }
 
-apt() { # arguments of apt-get: waits for another one that is at work, such as the set-up of another folder
+apt() { # arguments of apt-get; waits for another apt-get, such as the set-up of another folder
     as_root=
     [ "$(id -u)" = 0 ] || as_root=sudo
     waited=0
     until $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" \
         >$logs/apt.last 2>&1 </dev/null && cat $logs/apt.last >>$logs/apt.log; do
         cat $logs/apt.last >>$logs/apt.log
-        # Its own option waits for the lock of dpkg, not for those of the lists and of the downloaded packages.
+        # DPkg::Lock::Timeout waits for dpkg's lock, but not for those of the package lists and downloads.
         grep -qE 'Could not get lock|Unable to lock' $logs/apt.last && [ $waited -lt 300 ] || return 1
         [ $waited != 0 ] || say "waiting for another apt-get to end"
         sleep 1
@@ -143,7 +143,7 @@ apt() { # arguments of apt-get: waits for another one that is at work, such as t
     done
 }
 
-apt_failed() { # sentence: report a failure of apt that has no more specific message
+apt_failed() { # message: report a failure of apt, with this message unless a more specific one applies
     if grep -qE 'Could not (resolve|connect)|Temporary failure resolving|Network is unreachable|Unable to connect' $logs/apt.log; then
         fail "the package server cannot be reached: connect this machine to the internet and run this again (details: $logs/apt.log)"
     fi
@@ -154,9 +154,9 @@ apt_install() { # packages
     apt install -y --no-install-recommends "$@" || apt_failed "apt-get could not install $*"
 }
 
-later= # packages that no step waits for
+later= # packages that no other step waits for
 
-need_packages() { # needs: names all that is missing, and installs what the other steps wait for
+need_packages() { # purposes: names all missing packages, and installs those that other steps wait for
     missing=$(missing_packages "$@")
     missing=${missing% }
     [ -n "$missing" ] || return 0
@@ -176,7 +176,7 @@ need_packages() { # needs: names all that is missing, and installs what the othe
 
 is_waited_for() { printf '%s\n' "$SYSTEM_PACKAGES" | grep -qE "^(base|engine|build) *\| $1 "; } # package
 
-no_package_is_missing() { # needs: after all of them were installed
+no_package_is_missing() { # purposes; after everything was installed
     missing=$(missing_packages "$@")
     [ -z "$missing" ] || fail "still missing after the installation: $missing"
 }
@@ -195,11 +195,11 @@ boot_uv() {
 
 uv() { UV_PYTHON_PREFERENCE=system "$root/.boot/venv/bin/uv" --no-progress --no-config "$@"; }
 
-uv_pip() { # the locks pin every file by its hash, so what is in uv's cache is as good as what the index would send
+uv_pip() { # the locks pin every file by its hash, so uv's cache is as good as the index
     uv --offline pip "$@" 2>/dev/null || uv pip "$@"
 }
 
-choose_python() { # the interpreter for .venv and the engines: the system's if it is recent enough, else one that uv finds
+choose_python() { # for .venv and the engines: the system's Python if it is recent enough, otherwise one that uv finds
     for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
         if have "$candidate" && is_recent_python "$candidate"; then command -v "$candidate"; return; fi
     done
@@ -214,7 +214,7 @@ make_environment() {
     rm -f .boot/installed-*
 }
 
-lock_to_install() { # the tools stay once they are there: `make run` after `make test` takes nothing away
+lock_to_install() { # installed tools stay: `make run` after `make test` removes nothing
     if [ "$mode" = test ] || [ -f .boot/installed-requirements-dev.lock ]; then echo requirements-dev.lock; else echo requirements.lock; fi
 }
 
@@ -226,21 +226,21 @@ install_packages() {
         cp "$lock" .boot/installed.new
         mv .boot/installed.new ".boot/installed-$lock"
     fi
-    # shellcheck disable=SC2046 # folder names hold no spaces
+    # shellcheck disable=SC2046 # folder names contain no spaces
     uv_pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(member_folders | sed 's|^|--editable |')
 }
 
 engine_is_built() { [ "$(engine_version ".engines/borg-$1/bin/borg")" = "$(pinned borgbackup "borg-$1")" ]; }
 
-engines_to_build() { # series: the system's 1.2 will do; of the others the tests want a release that is the same everywhere
+engines_to_build() { # series to build: the system's 1.2 is good enough; for the others, tests need a fixed release
     engine_is borg 1.2 || engine_is_built 1.2 || echo 1.2
     engine_is_built 1.4 || echo 1.4
     engine_is_built 2.0 || echo 2.0
 }
 
-build_engine() { # series: its pinned release, into a folder of its own
+build_engine() { # series: its pinned release, in a separate folder
     folder=.engines/borg-$1
-    # For the tests: a quick build counts for more than a quick program.
+    # For tests: a quick build matters more than a quick program.
     export CFLAGS='-O0 -g0' DIST_EXTRA_CONFIG="$root/.boot/build.cfg"
     uv --quiet venv --clear --python .venv/bin/python "$folder"
     uv_pip install --python "$folder/bin/python" --compile-bytecode --require-hashes \
@@ -250,23 +250,23 @@ build_engine() { # series: its pinned release, into a folder of its own
 
 tool_is_there() { cmp -s "tools/locks/$1.lock" ".boot/$1/installed.lock"; }
 
-install_tool() { # what the tests use in an environment of its own: name of its lock
+install_tool() { # name of a lock: installs a tool of the tests into a separate environment
     uv --quiet venv --clear --python .venv/bin/python ".boot/$1"
     uv_pip install --python ".boot/$1/bin/python" --require-hashes --requirement "tools/locks/$1.lock"
     cp "tools/locks/$1.lock" ".boot/$1/installed.lock"
 }
 
-web_pages() { # the service runs without them, so only where they are tested must they be there
+web_pages() { # the service runs without them, so a failed build is fatal only in CI
     tools/web.sh build || { echo "the web pages could not be built"; [ "${CI:-}" != true ]; }
 }
 
 # --- steps side by side ------------------------------------------------------------------------------------------
 
-trap 'trap - INT; kill 0' INT # what runs in the background hears no Ctrl-C of its own
+trap 'trap - INT; kill 0' INT # background processes do not receive Ctrl-C themselves
 
-steps='' # "PID NAME;" of each that was begun and not yet waited for
+steps='' # "PID NAME;" for each step that was started and not yet waited for
 
-begin_step() { # name, what it does, command: in the background, its output in a file
+begin_step() { # name, description, command: runs in the background with output to a file
     name=$1 what=$2
     shift 2
     say "$what"
@@ -279,7 +279,7 @@ begin_step() { # name, what it does, command: in the background, its output in a
     steps="$steps$! $name;"
 }
 
-finish_steps() { # wait for all of them, then name the first that failed
+finish_steps() { # wait for all steps, then report the first that failed
     failed=
     while [ -n "$steps" ]; do
         step=${steps%%;*}
@@ -309,7 +309,7 @@ exec 9>.boot/lock
 if ! flock -n 9; then
     say "waiting for another set-up of this folder"
     flock 9
-    if everything_is_in_place; then # by now
+    if everything_is_in_place; then # finished in the meantime
         say "ready"
         exit 0
     fi
@@ -328,12 +328,12 @@ make_environment
 begin_step web "building the web pages" web_pages
 begin_step packages "installing the Python packages of $(lock_to_install) into .venv" install_packages
 if [ "$mode" = test ]; then
-    todo=$(engines_to_build) # the system's may have come with the packages
+    todo=$(engines_to_build) # the system's engine may have come with the packages
     printf '[build_ext]\nparallel = %s\n' "$(nproc)" >.boot/build.cfg
     for series in $todo; do
         begin_step "borg-$series" "building BorgBackup $(pinned borgbackup "borg-$series") into .engines/borg-$series" build_engine "$series"
     done
-    # rclone serves every kind of remote but S3 itself
+    # rclone itself serves every kind of remote except S3
     tool_is_there s3 || begin_step s3 "installing an S3 server for the tests into .boot/s3" install_tool s3
     tool_is_there clients || begin_step clients "installing a generator of API clients into .boot/clients" install_tool clients
 fi

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Plays the README's tour in a clean clone of this project, with a PATH in which no engine is there before set-up.
+# Runs the README's tour in a clean clone of this project, with a PATH that contains no engine before set-up.
 #
 #   tools/try_clone.sh FOLDER      an empty folder for the clone, the programs and the home
 #
-# The machine may have an engine: it is hidden until set-up installs the package, as on a machine that lacks it.
+# If the machine has an engine, it is hidden until set-up installs the package, as on a machine that lacks it.
 set -eu
 cd "$(dirname "$0")/.."
 project=$PWD
@@ -13,7 +13,7 @@ place=$(cd "$1" && pwd)
 mkdir "$place/programs" "$place/installed" "$place/home"
 (
     IFS=:
-    for folder in $PATH; do # all programs but the engines; the first of a name counts
+    for folder in $PATH; do # all programs except engines; the first of each name counts
         [ ! -d "$folder" ] || find -L "$folder" -maxdepth 1 -type f ! -name 'borg*' -exec ln -s -t "$place/programs" {} + 2>/dev/null || true
     done
 )

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Plays the first hour on bare machines: `make run`, the documents' lines, `make demo`, `make test`.
+# Runs the first hour on bare machines: `make run`, the commands in the documents, `make demo`, `make test`.
 #
 #   tools/try_fresh.sh [-s SUITE] [-u USER] [-q]
 #
 #   Without options: Debian 12 and 13, each as root and as a user with sudo rights; -q leaves out `make test`.
-# Prints the seconds of each step: they belong into docs/numbers.md.
+# Prints the duration of each step in seconds, for docs/numbers.md.
 set -eu
 cd "$(dirname "$0")/.."
 

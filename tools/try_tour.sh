@@ -1,9 +1,9 @@
 #!/bin/sh
-# Starts `make run` in this folder and plays the README's tour against it, as a new user does; then stops it.
+# Starts `make run` in this folder and runs the README's tour against it, as a new user would; then stops it.
 #
 #   tools/try_tour.sh [PORT]
 #
-# Prints the seconds to a service that answers, and to the first completed backup. Fails when a line of the tour does.
+# Prints the seconds until the service responds and until the tour is done. Fails if a line of the tour fails.
 set -eu
 cd "$(dirname "$0")/.."
 port=${1:-18080}

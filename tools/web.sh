@@ -1,24 +1,24 @@
 #!/bin/sh
-# The web UI: its tools, its build, its checks.
+# The web UI: its tools, build and checks.
 #
-#   tools/web.sh build    build the pages into server/src/holdfast/web/static, if their source has changed
-#   tools/web.sh fresh    whether they are built from the source as it is (exit code 0)
-#   tools/web.sh check    lint, types, unit tests, and whether the API's document is the one the types were made from
-#   tools/web.sh types    make the types anew from the API's document
+#   tools/web.sh build    build the pages into server/src/holdfast/web/static if their source has changed
+#   tools/web.sh fresh    exit with 0 if the built pages match the source
+#   tools/web.sh check    lint, types, unit tests, and whether the types match the API's document
+#   tools/web.sh types    regenerate the types from the API's document
 #   tools/web.sh dev      serve the pages with hot reload on port 5173, in front of a service on port 8080
 #
-# Node 20.19 or newer is needed. Where the system has none, the one from the package index goes into .boot/node.
+# Needs Node 20.19 or newer. If the system has none, it is installed from the package index into .boot/node.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 static=server/src/holdfast/web/static
-# Node brings certificates of its own; a company's proxy is known to the system only.
+# Node brings its own certificates; those of a company's proxy are known only to the system.
 certificates=/etc/ssl/certs/ca-certificates.crt
 [ -n "${NODE_EXTRA_CA_CERTS:-}" ] || [ ! -f $certificates ] || export NODE_EXTRA_CA_CERTS=$certificates
 
 fits() { "$1" -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null; }
 
-find_node() { # put node and npm into PATH
+find_node() { # add node and npm to PATH
     if command -v npm >/dev/null 2>&1 && fits node; then return; fi
     if ! cmp -s tools/locks/node.lock .boot/node/installed.lock; then
         echo "web: installing Node into .boot/node"
@@ -35,14 +35,14 @@ find_node() { # put node and npm into PATH
     fits node || { echo "web: Node does not run on this machine; install Node 20.19 or newer" >&2; exit 1; }
 }
 
-install() { # folder: exactly the packages of its lock; no script of theirs is run
+install() { # folder: install exactly the packages of its lock, without running their scripts
     if ! cmp -s "$1/package-lock.json" "$1/node_modules/.installed.json"; then
         (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel=error)
         cp "$1/package-lock.json" "$1/node_modules/.installed.json"
     fi
 }
 
-state() { # one line that changes when anything that the build reads changes
+state() { # one line that changes when any input of the build changes
     { cat tools/web.sh; find web -type f -not -path '*/node_modules/*' -not -path 'web/schema/*' | LC_ALL=C sort | xargs cat; } | sha256sum | cut -d ' ' -f 1
 }
 

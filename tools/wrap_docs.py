@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Wraps the prose of Markdown files at 120 characters. Tables, code, headings and addresses stay as they are.
+"""Wrap the prose of Markdown files at 120 characters. Tables, code, headings and link targets are left as they are.
 
     tools/wrap_docs.py [--check] FILE…
 
@@ -16,12 +16,12 @@ WIDTH = 120
 ITEM = re.compile(r" *(?:[-*+]|\d+\.) +")
 FENCE = re.compile(r" *(```|~~~)")
 APART = re.compile(r" *(\||#|<|>|\[[^\]]+\]: |---|$)")
-"""Lines that are neither prose nor continue it: tables, headings, HTML, quotes, addresses, rules, empty lines."""
+"""Lines that neither are nor continue prose: tables, headings, HTML, quotes, link targets, rules, empty lines."""
 KEPT = re.compile(r"`[^`]*`|\]\([^)]*\)| (?:[-*+>|]|#+|\d+\.)(?= )")
 
 
 def wrapped(text: str) -> str:
-    """The text with its paragraphs and list items at most 120 characters wide, if one of their lines is longer."""
+    """Rewrap paragraphs and list items that have a line of more than 120 characters."""
     return "\n".join(_lines(text.split("\n")))
 
 
@@ -50,7 +50,7 @@ def _block(block: list[str]) -> Iterator[str]:
     item = ITEM.match(block[0])
     first = item.group() if item else re.match(" *", block[0]).group()  # type: ignore[union-attr] # matches always
     words = " ".join(line.strip() for line in (block[0][len(first) :], *block[1:]))
-    # A line must not end within code or an address, nor begin with a sign that would make it an item or a heading.
+    # A line must not break within code or a link target, nor begin with a character that makes it an item or a heading.
     kept = KEPT.sub(lambda found: found.group().replace(" ", "\0"), words)
     rows = textwrap.wrap(
         kept,

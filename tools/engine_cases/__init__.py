@@ -1,4 +1,4 @@
-"""The cases that are recorded of each engine: what it is asked, and what goes wrong meanwhile."""
+"""The recorded cases of each engine: what it is asked to do, and what interferes."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Archives are listed, removed and checked."""
+"""Listing, removing and checking archives."""
 
 from collections.abc import Callable
 

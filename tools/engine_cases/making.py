@@ -1,4 +1,4 @@
-"""Repositories and archives are made, and what goes wrong meanwhile."""
+"""Creating repositories and archives, and what can go wrong."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Files of archives are listed, compared and extracted."""
+"""Listing, comparing and extracting files of archives."""
 
 from collections.abc import Callable
 

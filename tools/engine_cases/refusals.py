@@ -1,4 +1,4 @@
-"""The engine cannot open the repository: locks, passphrases, places, machines."""
+"""Cases in which the engine cannot open the repository: locks, passphrases, locations, machines."""
 
 import subprocess
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def locked(world: World) -> Run:
 
 
 def while_backing_up(world: World, large: Path, command: Command) -> Run:
-    """Run a command while a backup that reads a large file holds the repository."""
+    """Run a command while a backup that is reading a large file has the repository locked."""
     runs: list[Run] = []
 
     def ask_meanwhile(process: subprocess.Popen[bytes]) -> None:
