@@ -1,4 +1,6 @@
-"""`python -m bench [NAME …]`: run benches and say whether the promised numbers hold. Exit code 1 if one does not."""
+"""`python -m bench [NAME …]`: run benches and report whether the promised numbers hold. The exit code is 1 if one does
+not.
+"""
 
 import argparse
 import importlib
@@ -15,7 +17,7 @@ from holdfast.entry import quick_start
 
 
 def find_benches() -> dict[str, Bench]:
-    """Every module of this package that has a `BENCH`, by name."""
+    """All modules of this package that have a `BENCH`, by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_"))
     modules = {name: importlib.import_module(f"bench.{name}") for name in names}
     return {name: module.BENCH for name, module in modules.items() if isinstance(getattr(module, "BENCH", None), Bench)}
@@ -29,7 +31,7 @@ def main() -> int:
             print(f"{name:20} {found.promise}")
         return 0
     options = Options(quick=arguments.quick, store=arguments.store, only=arguments.only)
-    quick_start.end()  # benches that call parts of the service in this process collect garbage as the service does
+    quick_start.end()  # benches that call parts of the service in this process should collect garbage as the service does
     all_of_them: list[Measurement] = []
     for name in arguments.names or benches:
         print(f"\n{name}: {benches[name].promise}", flush=True)
@@ -45,7 +47,7 @@ def main() -> int:
 
 
 def share_taken_by_the_host(before: Any, after: Any) -> float:
-    """Of a virtual machine's time, what others on its host got: with much of it, a number says little."""
+    """Share of a virtual machine's time that its host gave to others; if it is large, a number means little."""
     passed = sum(after) - sum(before)
     return (after.steal - before.steal) / passed if passed > 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""What an agent takes of its machine when it has nothing to do."""
+"""The resources of an idle agent."""
 
 import os
 import ssl
@@ -23,7 +23,7 @@ IDLE_PERCENT = 0.1
 SECONDS, QUICK_SECONDS = 300.0, 60.0
 IDLE_AGAIN_SECONDS = 300.0
 SETTLED_SECONDS = 35.0
-"""A heartbeat and two polls."""
+"""Enough for a heartbeat and two polls."""
 GIVEN_BACK = 1_000_000
 
 
@@ -31,12 +31,14 @@ GIVEN_BACK = 1_000_000
 class Seen:
     megabytes: float
     share: float
-    """Of a core."""
+    """Share of one core."""
     connections: int
 
 
 def run(options: Options) -> list[Measurement]:
-    """Two agents side by side: one by plain HTTP, one by HTTPS with the authorities of the machine."""
+    """Measure two agents side by side: one over plain HTTP, one over HTTPS with the machine's certificate
+    authorities.
+    """
     seconds = QUICK_SECONDS if options.quick else SECONDS
     with ExitStack() as stack:
         place = stack.enter_context(folder())
@@ -67,7 +69,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def after_job(service: ServiceProcess, agent: AgentProcess, place: Path) -> float:
-    """Megabytes of an agent that has made a repository and a backup and has become idle again."""
+    """Megabytes of an agent that has created a repository, run a backup and become idle again."""
     admin = signed_in(service)
     (place / "source").mkdir()
     (place / "source" / "file").write_text("content")
@@ -89,7 +91,7 @@ def prepared(place: Path, service: ServiceProcess, address: str, more: tuple[str
 
 
 def trust_the_machine(agent: AgentProcess, certificate: Path, authorities: Path) -> None:
-    """As most agents do: believe the authorities of the machine, here with one more among them."""
+    """Let the agent use the machine's certificate authorities, as most agents do; one more is added here."""
     known = Path(ssl.get_default_verify_paths().capath or "")
     authorities.mkdir()
     for name in os.listdir(known):

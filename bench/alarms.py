@@ -1,4 +1,4 @@
-"""A round of all alarms over 10,000 repositories: when all is well, when a tenth is late, and when everything is."""
+"""A round of all alarms over 10,000 repositories: if all is well, if a tenth is overdue, and if everything is."""
 
 import time
 from collections.abc import Callable

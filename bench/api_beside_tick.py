@@ -1,7 +1,6 @@
-"""The API of a real service while its tick releases thousands of runs, against the same service with nothing due.
+"""The API of a real service while its tick releases thousands of runs, compared with the same service with nothing due.
 
-The repositories belong to an agent that is online and takes nothing, so no engine runs beside it: what is measured is
-the tick.
+The repositories belong to an agent that is online but takes no jobs, so no engine runs and only the tick is measured.
 """
 
 import time
@@ -29,7 +28,7 @@ from tests.support.service import Client
 from tests.unit.schedules.running.world import World
 
 TIMES_IDLE = 2.0
-"""The 99th percentile beside the tick, against the one without it."""
+"""Limit for the 99th percentile during the tick, relative to that without it."""
 READS = ("/api/auth/me", "/api/repositories/1", "/api/operations/?limit=20", "/api/schedules/1")
 PAUSE_SECONDS = 0.002
 IDLE_SECONDS = 6.0
@@ -97,8 +96,9 @@ def _opened(settings: Settings) -> Iterator[Database]:
 
 
 def _fill(database: Database, number: int) -> None:
-    """Schedules that are due in an hour, of repositories of an agent that is always online. Nothing is overdue or to be
-    indexed: the first rounds of alarms and of derived data over as many repositories would be measured, too.
+    """Create schedules that are due in an hour, for repositories of an agent that is always online. Nothing is overdue
+    or waiting to be indexed, because the first rounds of alarms and derived data over this many repositories would be
+    measured too.
     """
     now = clock.now()
     agent = World(database).agent(last_seen_at=now + timedelta(days=1))
@@ -121,8 +121,10 @@ class _Times:
 
 
 def _measured(admin: Client, database: Database, number: int) -> tuple[_Times, _Times, _Times]:
-    """With nothing due, beside the tick, and after it: a list of operations takes longer the more of them wait."""
-    _ask(admin, _Times())  # what is built at first use is not what is measured
+    """Measure with nothing due, during the tick, and after it: the list of operations slows down the more of them
+    wait.
+    """
+    _ask(admin, _Times())  # what is built on first use should not be measured
     beside = _Times()
     idle = _for_a_while(admin)
     with database.writing() as session:

@@ -1,4 +1,6 @@
-"""What the service adds to a small backup, from the request to the recorded end, over the engine alone."""
+"""The time that the service adds to a small backup, from the request to the recorded end, compared with the bare
+engine.
+"""
 
 import json
 import os
@@ -54,7 +56,7 @@ def _of_engine(series: str, program: Path, options: Options) -> list[Measurement
 def interleaved(
     options: Options, bare: "BareEngine", service: ServiceProcess, client: Client, path: str, ends: "Ends"
 ) -> tuple[list[float], list[float], float]:
-    """In turn, so that a slow moment of the machine strikes both alike. The first backup of each is not counted."""
+    """Alternate, so that a slow moment of the machine affects both. The first backup of each is not counted."""
     bare.create()
     ends.time_backup(client, path)
     clock = processor_seconds(pid_of(service))
@@ -100,7 +102,7 @@ class BareEngine:
 
 
 class Ends:
-    """Watches the event stream for the ends of operations: polling would cost what is measured."""
+    """Watches the event stream for ends of operations; polling would add to what is measured."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -132,7 +134,7 @@ class Ends:
             self._hear()
         except httpx2.TransportError:
             if not self._closing.is_set():
-                raise  # else the service has been stopped, and its stream with it
+                raise  # otherwise the service was stopped, and its stream with it
 
     def _hear(self) -> None:
         with self._events() as lines:

@@ -1,5 +1,5 @@
 """While the history of a large archive is being indexed: how soon a backup of another repository starts, and how long
-reads wait.
+reads take.
 """
 
 import os
@@ -52,7 +52,7 @@ def _repository(admin: Client, place: Path, name: str, files: int) -> dict[str, 
 
 
 def _start_ingest(admin: Client, repository: dict[str, Any]) -> int:
-    """Ask for the file history of what is there; return the operation that reads it, once it runs."""
+    """Turn on the file history of an existing archive; return the operation that reads it, once it is running."""
     answer = admin.put(f"/api/repositories/{repository['id']}", json={"index_mode": "full"})
     assert answer.status_code == 200, answer.text
     while True:
@@ -82,8 +82,8 @@ class _Beside:
         )
 
     def watch(self) -> None:
-        """Start backups and read, one after the other, for as long as the ingest runs."""
-        self._ask_all()  # what is built at first use is not what is measured
+        """Run backups and reads, one after the other, until the indexing ends."""
+        self._ask_all()  # what is built on first use should not be measured
         self._reads.clear()
         while self._is_running() and len(self._starts) < BACKUPS:
             ended = self._admin.wait_for_end(self._backup_with_reads())

@@ -61,7 +61,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def _fill(database: Database) -> None:
-    """Each schedule has a time of its own, in one of three zones."""
+    """Give each schedule its own time, in one of three zones."""
     world = World(database)
     repository = world.repository()
     with database.reading() as session:
@@ -90,7 +90,7 @@ def _fill_targets(database: Database) -> None:
 
 
 def _list(database: Database) -> tuple[float, int]:
-    """Seconds of the processor for the answer as it is sent, and its bytes."""
+    """Processor seconds of the response as it is sent, and its size in bytes."""
     began = time.process_time()
     with database.reading() as session:
         seen = VisibleSchedules(session, None, is_for_one=False)
@@ -99,7 +99,7 @@ def _list(database: Database) -> tuple[float, int]:
 
 
 def _read(database: Database) -> tuple[float, int]:
-    """Seconds of the processor for the answer as it is sent, and how many entries it has."""
+    """Processor seconds of the response as it is sent, and its number of entries."""
     began = time.process_time()
     with database.reading() as session:
         seen = VisibleSchedules(session, None, is_for_one=False)

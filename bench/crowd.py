@@ -1,8 +1,7 @@
-"""200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the service idle just
+"""200 slow clients of each sort must not slow down normal work: its p99 with them, relative to the idle service just
 before.
 
-The control: as many engines as a user may have run at once, started by somebody else. What they cost is the machine's
-doing.
+As a control, another user starts as many engines as one user may run at once; what those cost is due to the machine.
 """
 
 import json
@@ -38,7 +37,7 @@ PAUSE_SECONDS = 0.01
 MOST_TIMES_IDLE = 3.0
 CONTENT_BYTES = 32 * 1024 * 1024
 BESIDE = 8
-"""Agents of the normal work, apart from those that poll for long."""
+"""Number of agents in the normal work, apart from those with long polls."""
 
 Calls = dict[str, Callable[[], object]]
 
@@ -54,7 +53,7 @@ def run(options: Options) -> list[Measurement]:
             admin = signed_in(service)
             plan = the_plan(service, admin, place, [token for _, token in agents[BESIDE:]], number)
             calls = normal_work(service, admin, agents[:BESIDE])
-            latencies(calls, seconds / 3)  # the first round of everything is not idle
+            latencies(calls, seconds / 3)  # the first round of each call is not representative
             told: list[Measurement] = []
             for sorts in phases(options.only):
                 idle = latencies(calls, seconds)
@@ -74,7 +73,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def phases(only: str) -> list[list[str]]:
-    """The sorts of clients that come at the same time, one phase after the other."""
+    """The sorts of clients that run at the same time, phase by phase."""
     return [[only]] if only else [*([name] for name in SORTS), list(SORTS)]
 
 
@@ -104,7 +103,7 @@ def the_plan(service: ServiceProcess, admin: Client, place: Path, agents: list[s
 
 
 def a_full_calendar(admin: Client) -> str:
-    """Of a schedule that begins when all is over."""
+    """The calendar of a schedule that begins after the bench is over."""
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     often = {"name": "often", "cron_expression": "*/5 * * * *", "starts_at": tomorrow.isoformat()}
     answer = admin.post("/api/schedules/", json={**often, "targets": {"all": True}})
@@ -156,7 +155,7 @@ def _good(answer: Any) -> object:
 
 
 def latencies(calls: Calls, seconds: float) -> dict[str, list[float]]:
-    """The calls in turn, so that a slow moment of the machine strikes all of them alike."""
+    """Make the calls in turn, so that a slow moment of the machine affects all of them."""
     told: dict[str, list[float]] = {name: [] for name in calls}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -194,7 +193,9 @@ def bare_engines(place: Path, settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def crowd(plan: dict[str, Any]) -> Iterator[None]:
-    """They give way: real clients are on machines of their own, and take no processor time from the service."""
+    """Run the clients at the lowest priority: real clients are on other machines and take no processor time from the
+    service.
+    """
     command = [sys.executable, "-m", "bench.crowd_support.clients"]
     clients = subprocess.Popen(
         ["/bin/sh", "-c", 'echo 19 >/proc/self/autogroup; exec nice -n 19 "$@"', "sh", *command],

@@ -1,4 +1,4 @@
-"""What a download of a large folder costs the service: memory and time, beside the engine alone."""
+"""What a download of a large folder costs the service in memory and time, compared with the bare engine."""
 
 import os
 import random
@@ -47,7 +47,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def _make_source(path: Path, size: int) -> Path:
-    """Random content in files of 64 MiB; each block differs, none is made anew."""
+    """Random content in files of 64 MiB. All blocks differ, but share most bytes to save time."""
     path.mkdir()
     generator = random.Random(size)
     block = bytearray(generator.randbytes(MEBIBYTE))
@@ -68,7 +68,7 @@ def _archive_id(admin: Client, repository: dict[str, Any]) -> int:
 
 
 def _engine_alone(repository: Path, archive: str) -> float:
-    """Seconds that the engine takes to write the same tar stream to nowhere."""
+    """Seconds that the engine takes to write the same tar stream to /dev/null."""
     environment = {
         **os.environ,
         "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
@@ -83,7 +83,7 @@ def _engine_alone(repository: Path, archive: str) -> float:
 
 
 def _download(service: ServiceProcess, admin: Client, url: str, params: dict[str, str]) -> tuple[float, int, int]:
-    """Seconds, bytes, and by how much the service grew at most."""
+    """Seconds, bytes, and the largest growth of the service's memory."""
     process = psutil.Process(pid_of(service))
     before = highest = process.memory_info().rss
     ended = threading.Event()

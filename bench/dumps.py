@@ -1,4 +1,4 @@
-"""A database dump through the feeder, against the same dump piped into the engine by a shell."""
+"""A database dump through the feeder, compared with the same dump piped into the engine by a shell."""
 
 import os
 import resource
@@ -59,7 +59,7 @@ def a_database(place: Path, rows: int) -> Path:
 
 
 class Runs:
-    """Each into a new repository, so that the engine has the same work every time."""
+    """Runs dumps, each into a new repository, so that the engine has the same work every time."""
 
     def __init__(self, place: Path, file: Path) -> None:
         self._place, self._file = place, file

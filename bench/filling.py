@@ -25,7 +25,7 @@ RUNNING = 10
 WAITING = 90
 SECONDS_BETWEEN = 30
 QUIET_REPOSITORY = REPOSITORIES
-"""Has only old operations: whoever may see nothing else finds none of the newest rows to be theirs."""
+"""Has only old operations: a viewer limited to it finds none of the newest rows."""
 QUIET_ROWS = 500
 RARE_KIND_ROWS = 20
 VIEWERS = {
@@ -34,7 +34,7 @@ VIEWERS = {
     "quiet": (QUIET_REPOSITORY,),
     "most": tuple(range(1, REPOSITORIES)),
 }
-"""Names of viewers who may see some repositories, and which."""
+"""Viewers who may see some repositories, with the numbers of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Past:
 
 
 def create(settings: Settings) -> Database:
-    """A store with its schema and an admin."""
+    """Create a store with its schema and an admin."""
     register_secrets()
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     database = Database(settings.store_url)
@@ -68,7 +68,7 @@ def create(settings: Settings) -> Database:
 
 
 def prepare(settings: Settings) -> Database:
-    """A store with its schema, an admin, the viewers and their repositories."""
+    """Create a store with its schema, an admin, the viewers and their repositories."""
     database = create(settings)
     with database.writing() as session:
         session.execute(insert(Repository), [repository_row(number) for number in range(1, REPOSITORIES + 1)])
@@ -82,7 +82,7 @@ def prepare(settings: Settings) -> Database:
 
 
 def fill(database: Database, rows: int) -> Past:
-    """Write `rows` finished operations, and behind them the same few running and waiting ones whatever the size."""
+    """Write `rows` finished operations, followed by the same few running and waiting ones, whatever the size."""
     now = datetime.now(UTC).replace(microsecond=0)
     first = now - timedelta(seconds=SECONDS_BETWEEN * rows)
     table = Operation.metadata.tables[Operation.__tablename__]
@@ -94,7 +94,7 @@ def fill(database: Database, rows: int) -> Past:
         for index in indexes:
             index.create(connection)
     with database.engine.begin() as connection:
-        if not database.is_sqlite:  # as its own housekeeping would have done long ago
+        if not database.is_sqlite:  # as the database's own housekeeping would have done long ago
             connection.execute(text("SELECT setval('operations_id_seq', (SELECT max(id) FROM operations))"))
             connection.execute(text("ANALYZE"))
     with database.reading() as session:
@@ -103,7 +103,7 @@ def fill(database: Database, rows: int) -> Past:
 
 
 def _scattered(number: int) -> str:
-    """The identifier of a row, spread as random ones are; `_statement` says the same in SQL."""
+    """The identifier of a row, scattered like random ones; `_statement` computes the same in SQL."""
     return str(1000000000 + number * 2654435761 % 1000000007)
 
 
@@ -135,10 +135,11 @@ def repository_row(number: int) -> dict[str, object]:
 
 
 def _statement(database: Database) -> str:
-    """One INSERT for both databases. Row i is as old as i is small; what it is, i's remainders decide.
+    """One INSERT statement for both databases. Rows with small numbers are old; the remainders of the number decide the
+    rest.
 
-    The last rows are the active ones: some run (each on its own lane), the others wait on the lanes of those. They name
-    no runner and belong to agents, so that a service over this store leaves them as they are.
+    The last rows are active: some are running (each on its own lane), the others wait for those lanes. They have no
+    runner and belong to agents, so that a service over this store leaves them as they are.
     """
     if database.is_sqlite:
         created, to_json = "strftime('%Y-%m-%d %H:%M:%f000', at, 'unixepoch')", ""

@@ -12,7 +12,7 @@ from tests.unit.schedules.running.world import NIGHTLY, World
 
 
 def fill(database: Database, number: int, of_repositories: dict[str, Any] | None = None) -> None:
-    """Repository n and schedule n belong together, from 1 on."""
+    """Create repositories and schedules, numbered from 1 on; schedule n has repository n as its target."""
     world = World(database)
     world.repository(**(of_repositories or {}))
     schedule = world.schedule(1, **NIGHTLY)

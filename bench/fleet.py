@@ -1,5 +1,5 @@
-"""How many agents one service holds at the contract's intervals, what it weighs then, and how soon it settles after a
-restart.
+"""The number of agents that one service can handle at the contract's intervals, its resources then, and the time until
+all agents are back after a restart.
 """
 
 import json
@@ -30,7 +30,7 @@ WARM_UP = 30.0
 P99_MILLISECONDS = 100.0
 MEGABYTES = 512.0
 WRITTEN_KILOBYTES = 20.0
-"""A second, by ten thousand idle agents."""
+"""Per second, by ten thousand idle agents."""
 SETTLE_SECONDS = 60.0
 BATCH = 500
 
@@ -39,7 +39,7 @@ def run(options: Options) -> list[Measurement]:
     number = QUICK_AGENTS if options.quick else AGENTS
     seconds = QUICK_SECONDS if options.quick else SECONDS
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the service inherits it: each agent is a connection
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # inherited by the service: each agent is a connection
     with folder() as place, settings_for(place / "data", options.store) as settings:
         database = create(settings)  # without repositories: the fleet is idle
         agents = enroll(database, number)
@@ -51,7 +51,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def enroll(database: Database, number: int) -> list[tuple[str, str]]:
-    """Agents in the store; return the id and the credential of each."""
+    """Create agents in the store; return the id and the credential of each."""
     agents = [(uuid.uuid4().hex, f"bk_agent_{uuid.uuid4().hex}{uuid.uuid4().hex}") for _ in range(number)]
     now = clock.now()
     for first in range(0, number, BATCH):
@@ -88,7 +88,7 @@ class Watched:
     processor: float
     """Share of one core."""
     written: float
-    """Kilobytes a second to the disk, when all agents are known to be online."""
+    """Kilobytes written to disk per second while all agents are known to be online."""
 
 
 def drive(port: int, agents: list[tuple[str, str]], seconds: float, seed: int) -> "subprocess.Popen[str]":
@@ -106,7 +106,7 @@ def drive(port: int, agents: list[tuple[str, str]], seconds: float, seed: int) -
 
 
 def watched(service: ServiceProcess, agents: list[tuple[str, str]], seconds: float) -> Watched:
-    """Let the fleet come online first; measure from then on."""
+    """Let the fleet come online, then measure."""
     warm = drive(service.port, agents, WARM_UP, 1)
     warm.communicate(timeout=WARM_UP + 300)
     seen = psutil.Process(pid_of(service))
@@ -126,13 +126,13 @@ def watched(service: ServiceProcess, agents: list[tuple[str, str]], seconds: flo
 
 
 def processor_time(seen: psutil.Process) -> float:
-    """Of the whole process, threads that have ended included."""
+    """Processor time of the whole process, including threads that have ended."""
     times = seen.cpu_times()
     return float(times.user + times.system)
 
 
 def settled_after_restart(service: ServiceProcess, agents: list[tuple[str, str]], seconds: float) -> float:
-    """Seconds from the moment that a restarted service is ready until every agent has been answered again."""
+    """Seconds from the moment a restarted service is ready until it has answered every agent again."""
     fleet = drive(service.port, agents, seconds, 3)
     time.sleep(seconds / 4)
     service.kill()

@@ -1,4 +1,4 @@
-"""Search over all repositories: 1,000 indexes of 3,000 paths each, asked over HTTP for common, rare and missing
+"""Search over all repositories: 1,000 indexes of 3,000 paths each, queried over HTTP for common, rare and missing
 names.
 """
 
@@ -62,7 +62,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def _fill(settings: Settings, count: int) -> dict[int, list[str]]:
-    """A store with this many repositories of one indexed archive each. Return some paths of each."""
+    """Create a store with `count` repositories of one indexed archive each. Return some paths of each."""
     register_secrets()
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     database = Database(settings.store_url)
@@ -146,7 +146,7 @@ def _archive(number: int) -> dict[str, object]:
 
 
 class _Asking:
-    """One connection that stays open, as a browser's does."""
+    """One connection that stays open, like a browser's."""
 
     def __init__(self, service: ServiceProcess, admin: Client) -> None:
         self._headers = {"X-Backup-Authorization": admin.headers["X-Backup-Authorization"]}
@@ -155,7 +155,7 @@ class _Asking:
         self._used = processor_seconds(self._pid)
 
     def ask(self, route: str, **params: Any) -> tuple[float, float, dict[str, Any]]:
-        """Seconds by the clock and of the service's processor, and the answer."""
+        """Wall seconds, processor seconds of the service, and the answer."""
         before, began = self._used(), time.perf_counter()
         self._connection.request("GET", f"/api/{route}?{urlencode(params)}", headers=self._headers)
         answer = self._connection.getresponse()
@@ -177,7 +177,7 @@ def _common() -> Iterator[str]:
 
 
 def _rare(samples: dict[int, list[str]]) -> Iterator[str]:
-    """Names with a number that few, mostly one repository has."""
+    """Names with a number, which few repositories have, mostly one."""
     generator = random.Random(2)
     names = [path.rpartition("/")[2] for found in samples.values() for path in found]
     serial = [name for name in names if "_" in name and "-" in name]

@@ -1,8 +1,8 @@
 """File history at scale: `python -m bench.history [--files N --archives M --real-files N]`.
 
-Made-up archives measure the index alone: size, ingest, and questions while another ingest runs. A real repository
-measures the two ways of reading an archive against the engine's own listing of it in the same run. Ratios compare
-processor time, which a busy machine distorts less than wall time; both are shown.
+Synthetic archives measure only the index: size, ingest, and queries while another ingest runs. A real repository
+measures both ways of reading an archive against the engine's own listing in the same run. Ratios compare processor
+time, which a busy machine distorts less than wall time; both are shown.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SEARCH_MILLISECONDS = 50
 READ_MILLISECONDS = 10
 WEIGHED_MILLISECONDS = 50
 SLOWEST_READ_MILLISECONDS = 100
-FEWEST_FILES_TO_JUDGE = 200_000  # with fewer, starting the engine is most of the cost on both sides
+FEWEST_FILES_TO_JUDGE = 200_000  # with fewer, starting the engine dominates the cost on both sides
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def find_engine() -> Path | None:
     return Path(found) if found else None
 
 
-# --- made-up archives
+# --- synthetic archives
 
 
 def synthetic(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
@@ -87,7 +87,7 @@ def synthetic(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
     yield Measurement("size of the index", stats.bytes / MEGABYTE, "MB", note=f"{stats.versions:,} versions")
     yield Measurement("bytes on disk per version", stats.bytes / stats.versions, "B")
     yield Measurement("bytes on disk per file of an archive", stats.bytes / stats.entries, "B")
-    quick_start.end()  # no read is to wait while Python looks through the made-up file system, which no service has
+    quick_start.end()  # no query should wait while Python scans the synthetic file system, which no service has
     with another_ingest(file, source, sizes.archives) as is_running:
         asked = Questions(index, source, sizes)
         yield from asked.measure(is_running)
@@ -118,7 +118,7 @@ def ingest_all(index: HistoryIndex, source: SyntheticArchives, archives: int) ->
 
 @contextmanager
 def another_ingest(file: Path, source: SyntheticArchives, archives: int) -> Iterator[Callable[[], bool]]:
-    """Keep ingesting whole new archives in another process while the body runs."""
+    """Keep ingesting new archives in another process while the body runs."""
 
     def ingest_forever() -> None:
         os.nice(10)  # as the service runs it

@@ -1,4 +1,4 @@
-"""Reading a long log at its end must cost what reading it at its beginning costs."""
+"""Reading a long log at its end must cost the same as reading it at its beginning."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ def compare(
     options: Options,
     clock: Callable[[], float] = own_processor_seconds,
 ) -> list[Measurement]:
-    """A full page at the beginning, in the middle and at the end, in turn; of several rounds the best is the truest."""
+    """Read a full page at the beginning, in the middle and at the end, in turn. The best of several rounds counts."""
     calls = [reading_at(offset) for offset in (0, lines // 2, lines - PAGE)]
     rounds = [measure(calls, options.repeats(100), [clock] * len(calls)) for _ in range(ROUNDS)]
     first, _, last = (min(milliseconds(samples[which].median) for samples in rounds) for which in range(3))

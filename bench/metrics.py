@@ -1,4 +1,4 @@
-"""`/metrics` on a store with a long past: made again, as the first scrape after ten seconds makes it."""
+"""`/metrics` on a store with a long past, generated afresh, as for the first scrape after ten seconds."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""From an outbox row to the webhook that arrived, at 100 events a second, and what a writer pays for it."""
+"""The time from an outbox row to the arrival of its webhook, at 100 events a second, and what it costs the writer."""
 
 import time
 from pathlib import Path
@@ -33,7 +33,7 @@ def run(options: Options) -> list[Measurement]:
         admin.post("/api/notifications/rules", json=every).raise_for_status()
         arrived: dict[str, float] = {}
         counted: dict[str, int] = {}
-        """By message: a full one names its first 50 events, which have waited longest, and counts the others."""
+        """By message: a full one lists its first 50 events, which have waited longest, and counts the rest."""
 
         def note(got: Any) -> tuple[int, dict[str, str]]:
             now = time.time()
@@ -59,7 +59,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def _write(url: str, seconds: int) -> tuple[dict[str, float], list[float]]:
-    """Write missed runs at the rate; return when each was written, and what each commit took."""
+    """Write missed runs at the given rate; return when each was written, and what each commit took."""
     database = Database(url)
     sent: dict[str, float] = {}
     costs: list[float] = []

@@ -1,4 +1,4 @@
-"""Reading the record: a million operations must cost what a thousand cost."""
+"""Reading a record of a million operations must cost the same as reading one of a thousand."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ MOST_TIMES_SMALL = 1.5
 P99_MILLISECONDS = 20.0
 ROUNDS = 3
 PAGE = 20
-"""The fewest rows that any filter finds in the small store: both stores answer pages of the same size."""
+"""No filter finds fewer rows in the small store, so both stores return pages of the same size."""
 
 Parameters = dict[str, str | int | list[str]]
 
@@ -103,7 +103,7 @@ def _compare(options: Options, services: Sequence[ServiceProcess], pasts: Sequen
 
 
 def _call(read: Read, client: Client, past: Past) -> Callable[[], int | None]:
-    """A function that sends the request once and returns the size of the answer; None where there is no such route."""
+    """A function that sends the request once and returns the size of the answer; None if there is no such route."""
     path = read.path.format(newest_backup=past.newest_backup)
     parameters = read.parameters(past)
 
@@ -118,7 +118,7 @@ def _call(read: Read, client: Client, past: Past) -> Callable[[], int | None]:
 
 
 def _told(read: Read, rounds: Sequence[Sequence[Sample]]) -> list[Measurement]:
-    """Noise only ever adds, so of several rounds the best one is the truest."""
+    """Noise only ever adds, so the best of several rounds counts."""
     ratio = min(large.median / small.median for small, large in rounds)
     p99 = min(milliseconds(large.p99) for _, large in rounds)
     small_cpu, large_cpu = (min(milliseconds(samples[which].cpu_per_call) for samples in rounds) for which in range(2))

@@ -1,4 +1,4 @@
-"""How long a repository stands idle between two exclusive jobs while more of them wait."""
+"""How long a repository is idle between two exclusive jobs while more of them wait."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +47,7 @@ def _repository(admin: Client, place: Path, number: int) -> dict[str, Any]:
 
 
 def _run_jobs(admin: Client, repositories: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
-    """Submit all at once, and wait for them all."""
+    """Submit all jobs at once, and wait for all of them."""
     chance = random.Random(number)
     wanted = [(chance.choice(KINDS), chance.choice(repositories)) for _ in range(number)]
     with ThreadPoolExecutor(16) as pool:
@@ -71,9 +71,7 @@ def _of(repository: dict[str, Any], operations: list[dict[str, Any]]) -> list[di
 
 
 def _gaps(operations: list[dict[str, Any]]) -> list[float]:
-    """Milliseconds from the end of an exclusive job to the start of the next one, where that one was waiting
-    already.
-    """
+    """Milliseconds from the end of an exclusive job to the start of the next one, if that was already waiting."""
     return [
         (_moment(later, "started_at") - _moment(earlier, "completed_at")) * 1000
         for earlier, later in pairwise(operations)

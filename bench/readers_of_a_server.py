@@ -1,7 +1,7 @@
-"""How long a backup of a repository on a server waits for its lane while two clients read its files all the time.
+"""How long a backup of a repository on a server waits for its lane while two clients constantly read its files.
 
-The server is a real sshd on loopback. Backups with nobody reading and with two clients take turns, so that other work
-of the machine disturbs both alike.
+The server is a real sshd on loopback. Backups without readers and with two clients alternate, so that other work of the
+machine affects both.
 """
 
 import os
@@ -26,12 +26,12 @@ from tests.support.sshd import sshd
 
 LIMIT_SECONDS = 17.0
 BACKUPS, QUICK_BACKUPS = 8, 3
-"""Of each sort; fewer when the time is up."""
+"""Of each sort; fewer if time runs out."""
 SECONDS = 100.0
 CLIENTS = 2
 SMALL_FILES, LARGE_BYTES = 300, 30_000_000
 READS_BEFORE = 3
-"""Files that each client has got before a backup is asked for."""
+"""Files that each client has read before a backup is requested."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Site:
     contents: dict[str, bytes]
 
     def waited(self) -> float:
-        """Play a backup; return the seconds between its request and its start."""
+        """Run a backup; return the seconds between its request and its start."""
         ended = self.admin.wait_for_end(self.admin.start_backup(self.repository), 600.0)
         assert ended["status"] == "completed", ended
         created, started = (datetime.fromisoformat(ended[name]) for name in ("created_at", "started_at"))

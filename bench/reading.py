@@ -1,7 +1,7 @@
-"""How soon the first byte of an archived file comes over HTTP, and how fast the rest and whole folders, beside the
-engine alone.
+"""How soon the first byte of an archived file arrives over HTTP, and how fast the rest and whole folders, compared with
+the bare engine.
 
-Processor time is that of the service and its readers, or of the engine: it says more than wall time on a busy machine.
+Processor time is that of the service and its readers, or of the engine: on a busy machine it means more than wall time.
 """
 
 import http.client
@@ -32,13 +32,15 @@ PART = 64 << 10
 FIRST_BYTE_P50, FIRST_BYTE_P95 = 5.0, 50.0
 WITH_ENGINE = 10
 FOLDER_FILES = 10_000
-"""Small files of the folder that is sent as a whole; other files are in folders beside it."""
+"""Small files in the folder that is sent as a whole; other files are in folders next to it."""
 MOUNT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A repository of small files and a large one, in several archives; and a copy of the last one without an index."""
+    """A repository of small files and a large one, in several archives; and a copy of the last archive without an
+    index.
+    """
 
     source: Path
     repository: dict[str, Any]
@@ -110,7 +112,7 @@ def _indexed(admin: Client, repository: dict[str, Any]) -> list[dict[str, Any]] 
 
 
 class _Reading:
-    """One connection that stays open, as a browser's does."""
+    """One connection that stays open, like a browser's."""
 
     def __init__(self, service: ServiceProcess, admin: Client, site: Site) -> None:
         self.site = site
@@ -120,7 +122,7 @@ class _Reading:
         self._connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=SECONDS)
 
     def ask(self, archive: dict[str, Any], path: Path, part: tuple[int, int] | None = None) -> tuple[float, int]:
-        """Seconds to the first byte, and how many came. Where only the engine could answer, this is an error."""
+        """Seconds to the first byte, and the number of bytes. It is an error if only the engine could answer."""
         url = f"/api/repositories/{self.site.repository['id']}/archives/{archive['id']}/files?"
         headers = {**self._headers, **({"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {})}
         began = time.perf_counter()
@@ -136,7 +138,7 @@ class _Reading:
         return seconds, received
 
     def folder(self, repository: dict[str, Any], archive: dict[str, Any], path: Path, form: str) -> int:
-        """Download a folder as a whole; return how many bytes came."""
+        """Download a folder as a whole; return the number of bytes."""
         url = f"/api/repositories/{repository['id']}/archives/{archive['id']}/download?"
         self._connection.request("GET", url + urlencode({"path": str(path), "format": form}), headers=self._headers)
         answer = self._connection.getresponse()
@@ -196,7 +198,7 @@ def _own_children() -> float:
 
 
 def _processor(pid: int) -> Callable[[], float]:
-    """A clock of the processor time of a process, with that of its threads that have ended."""
+    """A clock of a process's processor time, including its threads that have ended."""
     process = psutil.Process(pid)
 
     def used() -> float:
@@ -265,9 +267,10 @@ def _throughput(reading: _Reading) -> list[Measurement]:
 
 
 def _folders(reading: _Reading, place: Path) -> list[Measurement]:
-    """A folder of small files as zip and as tar: by chunks, by the engine through the service, and by the engine alone.
+    """Measure a folder of small files as zip and as tar: by chunks, by the engine through the service, and by the bare
+    engine.
 
-    The processor time of an engine that the service has started is not known here: it is that of the engine alone.
+    The processor time of engines started by the service is not measured; it is that of the bare engine.
     """
     site, found = reading.site, []
     files = sum(1 for one in site.files if one.is_relative_to(site.folder))
@@ -300,7 +303,7 @@ def _folders(reading: _Reading, place: Path) -> list[Measurement]:
 
 
 def _mounted(place: Path, site: Site, repeats: int) -> list[Measurement]:
-    """The first byte of random files through `borg mount`, where this machine has FUSE."""
+    """Measure the first byte of random files through `borg mount`, if this machine has FUSE."""
     what = "reading: the first byte through `borg mount`"
     target = place / "mounted"
     target.mkdir()
@@ -334,7 +337,7 @@ def _mounted(place: Path, site: Site, repeats: int) -> list[Measurement]:
 
 
 def _alone(place: Path) -> dict[str, str]:
-    """The environment of an engine that knows nothing of the service."""
+    """The environment of an engine independent of the service."""
     return {
         **os.environ,
         "BORG_PASSPHRASE": PASSPHRASE,
@@ -348,7 +351,7 @@ def _address(place: Path, archive: dict[str, Any]) -> str:
 
 
 def _engine_alone(place: Path, site: Site, repeats: int) -> list[Measurement]:
-    """The same by `borg extract --stdout`, each file by itself, and the large one as a whole."""
+    """Measure the same with `borg extract --stdout`, for single files and for the large one."""
     generator = random.Random(3)
 
     def extract(archive: dict[str, Any], path: Path) -> tuple[float, float]:
@@ -363,7 +366,7 @@ def _engine_alone(place: Path, site: Site, repeats: int) -> list[Measurement]:
         assert engine.returncode == 0
         return first, time.perf_counter() - began
 
-    extract(site.archives[0], site.files[0])  # it makes its cache once
+    extract(site.archives[0], site.files[0])  # it creates its cache once
     with _measured(None, _own_children) as small:
         times = [
             milliseconds(extract(generator.choice(site.archives), generator.choice(site.files))[0])

@@ -1,4 +1,4 @@
-"""What a bench says: measurements, each with its limit, as one table."""
+"""The report of a bench: measurements, each with its limit, as one table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How thorough a run is, and on which store."""
+    """How thorough a run is, and the store it uses."""
 
     quick: bool = False
     store: str = "sqlite"
     only: str = ""
-    """The one part to measure, of benches that have parts."""
+    """The only part to measure, for benches that have parts."""
 
     def rows(self) -> int:
-        """The size of a large store."""
+        """The number of rows in a large store."""
         return 50_000 if self.quick else 1_000_000
 
     def repeats(self, wanted: int) -> int:

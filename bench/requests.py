@@ -1,7 +1,7 @@
-"""What one request costs, against the bare framework in the same run.
+"""The cost of single requests, compared with the bare framework in the same run.
 
-The limits are on processor time: on a machine with other work, rates by the clock say more about that work. On one that
-is idle both agree, because either server has one event loop.
+The limits apply to processor time: on a machine with other work, rates by the clock mostly reflect that work. On an
+idle machine both agree, because either server has one event loop.
 """
 
 import json
@@ -42,7 +42,7 @@ class Target:
     share: float | None = None
     is_bare: bool = False
     beside_commits: bool = False
-    """Whether somebody writes to the store meanwhile, so that nothing may be remembered for long."""
+    """Whether the store is written to at the same time, so that nothing can be cached for long."""
 
 
 BARE = Target("bare async route", "/async", is_bare=True)
@@ -73,7 +73,7 @@ class Result:
 
     @property
     def cost(self) -> float:
-        """Processor time of the server for one request."""
+        """Processor time of the server per request."""
         return self.cpu / len(self.times)
 
     def add(self, other: "Result") -> None:
@@ -85,7 +85,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Site:
-    """Both servers, each with its port, and a credential of ours."""
+    """Both servers with their ports, and a credential of the service."""
 
     service: ServiceProcess
     bare: subprocess.Popen[bytes]
@@ -127,7 +127,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def keep_a_dozen(database: Database) -> None:
-    """Twelve repositories and operations that have ended: nothing waits, nothing runs."""
+    """Leave twelve repositories and only finished operations: nothing waits, nothing runs."""
     fill(database, OPERATIONS)
     with database.engine.begin() as connection:
         connection.execute(text("DELETE FROM operations WHERE status IN ('pending', 'running')"))
@@ -154,7 +154,7 @@ def commits(database: Database) -> Iterator[None]:
 
 
 def in_turn(site: Site, connections: int, seconds: float, rounds: int) -> dict[Target, Result]:
-    """All targets in turn, several times: a slow moment of the machine strikes all of them alike."""
+    """Measure all targets in turn, several times, so that a slow moment of the machine affects all of them."""
     found = {target: Result() for target in TARGETS}
     for _ in range(rounds):
         for target in TARGETS:
@@ -188,7 +188,7 @@ def crowded(many: dict[Target, Result], most: dict[Target, Result]) -> list[Meas
 
 
 def storm(service: ServiceProcess, logins: int) -> None:
-    """Logins of one user, as many at a time as the service admits; false ones among them."""
+    """Log in repeatedly, including some attempts with wrong passwords."""
     for number in range(logins):
         client = service.client()
         password = "wrong" if number % 128 == 7 else None

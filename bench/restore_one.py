@@ -1,8 +1,8 @@
-"""What it costs to restore one file, and a folder of a hundred, out of an archive of many, beside the engine alone.
+"""The cost of restoring one file, and a folder of a hundred, from an archive of many, compared with the bare engine.
 
-The commands are those of a restore: the archive's listing, then the extraction. The archive is written by the engine
-itself, with entries put together here, because backing up a million files takes most of an hour; nobody reads the
-content of the others, so they have none.
+The commands are those of a restore: the archive's listing, then the extraction. The engine itself writes the archive,
+with entries assembled here, because backing up a million files takes most of an hour. The other files are never read,
+so they have no content.
 """
 
 import shutil
@@ -101,7 +101,7 @@ def compared(what: str, pairs: Sequence[tuple[Cost, Cost]]) -> Measurement:
 
 
 def both(site: Site, path: str, files: int) -> tuple[Cost, Cost]:
-    """The engine as it is, then narrowed."""
+    """Restore with the engine as it is, then narrowed."""
     return restored(site, path, files, is_narrowed=False), restored(site, path, files, is_narrowed=True)
 
 

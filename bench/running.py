@@ -1,4 +1,4 @@
-"""Stores and services for benches, in a folder that goes away with them."""
+"""Temporary stores and services for benches."""
 
 import os
 import tempfile
@@ -19,7 +19,7 @@ def folder() -> Iterator[Path]:
 
 @contextmanager
 def settings_for(data_dir: Path, store: str) -> Iterator[Settings]:
-    """Settings of a service over an empty store of this kind; its database goes away afterwards."""
+    """Settings of a service over an empty store of this kind. A PostgreSQL database is removed afterwards."""
     if store == "sqlite":
         yield Settings(data_dir=data_dir, admin_password=ADMIN_PASSWORD)
         return
@@ -30,7 +30,7 @@ def settings_for(data_dir: Path, store: str) -> Iterator[Settings]:
 
 @contextmanager
 def serving(settings: Settings) -> Iterator[ServiceProcess]:
-    """A real service, in an environment as an installed one has it."""
+    """A real service, in the environment of an installed one."""
     service = ServiceProcess(settings.data_dir, database_url=settings.database_url)
     with installed_environment():
         service.start()
@@ -42,7 +42,7 @@ def serving(settings: Settings) -> Iterator[ServiceProcess]:
 
 @contextmanager
 def installed_environment() -> Iterator[None]:
-    """Let started programs keep their compiled modules, which the environment of a test run may forbid."""
+    """Let started programs keep compiled modules, which the environment of a test run may forbid."""
     forbidden = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         yield

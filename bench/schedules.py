@@ -1,5 +1,5 @@
-"""The tick with many schedules: 10,000 due at once, none due, how long a due time waits until it is released, and how
-long the API takes meanwhile.
+"""The tick with many schedules: 10,000 due at once, none due, the delay between a due time and its release, and the
+response times of the API meanwhile.
 """
 
 import time
@@ -67,7 +67,7 @@ def _of_server() -> float:
 
 
 def _idle(tick: Tick, repeats: int) -> float:
-    """The median of a tick that finds nothing to do."""
+    """The median duration of a tick that finds nothing to do."""
     times = []
     for number in range(repeats):
         began = time.monotonic()
@@ -77,7 +77,7 @@ def _idle(tick: Tick, repeats: int) -> float:
 
 
 def _due_to_released(options: Options) -> float:
-    """From the due time to the release, by the tick as the service runs it."""
+    """The delay from the due time to the release, with the tick as the service runs it."""
     with folder() as place, a_store(options.store, place) as database, _ticking(database) as tick:
         world = World(database, now=clock.now())
         waits = []

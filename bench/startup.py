@@ -1,4 +1,4 @@
-"""How soon the service answers on a store with a long past, and what it weighs when it has nothing to do."""
+"""How soon the service responds on a store with a long past, and its memory when idle."""
 
 import http.client
 import subprocess
@@ -26,7 +26,7 @@ def run(options: Options) -> list[Measurement]:
         fill(database, options.rows())
         database.dispose()
         service = ServiceProcess(settings.data_dir, database_url=settings.database_url)
-        time_start(service)  # the first start of a machine compiles modules and fills the disk cache
+        time_start(service)  # the first start on a machine compiles modules and fills the disk cache
         starts = [time_start(service) for _ in range(STARTS)]
         wall, cpu = min(wall for wall, _ in starts), min(cpu for _, cpu in starts)
         framework = min(time_framework() for _ in range(STARTS))
@@ -47,7 +47,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def time_start(service: ServiceProcess) -> tuple[float, float]:
-    """Start and stop the service; return the seconds until it was ready, on the wall and of the processor."""
+    """Start and stop the service; return wall and processor seconds until it was ready."""
     with installed_environment():
         began = time.perf_counter()
         service.launch()
@@ -58,7 +58,7 @@ def time_start(service: ServiceProcess) -> tuple[float, float]:
 
 
 def time_framework() -> float:
-    """Processor seconds of a process that loads what the service is built on, and nothing else."""
+    """Processor seconds of a process that imports only the libraries that the service is built on."""
     before = psutil.Process().cpu_times()
     with installed_environment():
         subprocess.run([sys.executable, "-c", FRAMEWORK], check=True)
@@ -78,7 +78,7 @@ def is_ready(service: ServiceProcess) -> bool:
 
 
 def weigh(service: ServiceProcess) -> tuple[float, float]:
-    """The resident memory after some seconds without work, and after some work, in megabytes."""
+    """The resident memory in megabytes after some idle seconds, and after some work."""
     with installed_environment():
         service.start()
     try:

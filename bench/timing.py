@@ -1,4 +1,4 @@
-"""Wall time and processor time, measured so that a noisy machine misleads as little as possible."""
+"""Measure wall time and processor time so that a noisy machine misleads as little as possible."""
 
 import statistics
 import time
@@ -11,7 +11,7 @@ import psutil
 
 @dataclass(slots=True)
 class Sample:
-    """Wall times of single calls in seconds, and the processor time that all of them cost together."""
+    """Wall times of single calls in seconds, and the total processor time of all of them."""
 
     wall: list[float] = field(default_factory=list)
     cpu: float = 0.0
@@ -39,9 +39,9 @@ def milliseconds(seconds: float) -> float:
 
 
 def measure(calls: Sequence[Callable[[], object]], repeats: int, cpu: Sequence[Callable[[], float]]) -> list[Sample]:
-    """Time several calls in turn, so that a slow moment of the machine strikes all of them alike.
+    """Time several calls in turn, so that a slow moment of the machine affects all of them.
 
-    `cpu[k]` tells the processor seconds used so far by whoever does the work of `calls[k]`.
+    `cpu[k]` returns the processor seconds used so far by the process that does the work of `calls[k]`.
     """
     samples = [Sample() for _ in calls]
     for call in calls:
@@ -56,7 +56,7 @@ def measure(calls: Sequence[Callable[[], object]], repeats: int, cpu: Sequence[C
 
 
 def processor_seconds(pid: int) -> Callable[[], float]:
-    """A clock of the processor time of all threads of a process, to the nanosecond where the kernel tells it."""
+    """A clock of the processor time of all threads of a process, in nanoseconds if the kernel reports them."""
     tasks = Path(f"/proc/{pid}/task")
 
     def from_scheduler() -> float:

@@ -26,7 +26,7 @@ from tests.support.service import Client, wait_until
 PAINT_RATIO, SHIFT_ON_LOAD, ACT_MILLISECONDS = 4, 0.005, 100
 LOADS, REPOSITORIES, STATIC_ACTS = 5, 6, 30
 SHORTEST_REPORTED = 16
-"""Milliseconds: the browser does not report acts that were shown sooner."""
+"""In milliseconds; the browser does not report acts that were shown sooner."""
 ACTS = """() => { window.acts = {}; new PerformanceObserver((list) => { for (const one of list.getEntries())
   if (one.interactionId) window.acts[one.interactionId] = Math.max(window.acts[one.interactionId] ?? 0, one.duration) })
   .observe({ type: 'event', durationThreshold: 16, buffered: true }) }"""
@@ -59,7 +59,7 @@ def run(options: Options) -> list[Measurement]:
 
 
 def shown(measurements: list[Measurement]) -> list[Measurement]:
-    """Print them as they come: a part that fails later does not take them with it."""
+    """Print measurements at once, so that they are not lost if a later part fails."""
     for one in measurements:
         print(f"  {one.what}: {one.value:.2f} {one.unit} {one.verdict} {one.note}".rstrip(), flush=True)
     return measurements
@@ -67,7 +67,9 @@ def shown(measurements: list[Measurement]) -> list[Measurement]:
 
 @contextmanager
 def engines_at_our_priority() -> Iterator[None]:
-    """Engines usually give way to everything else, so on a busy machine 100,000 files would never be backed up."""
+    """Run engines at normal priority; at their usual low one, 100,000 files would never be backed up on a busy
+    machine.
+    """
     before = os.environ.get(NICENESS_VARIABLE)
     os.environ[NICENESS_VARIABLE] = "0"
     try:
@@ -80,7 +82,7 @@ def engines_at_our_priority() -> Iterator[None]:
 
 
 def filled(client: Client, place: Path) -> tuple[int, int]:
-    """Some repositories with a backup each; the last backup and its repository."""
+    """Create some repositories with a backup each. Return the last backup and its repository."""
     source = place / "source"
     source.mkdir()
     (source / "file").write_text("a file\n")
@@ -101,7 +103,7 @@ def give_log(settings: Settings, database: Database, operation: int, options: Op
 
 
 def measure_loads(measured: Measured, options: Options) -> list[Measurement]:
-    """A first visit on a slow processor, in turn with a page without scripts."""
+    """Measure a first visit on a slow processor, alternating with a page without scripts."""
     ours, bare, shifts = [], [], []
     measured.slow_down(SLOWER)
     with static_page() as address:
@@ -124,12 +126,12 @@ def measure_loads(measured: Measured, options: Options) -> list[Measurement]:
 
 
 def measure_acts(measured: Measured) -> list[Measurement]:
-    """Links, filters, keys and dialogs on a slow processor: from the act to the frame that shows it."""
+    """Measure links, filters, keys and dialogs on a slow processor: from the act to the frame that shows it."""
     page = measured.page
     bare = acts_on_static_page(measured)
     page.goto("/activity")
     page.get_by_role("status").filter(has_text="Live").wait_for()
-    go_everywhere(page)  # the scripts of pages are fetched once
+    go_everywhere(page)  # the scripts of the pages are fetched only once
     page.evaluate(ACTS)
     measured.slow_down(SLOWER)
     count = sum(go_everywhere(page) for _ in range(3))
@@ -140,7 +142,7 @@ def measure_acts(measured: Measured) -> list[Measurement]:
 
 
 def acts_on_static_page(measured: Measured) -> list[float]:
-    """The same for a button that changes one word: what the machine itself takes."""
+    """Measure the same for a button that changes one word: the share of the machine itself."""
     page = measured.page
     with static_page() as address:
         page.goto(address)
@@ -153,14 +155,14 @@ def acts_on_static_page(measured: Measured) -> list[float]:
 
 
 def shown_after(page: Page, acts: int) -> list[float]:
-    """Milliseconds of each act; the browser reports a moment later."""
+    """The milliseconds of each act, which the browser reports a moment later."""
     page.wait_for_timeout(1000)
     reported: list[float] = list(page.evaluate("Object.values(window.acts)"))
     return reported + [SHORTEST_REPORTED] * max(0, acts - len(reported))
 
 
 def go_everywhere(page: Page) -> int:
-    """Returns how many acts it was."""
+    """Visit all pages; return the number of acts."""
     main = page.get_by_role("navigation", name="Main", exact=True)
     acts = 0
     for name in ("Repositories", "Queue", "Schedules", "Machines", "Activity"):

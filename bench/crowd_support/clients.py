@@ -1,7 +1,7 @@
-"""`python -m bench.crowd_support.clients < plan.json`: slow clients of some sorts, in one process, until its input
+"""`python -m bench.crowd_support.clients < plan.json`: slow clients of several sorts in one process, until its input
 ends.
 
-None of them gives up: whoever is refused or cut off comes again after a pause.
+A client that is refused or cut off comes back after a pause.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Connection:
         self.reader, self.writer = reader, writer
 
     async def dribble(self, begin: str) -> None:
-        """Send a beginning, and then a byte now and then, until the service has enough."""
+        """Send a beginning, and then a byte from time to time, until the service closes the connection."""
         self.writer.write(begin.encode())
         while not self.reader.at_eof():
             await asyncio.sleep(DRIBBLE_SECONDS)
@@ -72,9 +72,9 @@ class Connection:
         return int((await self.reader.readline()).split()[1])
 
     async def stay(self) -> None:
-        """Read nothing more, until the connection is cut."""
+        """Read nothing more until the connection is cut."""
         self.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        while not self.writer.is_closing():  # noqa: ASYNC110 - a cut is seen by looking
+        while not self.writer.is_closing():  # noqa: ASYNC110 - a cut can only be polled for
             await asyncio.sleep(1)
 
 
@@ -96,22 +96,24 @@ async def live_lists(one: Connection, plan: Plan, _number: int) -> None:
 
 
 async def folders(one: Connection, plan: Plan, number: int) -> None:
-    """Of an archive that is not indexed: each client another page, so that no two of them can share an engine."""
+    """Read folders of an archive that is not indexed. Each client requests a different page, so that no two can share
+    an engine.
+    """
     await again_and_again(one, f"{plan.folders}?limit={number + 1}", plan.credential)
 
 
 async def previews(one: Connection, plan: Plan, _number: int) -> None:
-    """Of a schedule that is costly to look ahead: due every five minutes, with fifty windows."""
+    """Preview a schedule that is costly to look ahead: due every five minutes, with fifty windows."""
     await again_and_again(one, "/api/schedules/preview", plan.credential, COSTLY_SCHEDULE)
 
 
 async def simulations(one: Connection, plan: Plan, _number: int) -> None:
-    """Of two policies over two years of hourly backups."""
+    """Simulate two policies over two years of hourly backups."""
     await again_and_again(one, plan.simulate, plan.credential, COSTLY_POLICIES)
 
 
 async def calendars(one: Connection, plan: Plan, _number: int) -> None:
-    """Of a schedule that is due every five minutes: 10,000 entries."""
+    """Request the calendar of a schedule that is due every five minutes: 10,000 entries."""
     await again_and_again(one, plan.calendar, plan.credential)
 
 

@@ -1,1 +1,1 @@
-"""What the bench of the fleet needs beside itself."""
+"""Supporting modules of the fleet bench."""

@@ -1,8 +1,8 @@
-"""`python -m bench.fleet_support.drive PORT SECONDS SEED < agents.json`: many agents on kept connections, in one
+"""`python -m bench.fleet_support.drive PORT SECONDS SEED < agents.json`: many agents on persistent connections, in one
 process.
 
-Each sends a heartbeat every 30 seconds and a poll every 15, at moments of its own, whether or not the answer before
-came in time (an open loop, so that a slow service cannot hide). Answers, delays and failures are printed as JSON.
+Each sends a heartbeat every 30 seconds and a poll every 15, at its own times, whether or not the previous answer came
+in time (an open loop, so that a slow service cannot hide). Latencies and failures are printed as JSON.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ import uvloop
 HEARTBEAT_SECONDS = 30.0
 POLL_SECONDS = 15.0
 RECONNECT_SECONDS = 5.0
-"""An agent that lost its connection comes back within this time, at a random moment."""
+"""Maximum time, chosen at random, until an agent that lost its connection comes back."""
 
 
 @dataclass
 class Told:
-    """Latencies in seconds, failures by what they were, and when each agent was last answered."""
+    """Latencies in seconds, failures by kind, and the times at which each agent was answered."""
 
     heartbeats: list[float] = field(default_factory=list)
     polls: list[float] = field(default_factory=list)

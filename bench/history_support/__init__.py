@@ -1,1 +1,1 @@
-"""What the history bench is made of: archives made up at scale, and a real repository."""
+"""The two parts of the history bench: synthetic archives at scale, and a real repository."""

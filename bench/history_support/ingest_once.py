@@ -1,4 +1,4 @@
-"""Index one archive in a process of its own, so that its time and memory can be measured: arguments as JSON, result as
+"""Index one archive in a separate process, so that its time and memory can be measured. Arguments and result are
 JSON.
 """
 
@@ -18,7 +18,7 @@ from holdfast.history.sqlite import SqliteStore
 
 def main() -> None:
     wanted = json.loads(sys.argv[1])
-    began, used = time.monotonic(), processor_seconds()  # the service has long started and imported everything
+    began, used = time.monotonic(), processor_seconds()  # the service started and imported everything long before
     file = Path(wanted["index"])
     index = HistoryIndex(SqliteStore(file) if file.exists() else SqliteStore.create(file))
     program, environment = Path(wanted["program"]), {**os.environ, **ENVIRONMENT}
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def processor_seconds() -> float:
-    """Of this process and of the engine processes it has started and waited for."""
+    """Processor time of this process and of the engine processes that it started and waited for."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

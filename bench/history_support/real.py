@@ -1,4 +1,4 @@
-"""A real repository of many small files, its archives, and what reading them costs."""
+"""A real repository of many small files with its archives, and what reading them costs."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Cost:
 
 
 def run(command: Sequence[str], environment: dict[str, str], *, keep: bool = False) -> Cost:
-    """Run a command to its end and return what it cost. Its output is kept or thrown away."""
+    """Run a command to its end and return what it cost. Its output is kept or discarded."""
     began = time.monotonic()
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE if keep else subprocess.DEVNULL) as process:
         output = process.stdout.read() if process.stdout else b""
@@ -35,7 +35,7 @@ def run(command: Sequence[str], environment: dict[str, str], *, keep: bool = Fal
 
 
 class RealArchives:
-    """A tree of small files and the archives the bench needs of it: base, same, clustered, random."""
+    """A tree of small files and four archives of it: base, same, clustered, random."""
 
     def __init__(self, program: Path, folder: Path, files: int) -> None:
         self.program = program

@@ -1,7 +1,7 @@
-"""A million made-up files and a hundred days of their life, as the engine's metadata chunks.
+"""A million synthetic files and a hundred days of their life, as the engine's metadata chunks.
 
-Chunks hold whole directories, so a day's archive shares the chunks of the directories in which nothing happened.
-Nothing is stored but who the files are: chunks are written out when somebody fetches them.
+Chunks contain whole folders, so a day's archive shares the chunks of folders without changes. Only the state of the
+files is stored; chunks are generated when they are fetched.
 """
 
 import random
@@ -85,7 +85,7 @@ class Directory:
 
 
 class SyntheticArchives:
-    """The file system of the day; `archive()` freezes it under a name."""
+    """The file system as of the current day; `archive()` freezes it under a name."""
 
     latest_nanoseconds = 2**62
     major = 1
@@ -107,7 +107,7 @@ class SyntheticArchives:
         return sum(len(directory.names) + 1 for directory in self.directories)
 
     def a_day_passes(self) -> None:
-        """1 % of the files change, 0.2 % come, 0.2 % go: half of it in the hot directories, all of it in clusters."""
+        """Change 1 % of the files, add 0.2 % and remove 0.2 %: half of it in the hot folders, all of it in clusters."""
         self._day += 1
         count = len(self.directories)
         wanted = max(1, count // 100)
@@ -127,7 +127,7 @@ class SyntheticArchives:
         return self._archives[archive]
 
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
-        """Only the latest archive can be fetched: older days are not kept."""
+        """Only chunks of the latest archive can be fetched: older days are not kept."""
         for one in ids:
             group, version = struct.unpack_from(">II", one)
             assert version == self._chunk_version[group], "an older day was asked for"
@@ -135,7 +135,7 @@ class SyntheticArchives:
 
     @staticmethod
     def segments(joined_ids: bytes) -> bytes:
-        """Four bytes for each id: the engine's number of a segment, here always the first."""
+        """Four bytes for each id: the engine's segment number, here always the first."""
         return bytes(len(joined_ids) // 32 * 4)
 
     stored_sizes = segments

@@ -1,4 +1,4 @@
-"""`python -m bench.requests_support.bare PORT`: the framework alone, served as our service is, to compare with."""
+"""`python -m bench.requests_support.bare PORT`: the bare framework, served like the service, as a baseline."""
 
 import sys
 from typing import Annotated, Any

@@ -1,8 +1,7 @@
-"""`python -m bench.requests_support.load < plan.json`: ask for one path over many connections, and print what came of
-it.
+"""`python -m bench.requests_support.load < plan.json`: request one path over many connections and print the results.
 
-Each connection sends its next request when the answer is complete. Heads are not parsed beyond the status and the
-length: a client that costs more than the service would measure itself.
+Each connection sends its next request when the answer is complete. Only the status and the length are parsed from the
+head: a client that costs more than the service would measure itself.
 """
 
 import asyncio
@@ -104,7 +103,7 @@ async def run(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    write_completely()  # one line of some hundred kilobytes
+    write_completely()  # one line of several hundred kilobytes
     plan = json.loads(sys.stdin.readline())
     print(json.dumps(uvloop.run(run(plan))), flush=True)
 

@@ -1,1 +1,1 @@
-"""What the bench of the web pages needs beside itself."""
+"""Supporting modules of the bench of the web pages."""

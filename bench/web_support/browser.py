@@ -1,4 +1,4 @@
-"""A browser for benches: one page, its processor slowed down, and what the browser measures itself."""
+"""A browser for benches: one page with a slowed-down processor, and the browser's own measurements."""
 
 import http.server
 import shutil
@@ -29,7 +29,7 @@ STATIC_PAGE = b"""<!doctype html><html lang="en"><head><meta charset="utf-8"><ti
 
 
 class Measured:
-    """A page with the session in which the browser reports on it."""
+    """A page, with the session through which the browser reports on it."""
 
     def __init__(self, page: Page, session: CDPSession) -> None:
         self.page, self._session = page, session
@@ -93,7 +93,7 @@ class _StaticPage(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def static_page() -> Iterator[str]:
-    """The address of a page without scripts, to compare with."""
+    """The address of a page without scripts, as a baseline."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _StaticPage)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

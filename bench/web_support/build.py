@@ -1,4 +1,4 @@
-"""The sizes of the built pages, from the manifest of the build."""
+"""The sizes of the built pages, from the build's manifest."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def sizes() -> list[Measurement]:
 
 
 def needed(manifest: Manifest, name: str, seen: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The chunk and everything that it imports at once."""
+    """The chunk and everything that it imports statically."""
     if name in seen:
         return
     yield name
@@ -52,7 +52,7 @@ def styles(manifest: Manifest, names: set[str]) -> int:
 
 
 def in_wheel() -> int:
-    """A wheel is a zip: each file as it is stored there."""
+    """The size of all files in a wheel, which is a zip file."""
     body = io.BytesIO()
     with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as wheel:
         for file in STATIC.rglob("*"):

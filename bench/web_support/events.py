@@ -10,14 +10,14 @@ from holdfast.storage.session import Database
 
 HEAP_RATIO, HEAP_MB, NODES_RATIO, SHIFT, BUSY_PERCENT = 1.2, 60, 1.1, 0.01, 30
 AN_HOUR = 1200
-"""Events of an hour: an operation or a repository changes every three seconds."""
+"""Number of events in an hour: an operation or a repository changes every three seconds."""
 FLOOD_PER_SECOND = 200
 PART_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Source:
-    """Writes events as the service does, in the store that it serves from."""
+    """Writes events as the service does, into the store that it serves from."""
 
     database: Database
     repository: int
@@ -88,7 +88,7 @@ def busy_during_flood(measured: Measured, source: Source, options: Options) -> f
 
 
 def settled(measured: Measured) -> dict[str, float]:
-    """What the page holds when all of its requests have been answered."""
+    """The page's metrics once all of its requests have been answered."""
     measured.page.wait_for_timeout(3000)
     for _ in range(3):
         measured.collect_garbage()

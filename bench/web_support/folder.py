@@ -1,4 +1,4 @@
-"""A folder of 100,000 names in the time machine: how it scrolls, how soon a filter and another archive are shown."""
+"""A folder of 100,000 names in the time machine: how it scrolls, and how soon another archive is shown."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ NAMES, QUICK_NAMES = 100_000, 5_000
 SHOWN_MILLISECONDS = 150
 STEPS = 20
 FILL_SECONDS = 900
-# Presses a key and returns the milliseconds until another archive is shown.
+# Press a key and return the milliseconds until another archive is shown.
 STEP = """(key) => new Promise((done) => { const slider = document.querySelector('.dock input'), was = slider.value
   const begun = performance.now()
   window.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))
@@ -23,7 +23,7 @@ STEP = """(key) => new Promise((done) => { const slider = document.querySelector
 
 
 def filled_folder(client: Client, place: Path, options: Options) -> tuple[dict[str, Any], str]:
-    """A repository with two archives of the folder, and the folder."""
+    """Create a repository with two archives of the folder. Return it and the folder."""
     source = place / "many"
     source.mkdir()
     for number in range(QUICK_NAMES if options.quick else NAMES):

@@ -1,4 +1,4 @@
-"""A log of a million lines in the page: how it scrolls, and how soon any line is there."""
+"""A log of a million lines in the page: how it scrolls, and how soon any line is shown."""
 
 import random
 
@@ -13,7 +13,7 @@ STILL = """(frames) => new Promise((done) => { const gaps = []; let last = 0
   const step = (now) => { if (last) gaps.push(now - last); last = now
     gaps.length < frames ? requestAnimationFrame(step) : done(gaps) }
   requestAnimationFrame(step) })"""
-# Goes to a place of the log and returns the milliseconds until its first visible line has its text.
+# Jump to a place in the log and return the milliseconds until its first visible line has its text.
 JUMP = """(share) => new Promise((done) => { const box = document.querySelector('.log')
   const begun = performance.now(); box.scrollTop = share * (box.scrollHeight - box.clientHeight)
   const look = () => { const top = box.getBoundingClientRect().top
@@ -23,7 +23,7 @@ JUMP = """(share) => new Promise((done) => { const box = document.querySelector(
 
 
 def scroll(box: str) -> str:
-    """A script that scrolls some rows in each frame and returns the times between the frames."""
+    """A script that scrolls some rows per frame and returns the times between the frames."""
     return f"""(frames) => new Promise((done) => {{ const box = document.querySelector('{box}'), gaps = []; let last = 0
   const step = (now) => {{ if (last) gaps.push(now - last); last = now; box.scrollTop += 60
     gaps.length < frames ? requestAnimationFrame(step) : done(gaps) }}
@@ -54,5 +54,5 @@ def measure_log(measured: Measured, operation: int, options: Options) -> list[Me
 
 
 def missed(gaps: list[float]) -> float:
-    """The share of frames that did not come in time, in percent."""
+    """The percentage of frames that did not come in time."""
     return 100 * sum(gap > 1.5 * FRAME_MILLISECONDS for gap in gaps) / len(gaps)
