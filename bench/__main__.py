@@ -31,7 +31,7 @@ def main() -> int:
             print(f"{name:20} {found.promise}")
         return 0
     options = Options(quick=arguments.quick, store=arguments.store, only=arguments.only)
-    quick_start.end()  # benches that call parts of the service in this process should collect garbage as the service does
+    quick_start.end()  # benches that run parts of the service in this process collect garbage as it does
     all_of_them: list[Measurement] = []
     for name in arguments.names or benches:
         print(f"\n{name}: {benches[name].promise}", flush=True)

@@ -169,7 +169,7 @@ def latencies(calls: Calls, seconds: float) -> dict[str, list[float]]:
 
 @contextmanager
 def bare_engines(place: Path, settings: Settings) -> Iterator[None]:
-    """As many engines as the requests of one user may run at once, again and again, as nice as ours."""
+    """Repeatedly run as many engines as the requests of one user may use at once, with the service's niceness."""
     nice = (
         f"echo {ENGINE_NICENESS} >/proc/self/autogroup; while :; do nice -n {ENGINE_NICENESS} $0 list $1 "
         ">/dev/null; done"

@@ -39,7 +39,7 @@ VIEWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a filled store holds."""
+    """The content of a filled store."""
 
     rows: int
     newest_backup: int

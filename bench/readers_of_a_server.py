@@ -36,7 +36,7 @@ READS_BEFORE = 3
 
 @dataclass
 class Site:
-    """A repository on a server with one archive that is indexed by chunks."""
+    """A repository on a server, with one archive that is indexed by chunks."""
 
     admin: Client
     repository: dict[str, Any]

@@ -35,7 +35,7 @@ COMMIT_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Target:
-    """A path, and the least share of the bare asynchronous route's rate that it must reach."""
+    """A path, and the minimum share of the bare asynchronous route's rate that it must reach."""
 
     name: str
     path: str
