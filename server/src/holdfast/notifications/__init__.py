@@ -1,1 +1,1 @@
-"""Messages to users and programs: rules, incidents, deliveries, reports."""
+"""Messages to people and programs: rules, incidents, deliveries, reports."""

@@ -51,7 +51,7 @@ class Destinations:
         self._database, self._vault = database, vault
 
     def new(self, wanted: NewDestination) -> tuple[Destination, str | None]:
-        """Make a destination. Return it with the webhook secret that was created for it, if one was."""
+        """Create a destination. Return it with the generated webhook secret, if there is one."""
         now = clock.now()
         destination = Destination(
             uuid=uuid.uuid4().hex,
@@ -65,7 +65,7 @@ class Destinations:
         return destination, self.change(destination, wanted.options)
 
     def change(self, destination: Destination, given: DestinationOptions) -> str | None:
-        """Set the options that are given. Return a webhook secret that was created. Raise Unprocessable."""
+        """Set the given options. Return a webhook secret if one was generated. Raise Unprocessable."""
         kind = DestinationKind(destination.kind)
         values = _given(kind, given)
         secrets = self.secrets(destination)
@@ -83,14 +83,14 @@ class Destinations:
         return created
 
     def secrets(self, destination: Destination) -> dict[str, Any]:
-        """Raise SecretUnreadable if no known key opens them."""
+        """Return the secret options. Raise SecretUnreadable if no known key decrypts them."""
         if destination.secrets is None:
             return {}
         opened: dict[str, Any] = json.loads(self._vault.decrypt(destination.secrets, secret_context(destination.uuid)))
         return opened
 
     def shown(self, destination: Destination) -> dict[str, Any]:
-        """The options as answers show them: addresses that carry secrets are masked."""
+        """Return the options as responses show them, with addresses masked if they contain secrets."""
         kind = DestinationKind(destination.kind)
         if "url" not in SECRET[kind]:
             return dict(destination.options)
@@ -108,7 +108,7 @@ class Destinations:
             return []
 
     def send(self, destination_id: int, body: dict[str, Any], delivery_uuid: str) -> Result:
-        """Send a body to a destination. Never raises: errors are in the result."""
+        """Send a body to a destination. Never raises: errors are part of the result."""
         with self._database.reading() as session:
             destination = session.get(Destination, destination_id)
         if destination is None:
@@ -124,7 +124,7 @@ class Destinations:
 
 
 def _given(kind: DestinationKind, given: DestinationOptions) -> dict[str, Any]:
-    """Only the client's fields, under their stored names. Raise Unprocessable for an option of another kind."""
+    """Return the client's fields under their stored names. Raise Unprocessable for an option of another kind."""
     values: dict[str, Any] = {}
     for name in given.model_fields_set:
         value = getattr(given, name)
@@ -137,7 +137,7 @@ def _given(kind: DestinationKind, given: DestinationOptions) -> dict[str, Any]:
 
 
 def _change_webhook_secret(secrets: dict[str, Any], values: dict[str, Any]) -> str | None:
-    """Keep the previous secret beside a new one until it is retired. Return one that was created here."""
+    """Keep the previous secret beside a new one until it is retired. Return the new one if it was generated here."""
     rotate, retire = values.pop("rotate_secret", False), values.pop("retire_secret", False)
     if retire:
         secrets.pop("previous_secret", None)
@@ -184,7 +184,7 @@ def _check_url(url: str) -> None:
     try:
         is_refused = addresses.is_refused(parts.hostname)
     except ValueError:
-        return  # a name: its addresses are checked at each attempt
+        return  # a name, whose addresses are checked at each attempt
     if is_refused:
         raise errors.bad_option("url", "Link-local and metadata addresses are refused.")
 

@@ -1,4 +1,4 @@
-"""Adds, changes and deletes destinations, rules and reports, each with a line in the audit log."""
+"""Adds, changes and deletes destinations, rules and reports, each recorded in the audit log."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -71,7 +71,7 @@ def delete_destination(session: Session, caller: Caller, destination_id: int) ->
 
 
 def add_default_rule(session: Session) -> None:
-    """On the first start: all changes of state, to every destination."""
+    """Add the rule of the first start: all changes of state, to every destination."""
     now = clock.now()
     session.add(
         Rule(
@@ -146,7 +146,7 @@ def _report_values(session: Session, wanted: ReportBody) -> dict[str, Any]:
 
 @frozen
 class Editor(Generic[Row, Body]):
-    """Adds, replaces and deletes rows of one table, all of whose fields the caller gives at once."""
+    """Adds, replaces and deletes rows of one table whose fields the caller provides all at once."""
 
     table: type[Row]
     word: str
@@ -205,7 +205,7 @@ def _schedule_exists(session: Session, options: DestinationOptions) -> None:
 
 
 _schedules = table("schedules", column("id"), column("deleted_at"))
-"""Known only by name."""
+"""Known here only by name."""
 
 
 def _timezone_exists(name: str) -> None:

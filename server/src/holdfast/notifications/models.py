@@ -49,7 +49,7 @@ UNFINISHED = text("state IN ('waiting', 'sending')")
 
 
 class Destination(NumberedRow):
-    """Where messages go."""
+    """A destination of messages."""
 
     __tablename__ = "notification_destinations"
 
@@ -86,7 +86,7 @@ class Rule(NumberedRow):
     group_seconds: Mapped[int]
     quiet: Mapped[dict[str, Any] | None]
     destination_ids: Mapped[list[int] | None] = mapped_column(JsonValue)
-    """None: every destination, also those that are added later."""
+    """None: every destination, including ones added later."""
     template: Mapped[dict[str, str] | None] = mapped_column(JsonValue)
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
@@ -95,12 +95,12 @@ class Rule(NumberedRow):
 
 
 class Incident(NumberedRow):
-    """Something has failed and has not recovered (or has: `closed_at`)."""
+    """A failure that has not recovered yet, or has if `closed_at` is set."""
 
     __tablename__ = "incidents"
 
     key: Mapped[str] = mapped_column(String(120))
-    """`repository:7:backup`, `schedule:3:7`, `agent:2`, `alarm:storage_full:repository:7`."""
+    """For example `repository:7:backup`, `schedule:3:7`, `agent:2`, `alarm:storage_full:repository:7`."""
     event: Mapped[str] = mapped_column(String(40))
     severity: Mapped[int]
     repository_id: Mapped[int | None] = mapped_column(Identifier)
@@ -113,7 +113,7 @@ class Incident(NumberedRow):
     closed_at: Mapped[datetime | None]
     remind_at: Mapped[datetime | None]
     notices: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
-    """By `rule:destination`: the last delivery that reported it, and when."""
+    """By `rule:destination`, the last delivery that reported it, and when."""
 
     __table_args__ = (
         partial_index("uq_incidents_open", "key", where=OPEN, unique=True),
@@ -124,7 +124,7 @@ class Incident(NumberedRow):
 
 
 class Delivery(NumberedRow):
-    """One message to one destination. Its uuid is the same at every attempt."""
+    """One message to one destination. Its uuid is the same in every attempt."""
 
     __tablename__ = "deliveries"
 
@@ -135,9 +135,9 @@ class Delivery(NumberedRow):
     severity: Mapped[int]
     items: Mapped[list[dict[str, Any]]]
     more: Mapped[int] = mapped_column(Integer, default=0)
-    """Events that are only counted, because the message is full."""
+    """Number of events that are only counted, because the message is full."""
     body: Mapped[dict[str, Any] | None]
-    """The content sent: made before the first attempt, and the same at every one."""
+    """The content to send, created before the first attempt and the same in every one."""
     state: Mapped[str] = mapped_column(String(10), default=DeliveryState.WAITING)
     attempts: Mapped[int] = mapped_column(Integer, default=0)
     created_at: Mapped[datetime]
@@ -148,7 +148,7 @@ class Delivery(NumberedRow):
     ended_at: Mapped[datetime | None]
     last_error: Mapped[str | None]
     once: Mapped[str | None] = mapped_column(String(160), unique=True)
-    """A second delivery with the same value is never made: `ping:4:start:<run>`, `report:2:<time>`."""
+    """Unique: a second delivery with the same value is never made (`ping:4:start:<run>`, `report:2:<time>`)."""
 
     __table_args__ = (
         _words("state", DeliveryState),
@@ -168,7 +168,7 @@ class Report(NumberedRow):
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
     period: Mapped[str] = mapped_column(String(10))
     weekday: Mapped[int | None]
-    """1 is Monday; of weekly reports."""
+    """Day of weekly reports; 1 is Monday."""
     at: Mapped[str] = mapped_column(String(5))
     timezone: Mapped[str] = mapped_column(String(64))
     scope: Mapped[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Notifications as answers."""
+"""The responses for notifications."""
 
 from typing import Any
 

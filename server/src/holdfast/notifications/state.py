@@ -1,4 +1,4 @@
-"""The state of notifications that routes and loops share."""
+"""The state of notifications shared by routes and loops."""
 
 import time
 import uuid
@@ -38,13 +38,13 @@ class Notifications:
         self.queue = Queue(database, supervisor, self.destinations.send)
 
     def start(self) -> None:
-        """Add the default rule on the first start; then send what is queued, remind, and report."""
+        """Add the default rule on the first start, then start sending, reminding and reporting."""
         self._add_default_rule()
         self.queue.start()
         self._supervisor.every("notify-tick", TICK_SECONDS, self.tick)
 
     def tick(self) -> None:
-        """Due reminders and reports. Reads before it writes: an idle service writes nothing."""
+        """Send due reminders and reports. It reads before it writes, so an idle service writes nothing."""
         now = clock.now()
         with self._database.reading() as session:
             is_due = reader.is_reminder_due(session, now) or is_report_due(session, now)
@@ -54,14 +54,14 @@ class Notifications:
                 send_due(session, self._sources)
 
     def tidy(self) -> None:
-        """Forget deliveries and incidents that ended long ago."""
+        """Delete deliveries and incidents that ended long ago."""
         now = clock.now()
         with self._database.writing() as session:
             session.execute(delete(Delivery).where(Delivery.ended_at < now - DELIVERIES_KEPT))
             session.execute(delete(Incident).where(Incident.closed_at < now - INCIDENTS_KEPT))
 
     def test(self, destination_id: int) -> tuple[Result, float, int]:
-        """Send a test message immediately. Return the result, how long it took, and the delivery's id."""
+        """Send a test message immediately. Return the result, its duration in seconds, and the delivery's id."""
         now = clock.now()
         with self._database.writing() as session:
             destination = edit.require_destination(session, destination_id)

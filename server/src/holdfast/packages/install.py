@@ -46,10 +46,10 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """Complete, never inherited: the service's own variables may hold secrets."""
+    """The complete environment. Nothing is inherited, because the service's own variables may contain secrets."""
     return {
         "PATH": SEARCH_PATH,
-        "HOME": os.path.expanduser("~"),  # noqa: PTH111 -- works for a user without a home, too
+        "HOME": os.path.expanduser("~"),  # noqa: PTH111 -- also works for a user without a home
         "LANG": "C.UTF-8",
         "LC_ALL": "C.UTF-8",
         "DEBIAN_FRONTEND": "noninteractive",
@@ -64,7 +64,7 @@ def run(context: Context) -> Outcome | TryAgain:
 
 
 def interrupted(context: Context, interruption: Interrupted) -> Outcome:
-    """An install may be half done; only a person can decide to repeat it."""
+    """Fail: the installation may be half done, and only a person can decide to repeat it."""
     params = context.params
     assert isinstance(params, InstallParams)
     if context.is_cancelled():
@@ -91,7 +91,7 @@ def _conclude(params: InstallParams, step: PlainResult) -> Outcome:
 
 
 def _words(exec_error: str) -> str:
-    """Without the number of the system's error that it begins with."""
+    """Return the text of the system's error without the number at its beginning."""
     return exec_error.partition(" ")[2] or exec_error
 
 

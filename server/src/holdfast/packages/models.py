@@ -9,16 +9,16 @@ from holdfast.storage.base import NEVER_REUSED, NumberedRow
 
 
 class Package(NumberedRow):
-    """A program that can be installed on the service's machine, and the command that does it."""
+    """A program that can be installed on the service's machine, and the command that installs it."""
 
     __tablename__ = "packages"
 
     name: Mapped[str] = mapped_column(String(200), unique=True)
     install_command: Mapped[list[str]]
-    """Arguments, run without a shell."""
+    """Program and arguments, run without a shell."""
     description: Mapped[str | None]
     status: Mapped[str] = mapped_column(String(20), default="not_installed")
-    """How its last install ended."""
+    """The result of its last installation."""
     installed_at: Mapped[datetime | None]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]

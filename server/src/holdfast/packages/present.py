@@ -15,7 +15,7 @@ from holdfast.packages.models import Package
 from holdfast.packages.schemas import PackageAnswer, PackageJob
 
 STREAM_BYTES = 1 << 20
-"""Maximum of each stream in an answer; the log download has all of it."""
+"""Maximum size of each stream in a response; the log download has all of it."""
 
 
 def status_word(operation: Operation) -> str:

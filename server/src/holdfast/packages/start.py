@@ -1,4 +1,4 @@
-"""Asking for an install."""
+"""Starts installations."""
 
 from sqlalchemy.orm import Session
 
@@ -16,7 +16,9 @@ from holdfast.packages.schemas import InstallParams
 
 
 def start(session: Session, caller: Caller, kind: Kind, package_id: int, origin: Origin | None = None) -> Operation:
-    """Queue an install with the package's command of now. Raise Forbidden for anyone but an admin, or NotFound."""
+    """Queue an installation with the package's current command. Raise Forbidden if the caller is not an admin, or
+    NotFound.
+    """
     if caller.role is not Role.ADMIN:
         raise forbidden(Role.ADMIN)
     package = store.get(session, package_id)

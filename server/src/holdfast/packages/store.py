@@ -16,7 +16,7 @@ KIND = "package_install"
 
 
 def get(session: Session, package_id: int) -> Package:
-    """Raise NotFound."""
+    """Return a package. Raise NotFound."""
     return require_row(session, Package, package_id, errors.unknown)
 
 
@@ -36,7 +36,7 @@ def note(session: Session, package_id: int, **values: Any) -> None:
 
 
 def active_installs(session: Session) -> dict[int, Operation]:
-    """The install of each package that waits or runs; of several, the one that runs or is next."""
+    """Return each package's waiting or running installation; if there are several, the one that runs or is next."""
     found: dict[int, Operation] = {}
     for operation in pages.active(session, None, of_repositories_only=False):
         if operation.kind == KIND:

@@ -1,4 +1,4 @@
-"""The folder that a restore writes into: read and checked before the restore is queued."""
+"""The folder that a restore writes to: parsed and checked before the restore is queued."""
 
 from backup_jobs.paths import Json, from_json
 from backup_jobs.restore import private_tree
@@ -7,7 +7,7 @@ from holdfast.restore import errors
 
 
 def inspect(path: bytes) -> None:
-    """Raise Unprocessable if the path cannot become the destination, as far as visible without writing."""
+    """Raise Unprocessable if the path cannot become the destination, as far as can be seen without writing."""
     try:
         private_tree.inspect(path)
     except private_tree.DestinationUnusable as error:
@@ -15,7 +15,7 @@ def inspect(path: bytes) -> None:
 
 
 def normal_destination(value: Json) -> bytes:
-    """Given a destination, return it as a normal absolute path. Raise Unprocessable if it is not one."""
+    """Return a destination as a normal absolute path. Raise Unprocessable if it is not one."""
     try:
         raw = from_json(value)
     except ValueError as error:

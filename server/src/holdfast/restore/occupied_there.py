@@ -1,6 +1,6 @@
-"""Existing files at a destination on an ssh machine, checked by the Python of that machine while the listing is read.
+"""Finds existing files at a destination on an ssh machine, using that machine's Python while the listing is read.
 
-It checks each path as it arrives and answers at the end, so neither side holds more than the first conflicts.
+The machine checks each path as it arrives and answers at the end, so neither side keeps more than the first conflicts.
 """
 
 import base64
@@ -73,7 +73,7 @@ print(json.dumps(main(base64.b64decode(sys.argv[1]), int(sys.argv[2]))))
 
 
 class InTheWay(BaseModel):
-    """What the machine answers."""
+    """The machine's answer."""
 
     link: str | None = None
     unusable: str | None = None
@@ -84,10 +84,10 @@ class InTheWay(BaseModel):
 
 
 class OccupiedThere:
-    """Takes the paths of a restore, and reports the conflicts at the end."""
+    """Takes the paths of a restore, and reports conflicts at the end."""
 
     def __init__(self, machine: Machine, placement: Placement, destination: bytes) -> None:
-        """Raise Unprocessable if the machine has no Python."""
+        """Start the check. Raise Unprocessable if the machine has no Python."""
         if machine.python is None:
             raise errors.python_missing()
         script = Path(occupied.__file__).read_text() + MAIN
@@ -106,7 +106,7 @@ class OccupiedThere:
             self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
 
     def add_to(self, surveyed: Survey) -> int | None:
-        """Return the free bytes there. Raise Unprocessable if the machine cannot answer, or if the destination is not
+        """Return the free bytes there. Raise Unprocessable if the machine cannot answer, or the destination is not
         valid.
         """
         answer = self._telling.answer()

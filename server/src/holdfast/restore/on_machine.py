@@ -1,8 +1,8 @@
-"""A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it
-from the machine of the engine; and then moved into place.
+"""Restores to an ssh machine. The files are extracted into a private folder there, by that machine's engine or from a
+stream that another machine's engine sends, and then moved into place.
 
-Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need only Python: their texts
-are handed to the Python of that machine.
+The same modules move them as on this machine (`backup_jobs.restore`). They need only Python: their source code is
+passed to the Python of the ssh machine.
 """
 
 import base64
@@ -43,7 +43,7 @@ from holdfast.restore.schemas import RestoreParams
 UNREADABLE = "The machine's response cannot be read. Check the destination before starting the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
 TRAVELLING = (guarded, occupied, walking, placing, unfit, private_tree)
-"""Each imports the standard library and those before it."""
+"""Each module imports only the standard library and the modules before it."""
 LOAD = """
 import sys
 import types
@@ -147,13 +147,13 @@ print(json.dumps(main(*sys.argv[1:])))
 
 
 def placing_script() -> str:
-    """The program for the Python of the machine: these modules under their own names, and then the main part."""
+    """Return the program for the machine's Python: these modules under their own names, followed by the main part."""
     texts = [(module.__name__, Path(str(module.__file__)).read_text()) for module in TRAVELLING]
     return f"MODULES = {texts!r}\n{LOAD}\n{MAIN}"
 
 
 class MachinePlace(RestorePlace):
-    """An ssh machine. Its protected places are determined there."""
+    """An ssh machine as a place for restores. Protected places are determined there."""
 
     def __init__(self, opener: Opener, opened: RepositoryWork, params: RestoreParams) -> None:
         assert params.destination_machine_id is not None
@@ -176,8 +176,8 @@ class MachinePlace(RestorePlace):
         return Guard()
 
     def protected(self) -> dict[str, Any]:
-        """What the machine must leave alone: the repositories there, our own folders, and this service if it runs
-        there.
+        """Return the places the machine must not write to: repositories there, service folders, and this service if it
+        runs there.
         """
         known = self._own_places.identities()
         return {
@@ -188,7 +188,7 @@ class MachinePlace(RestorePlace):
 
 
 class MachineRestore(Restore):
-    """A restore of which the second half happens on the machine."""
+    """A restore whose second half happens on the machine."""
 
     def __init__(self, place: MachinePlace, work: RestoreWork) -> None:
         super().__init__(work)
@@ -196,13 +196,13 @@ class MachineRestore(Restore):
         self._tree = self.private_in(self.destination)
 
     def require_destination(self) -> None:
-        """It is checked there, when the private folder is made."""
+        """Do nothing: the machine checks the destination when the private folder is made."""
 
     def occupied(self) -> Unseen:
         return Unseen()
 
     def remove_private(self) -> None:
-        """Remove the private folder, as far as the machine allows."""
+        """Remove the private folder, if the machine allows it."""
         if not self.host.has_begun(MAKE):
             return
         try:
@@ -217,7 +217,9 @@ class MachineRestore(Restore):
         return super().interrupted(interrupted)
 
     def extracted(self, surveyed: Survey, listed: Callable[[], Iterable[ListedFile]]) -> Ended:
-        """`listed` reads the archive's listing again: it is only needed where something is missing."""
+        """Extract the files and move them into place. `listed` reads the listing again, which is needed only if files
+        are missing.
+        """
         if self._there.machine.python is None:
             raise errors.python_missing()
         made = self._placing(MAKE)
@@ -289,7 +291,7 @@ def _add_lost(
     warnings: Iterable[Mapping[str, Any]],
     listed: Callable[[], Iterable[ListedFile]],
 ) -> None:
-    """Count what never came into the private folder as failed, by the listing; and name it, unless it is one of
+    """Count files that never reached the private folder as failed, going by the listing. Name them, unless they are
     very many.
     """
     lost = [
@@ -310,9 +312,7 @@ def _add_lost(
 
 
 def _unnamed(names: Iterable[str], known: set[str], listed: Iterable[ListedFile]) -> list[dict[str, str]]:
-    """The listed files that are not among the names of the extracted tree, besides those that are known to be
-    missing.
-    """
+    """Return the listed files that are missing from the extracted tree, without those already known to be missing."""
     present = set(map(base64.b64decode, names))
     missing = (
         shown(item.path) for item in listed if not (item.is_directory or item.is_special or item.path in present)

@@ -1,4 +1,4 @@
-"""A restore's operation as the status payload."""
+"""The status payload of a restore."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The effect of a restore, determined by the engine inside a request."""
+"""Previews of restores, computed by the engine within a request."""
 
 import base64
 import threading
@@ -39,7 +39,7 @@ MOST_SAMPLES = 20
 
 @frozen
 class Effect:
-    """What is known beside the listing."""
+    """What is known about a restore besides the listing."""
 
     overwrite: Overwrite
     looked: bool
@@ -47,7 +47,7 @@ class Effect:
     bytes_per_second: float | None
 
     def outcome(self, files: int, occupied: int) -> dict[str, int | None]:
-        """How many files would be new, replaced and kept."""
+        """Return how many files would be new, replaced and kept."""
         if not self.looked:
             return {"would_write": None, "would_replace": None, "would_keep": None}
         if self.overwrite == "fail" and occupied:
@@ -67,7 +67,9 @@ class Previews:
     opener: Opener
 
     def preview(self, wanted: Wanted) -> RestorePreview:
-        """Raise NotFound for a missing path, Locked, TooLarge, or the refusal of the engine or machine."""
+        """Preview a restore. Raise NotFound for a missing path, Locked, TooLarge, or the refusal of the engine or
+        machine.
+        """
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
         destination = normal_destination(wanted.params.destination)
@@ -94,7 +96,7 @@ class Previews:
         return _answer(surveyed, sample, Effect(wanted.params.overwrite, looked, free, speed))
 
     def _free(self, wanted: Wanted, destination: bytes) -> int | None:
-        """Bytes free at the destination; None where that is not known, or not for this caller."""
+        """Return the free bytes at the destination; None if unknown, or not for this caller to know."""
         if not wanted.may_look:
             return None
         if wanted.params.destination_type == "local":
@@ -103,14 +105,14 @@ class Previews:
         try:
             found = self.opener.agents.look(wanted.params.destination_machine_id or 0, question).document()
         except (HoldfastError, ValueError):
-            return None  # the agent is away, or too old: it reports at the end
+            return None  # the agent is offline or too old; the restore itself will report it
         free = found.get("free_bytes") if isinstance(found, dict) else None
         return free if isinstance(free, int) and free >= 0 else None
 
     def _there(
         self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
     ) -> OccupiedThere | None:
-        """The inspector of the destination, where that is on another machine."""
+        """Return what inspects a destination on an ssh machine; None for other destinations."""
         number = wanted.params.destination_machine_id
         if number is None or wanted.params.destination_type != "ssh" or not wanted.may_look:
             return None

@@ -1,4 +1,4 @@
-"""The operation kind `restore`: restore files of an archive to this machine, an ssh machine or an agent's."""
+"""The operation kind `restore`: restore files of an archive to this machine, an ssh machine or an agent's machine."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +46,7 @@ def kind(opener: Opener) -> Kind:
         access=Access.READ,
         params=RestoreParams,
         run=lambda context: run(opener, job, context),
-        on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
+        on_interrupted=again_when_interrupted,  # never reached: the body handles interruptions inside `run`
         present=present,
         agent=job,
         again=partial(start.again, places=opener.own_places),
@@ -59,7 +59,7 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def block(places: ServicePlaces, session: Session, operation: Operation) -> RestoreBlock:
-    """Raise Forbidden if the requesting user no longer has the right to restore."""
+    """Return the job's input. Raise Forbidden if the requesting user has lost the right to this restore."""
     repository = repositories.get(session, operation.repository_id or 0)
     if repository is not None and operation.executor == "agent":
         grants.require_still(session, operation, repository)
@@ -81,7 +81,7 @@ def block(places: ServicePlaces, session: Session, operation: Operation) -> Rest
 
 
 def run(opener: Opener, job: JobWork, context: Context) -> Outcome | TryAgain:
-    """Raise Forbidden: a grant may have been taken back while the restore waited."""
+    """Run the restore. Raise Forbidden if a grant was withdrawn while the restore waited."""
     assert isinstance(context.params, RestoreParams)
     opened = RepositoryWork.open(opener, context)
     with context.database.reading() as session:
@@ -100,7 +100,7 @@ def run(opener: Opener, job: JobWork, context: Context) -> Outcome | TryAgain:
 
 
 class ServicePlace(RestorePlace):
-    """This machine."""
+    """This machine as a place for restores."""
 
     def __init__(self, opener: Opener, context: Context) -> None:
         self._context = context
@@ -128,7 +128,7 @@ class ServicePlace(RestorePlace):
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """The reported counts, and nothing that was not reported."""
+    """Return the outcome with the reported counts, and nothing that was not reported."""
     del session
     params = RestoreParams.model_validate(operation.params)
     counts = {name: value for name, value in report.details.items() if _is_count(name, value)}

@@ -20,7 +20,7 @@ class RestoreParams(Closed):
     archive: str
     archive_id: int | None = None
     engine_id: str | None = None
-    """The engine's own name of the archive, where it is known."""
+    """The engine's own id of the archive, if known."""
     paths: list[str | dict[str, str]] = []
     destination: str | dict[str, str]
     destination_type: DestinationType = "local"
@@ -29,11 +29,11 @@ class RestoreParams(Closed):
     overwrite: Overwrite = "skip"
     dry_run: bool = False
     without: list[str | dict[str, str]] | None = None
-    """Archived folders that the requesting user may not read: they are left out with their contents."""
+    """Archived folders that the requesting user may not read; they are left out with everything below them."""
 
     @property
     def excluded_trees(self) -> tuple[str, ...]:
-        """The folders to leave out, for the engine."""
+        """The folders to leave out, in the form that the engine expects."""
         return tuple(for_engine(from_json(name)) for name in self.without or ())
 
 

@@ -1,4 +1,4 @@
-"""Asking for a restore."""
+"""Checks requests for restores, and queues them."""
 
 import os
 
@@ -43,14 +43,14 @@ SAME_IN_THE_REQUEST = {
 
 @frozen
 class Wanted:
-    """A valid request: further refusals by the engine are reported by the operation."""
+    """A valid request. If the engine still refuses it, the operation reports that."""
 
     repository: Repository
     params: RestoreParams
     may_look: bool
-    """Whether the caller may see what is at the destination: a right to restore there includes that."""
+    """Whether the caller may see what exists at the destination; the right to restore there includes this."""
     guard: Guard
-    """Protected places at the destination, as far as visible here."""
+    """Protected places at the destination, as far as they are known on this machine."""
 
 
 def start(
@@ -80,7 +80,7 @@ def start(
 
 
 def again(session: Session, caller: Caller, kind: Kind, failed: Operation, *, places: ServicePlaces) -> Operation:
-    """Queue the same restore: what the caller may do, and what is at the destination, are checked again."""
+    """Queue the same restore again. The caller's rights and the destination are checked again."""
     params = RestoreParams.model_validate(failed.params)
     request = RestoreRequest(
         repository_id=failed.repository_id,
@@ -91,9 +91,7 @@ def again(session: Session, caller: Caller, kind: Kind, failed: Operation, *, pl
 
 
 def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
-    """The executor at the destination: an agent that receives, the agent that opens the repository itself, or a
-    runner.
-    """
+    """Return the executor: an agent that receives files, None for the agent that opens the repository, or a runner."""
     receiver = wanted.params.destination_machine_id
     if wanted.params.destination_type != "agent":
         return jobs.OfRunner()
@@ -147,7 +145,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
 
 
 def _place(repository: Repository, request: RestoreRequest) -> Place:
-    """The machine of a restore, by default the repository's own. Raise Unprocessable if it is not named."""
+    """Return the destination's machine, by default the repository's own. Raise Unprocessable if none is named."""
     if request.destination_type == "local":
         return LOCAL
     own = own_machine(repository)
@@ -158,7 +156,7 @@ def _place(repository: Repository, request: RestoreRequest) -> Place:
 
 
 def _ssh_machine(session: Session, repository: Repository, request: RestoreRequest) -> SshConnection | None:
-    """The ssh machine of a restore, by default the one that opens the repository; None for any other."""
+    """Return the ssh machine of a restore, by default the one that opens the repository; None for other restores."""
     if request.destination_type != "ssh":
         return None
     machine_id = request.destination_machine_id or runs_on(repository)
@@ -171,7 +169,7 @@ def _ssh_machine(session: Session, repository: Repository, request: RestoreReque
 
 
 def _receiving_agent(session: Session, repository: Repository, request: RestoreRequest) -> int | None:
-    """The agent that receives the files of a repository that it does not open; None for any other restore."""
+    """Return the agent that receives files of a repository that it does not open; None for other restores."""
     if request.destination_type != "agent":
         return None
     opens_it = repository.agent_machine_id if repository.execution_target == "agent" else None
@@ -194,9 +192,9 @@ def _receiving_agent(session: Session, repository: Repository, request: RestoreR
 
 
 def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
-    """A restore into a repository or into the service's own folder would destroy data that everything depends on.
+    """Raise Unprocessable for a restore into a repository or the service's own folders, which would destroy vital data.
 
-    Only the archive knows whether a chosen path is a folder; paths below it are checked when it has been listed.
+    Only the archive shows whether a chosen path is a folder, so paths below it are checked after it has been listed.
     """
     if guard.holds(target):
         raise errors.destination_forbidden()
@@ -212,7 +210,7 @@ def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
 
 
 def refuse_repositories_there(session: Session, target: bytes, machine: SshConnection, layout: Placement) -> None:
-    """The same for places known to be on another machine, by name; the machine itself compares by inode."""
+    """The same for repositories known to be on another machine, by path; the machine itself compares inodes."""
     chosen = () if layout.contents_only else layout.roots
     targets = [target, *(target.rstrip(b"/") + b"/" + root for root in chosen)]
     for path in map(os.fsencode, repositories.paths_on_host(session, machine.host.lower())):
@@ -245,7 +243,7 @@ def _archive(session: Session, repository: Repository, request: RestoreRequest) 
     known = archive_records.by_name(session, repository.id, request.archive)
     if known is not None:
         return known.name, archive_records.require_present(known)
-    # Without a list of archives, or for one made since it was read, only the engine knows.
+    # Without a list of archives, or for an archive made after it was read, only the engine knows.
     if store.knows_archives(session, repository.id) and not store.was_made(session, repository.id, request.archive):
         raise archive_records.unknown(request.archive)
     return request.archive, None

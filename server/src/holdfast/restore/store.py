@@ -12,11 +12,11 @@ from holdfast.repositories.archive_records import Archive
 KIND = "restore"
 LOOKED_AT = 10
 LEAST_BYTES = 10_000_000
-"""A smaller restore ends before it has a speed worth noting."""
+"""A smaller restore ends too soon to have a meaningful speed."""
 
 
 def ended(session: Session, uuids: Iterable[str]) -> set[str]:
-    """Those of the given operations that are restores which have ended."""
+    """Return which of the given operations are restores that have ended."""
     statement = select(Operation.uuid).where(
         Operation.uuid.in_(list(uuids)), Operation.kind == KIND, Operation.status.in_(TERMINAL)
     )
@@ -24,13 +24,13 @@ def ended(session: Session, uuids: Iterable[str]) -> set[str]:
 
 
 def knows_archives(session: Session, repository_id: int) -> bool:
-    """True when the store has a list of the repository's archives."""
+    """Whether the store has a list of the repository's archives."""
     statement = select(Archive.id).where(Archive.repository_id == repository_id).limit(1)
     return session.scalar(statement) is not None
 
 
 def was_made(session: Session, repository_id: int, archive: str) -> bool:
-    """True when a backup of this service has made an archive of this name, even if it was not listed since."""
+    """Whether a backup by this service has made an archive with this name, even if it has not been listed since."""
     statement = (
         select(Operation.id)
         .where(
@@ -45,7 +45,7 @@ def was_made(session: Session, repository_id: int, archive: str) -> bool:
 
 
 def usual_speed(session: Session, repository_id: int) -> float | None:
-    """Bytes restored in a second, over the newest restores of a repository; None without any of note."""
+    """Return the bytes restored per second in the newest restores of a repository; None if there are too few."""
     statement = (
         select(Operation.result, Operation.started_at, Operation.completed_at)
         .where(Operation.repository_id == repository_id, Operation.kind == KIND, Operation.status.in_(SUCCEEDED))

@@ -1,1 +1,1 @@
-"""Schedules: what runs by itself, where, when and under which conditions."""
+"""Schedules: what runs automatically, where, when and under which conditions."""

@@ -1,4 +1,4 @@
-"""What clients get about schedules."""
+"""Responses about schedules."""
 
 from datetime import date
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""HTTP for what holds for all schedules: blackouts and the pause."""
+"""HTTP for settings that apply to all schedules: blackouts and the pause."""
 
 from fastapi import Response
 from sqlalchemy.orm import Session

@@ -1,4 +1,4 @@
-"""What clients send about schedules."""
+"""Requests about schedules."""
 
 from datetime import date
 from typing import Annotated, Literal, Self

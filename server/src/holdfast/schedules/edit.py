@@ -1,4 +1,4 @@
-"""Create, change and delete schedules: what they may be, and who may do it."""
+"""Creates, changes and deletes schedules: which ones are valid, and who may do it."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -72,9 +72,9 @@ class Editor:
         self.registry = registry
 
     def draft(self, session: Session, caller: Caller, wanted: NewSchedule, *, to_keep: bool = False) -> Schedule:
-        """The schedule that is asked for, not stored. Raise Unprocessable for one that cannot be.
+        """Return the requested schedule without storing it. Raise Unprocessable if it is not valid.
 
-        One `to_keep` has its steps as they are stored: allowed to this caller, and with their secrets sealed.
+        With `to_keep`, its steps are in their stored form: allowed for this caller, with their secrets encrypted.
         """
         now = clock.now()
         values: dict[str, Any] = {name: getattr(wanted, name) for name in PLAIN_COLUMNS}
@@ -105,11 +105,9 @@ class Editor:
         return self._add(session, caller, schedule, "schedule.created")
 
     def duplicate(self, session: Session, caller: Caller, schedule: Schedule, name: str | None) -> Schedule:
-        """A copy, disabled until a person enables it."""
+        """Create a copy, which stays disabled until a person enables it."""
         now = clock.now()
-        self._stored_steps(
-            session, caller, schedule.steps, schedule.steps
-        )  # whoever copies must be allowed to use them
+        self._stored_steps(session, caller, schedule.steps, schedule.steps)  # the caller must be allowed to use them
         kept = {name: getattr(schedule, name) for name in (*PLAIN_COLUMNS, "targets", "steps", "windows")}
         copied = Schedule(
             **{**kept, "name": name or _name_of_copy(session, schedule.name), "enabled": False},
@@ -126,14 +124,14 @@ class Editor:
         set_due_times(schedule, clock.now())
         try:
             store.insert(session, schedule)
-        except IntegrityError as error:  # somebody else took the name at the same time
+        except IntegrityError as error:  # another request took the name at the same time
             raise errors.name_taken(schedule.name) from error
         _audit(session, caller, action, schedule, **details)
         tell_changed(session)
         return schedule
 
     def change(self, session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange) -> Schedule:
-        """Change a locked schedule. What waits stays due, and is released with the new steps and targets."""
+        """Change a locked schedule. Waiting runs stay due, and are released with the new steps and targets."""
         if wanted.revision is not None and wanted.revision != schedule.revision:
             raise ChangedMeanwhile("schedules.revision_conflict", "schedule", wanted.revision, schedule.revision)
         flat = shorthands.given(wanted)
@@ -157,7 +155,7 @@ class Editor:
         return schedule
 
     def check(self, session: Session, schedule: Schedule, *, needs_targets: bool = True) -> None:
-        """Raise Unprocessable for a schedule that cannot work."""
+        """Raise Unprocessable if the schedule cannot work."""
         check_calendar(schedule)
         if needs_targets and not has_targets(schedule):
             raise Unprocessable(
@@ -186,7 +184,7 @@ class Editor:
         prune = next((step for step in schedule.steps if step["kind"] == "prune"), None)
         if prune is not None and not _keeps(prune):
             lacking = [each.id for each in found if not _keeps(each.retention or {})]
-            if lacking or not found:  # repositories that come later may have none either
+            if lacking or not found:  # repositories added later may have none either
                 raise Unprocessable(
                     "schedules.no_retention",
                     "The prune step keeps nothing. Add keep_daily or another rule, or set the repositories' retention.",
@@ -205,7 +203,7 @@ class Editor:
         steps: Sequence[Mapping[str, Any]],
         previous: Sequence[Mapping[str, Any]],
     ) -> list[dict[str, Any]]:
-        """In the order in which they run; those whose kinds have rules of their own as these keep them."""
+        """Return the steps in execution order; kinds with step rules decide on the stored form of their steps."""
         kept = []
         for step in steps:
             row = STEPS.get(str(step["kind"]))
@@ -217,7 +215,7 @@ class Editor:
     def _changes(
         self, session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange, flat: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The columns that get another value."""
+        """Return the columns whose values change."""
         given = wanted.model_fields_set
         values = {name: getattr(wanted, name) for name in PLAIN_COLUMNS if name in given}
         values = {name: value for name, value in values.items() if value is not None or name in NULLABLE}
@@ -260,7 +258,7 @@ def snooze(session: Session, caller: Caller, schedule: Schedule, until: datetime
 
 
 def delete(session: Session, caller: Caller, schedule: Schedule) -> None:
-    """Forget a schedule; what waits is skipped, what runs goes on, and its history stays."""
+    """Delete a schedule: waiting runs are skipped, running ones continue, and the history stays."""
     now = clock.now()
     end_waiting(session, schedule, Reason.DELETED, now)
     schedule.deleted_at = now
@@ -270,20 +268,20 @@ def delete(session: Session, caller: Caller, schedule: Schedule) -> None:
 
 
 def end_waiting(session: Session, schedule: Schedule, reason: Reason, now: datetime) -> None:
-    """Skip what waits of a schedule that was disabled or deleted. What runs goes on."""
+    """Skip the waiting runs of a disabled or deleted schedule. Running ones continue."""
     for row in store.waiting_of(session, schedule.id):
         ended.end(session, schedule, row, End(Outcome.SKIPPED, reason), now)
 
 
 def set_due_times(schedule: Schedule, now: datetime) -> None:
-    """Count the calendar from now."""
+    """Compute the due times of the calendar from now on."""
     calendar = calendar_of(schedule)
     schedule.longest_gap_seconds = int(plan.longest_gap(calendar, now).total_seconds())
     schedule.tz_version = zones.VERSION
     if not schedule.enabled:
         schedule.next_due_at = None
     elif schedule.schedule_mode == Mode.AVAILABILITY:
-        schedule.next_due_at = now  # the tick looks at the evidence
+        schedule.next_due_at = now  # the tick examines the evidence
     else:
         schedule.next_due_at = plan.next_due(calendar, now)
 
@@ -294,7 +292,7 @@ def has_targets(schedule: Schedule) -> bool:
 
 
 def check_calendar(schedule: Schedule) -> None:
-    """Raise Unprocessable for a calendar that cannot be."""
+    """Raise Unprocessable if the calendar is not valid."""
     if schedule.timezone not in zones.known():
         raise errors.unknown_timezone(schedule.timezone)
     if schedule.schedule_mode == Mode.CRON:
@@ -411,7 +409,7 @@ def _changed(session: Session, caller: Caller, schedule: Schedule, action: str, 
 
 
 def tell_changed(session: Session) -> None:
-    """Let the tick and open pages look again. Which schedule it was is not named: not everyone may see it."""
+    """Notify the tick and open pages. The event does not name the schedule, because not everyone may see it."""
     outbox.tell(session, "schedule.updated", {}, repository_id=None)
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a schedule."""
+"""Errors about schedules."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What schedules bring to the service."""
+"""The parts of the service that schedules contribute."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -31,7 +31,7 @@ def script_uses(session: Session) -> list[ScriptUse]:
 
 
 def tidy(database: Database, settings: Settings) -> None:
-    """Forget runs that ended long ago."""
+    """Delete runs that ended long ago."""
     with database.writing() as session:
         store.forget_old(session, clock.now() - timedelta(days=settings.schedule_history_days))
 

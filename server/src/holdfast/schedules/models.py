@@ -1,4 +1,4 @@
-"""The tables of schedules: what is planned, what became of each due time, and when nothing is to run."""
+"""The tables of schedules: what is planned, the outcome of each due time, and when nothing is to run."""
 
 from datetime import date, datetime
 from enum import StrEnum
@@ -11,7 +11,7 @@ from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow, partial_index
 from holdfast.storage.types import Identifier, JsonValue, RowUuid
 
 NO_REPOSITORY = 0
-"""The repository of a run row whose schedule had no target."""
+"""The repository id in a run row whose schedule had no target."""
 STATE_ROW = 1
 
 NOT_DELETED = text("deleted_at IS NULL")
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a due time did not run. `cancelled`: a person cancelled the run while it waited."""
+    """Why a due time did not run. `cancelled`: a person cancelled the run while it was waiting."""
 
     DISABLED = "disabled"
     DELETED = "deleted"
@@ -71,7 +71,7 @@ class WaitingFor(StrEnum):
     WINDOW = "window"
     MACHINE = "machine"
     CONNECTION = "connection"
-    """A machine that does not announce itself: it is tried from time to time."""
+    """A machine that does not report to the service, so it is contacted from time to time."""
     EARLIER_RUN = "earlier_run"
     RETRY = "retry"
 
@@ -96,7 +96,7 @@ def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
 
 
 class Schedule(NumberedRow):
-    """What runs where and when, and under which conditions."""
+    """What runs, where, when and under which conditions."""
 
     __tablename__ = "schedules"
 
@@ -117,9 +117,9 @@ class Schedule(NumberedRow):
     """`{"repository_ids": [1, 2]}`, `{"labels": {"site": "north"}}` or `{"all": true}`."""
     exclude_repository_ids: Mapped[list[int]] = mapped_column(JsonValue, default=list)
     steps: Mapped[list[dict[str, Any]]]
-    """In the order of their execution, each `{"kind": "backup" | "prune" | …, …}`; see running.steps."""
+    """In execution order, each `{"kind": "backup" | "prune" | …, …}`; see running.steps."""
     windows: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue, default=list)
-    """Each `{"days": […], "from": "22:00", "to": "06:00", "upload_kib": 500}`, in the schedule's zone."""
+    """Each `{"days": […], "from": "22:00", "to": "06:00", "upload_kib": 500}`, in the schedule's time zone."""
     on_window_close: Mapped[str] = mapped_column(String(10), default=OnWindowClose.FINISH)
     catch_up: Mapped[str] = mapped_column(String(10), default=CatchUp.ONCE)
     start_within_minutes: Mapped[int] = mapped_column(Integer, default=60)
@@ -127,15 +127,15 @@ class Schedule(NumberedRow):
     spread_minutes: Mapped[int] = mapped_column(Integer, default=0)
     retries: Mapped[int] = mapped_column(Integer, default=3)
     archive_name_template: Mapped[str | None] = mapped_column(String(200))
-    """Instead of the repository's."""
+    """Used instead of the repository's template."""
 
     snoozed_until: Mapped[datetime | None]
     next_due_at: Mapped[datetime | None]
-    """The next due time that no run row has yet. None: there is none, or the schedule is disabled or deleted."""
+    """The next due time without a run row. None: there is none, or the schedule is disabled or deleted."""
     longest_gap_seconds: Mapped[int | None]
-    """The longest time between two due times of the coming year."""
+    """The longest time between two due times in the coming year."""
     tz_version: Mapped[str | None] = mapped_column(String(20))
-    """The zone data by which `next_due_at` was computed."""
+    """The version of the time zone data with which `next_due_at` was computed."""
     revision: Mapped[int] = mapped_column(Integer, default=1)
     created_by: Mapped[str | None] = mapped_column(String(200))
     created_at: Mapped[datetime]
@@ -154,7 +154,7 @@ class Schedule(NumberedRow):
 
 
 class ScheduleRun(NumberedRow):
-    """What became of one due time of one repository. A row with `due_until` stands for a span of due times."""
+    """The outcome of one due time for one repository. A row with `due_until` represents a span of due times."""
 
     __tablename__ = "schedule_runs"
 
@@ -165,11 +165,11 @@ class ScheduleRun(NumberedRow):
     due_count: Mapped[int] = mapped_column(Integer, default=1)
     origin: Mapped[str] = mapped_column(String(20), default=Origin.CALENDAR)
     revision: Mapped[int]
-    """Of the schedule, when the row was written; when it was released, of what was released."""
+    """The schedule's revision when the row was written; once released, the revision that was released."""
     start_at: Mapped[datetime]
-    """The due time with the spread added."""
+    """The due time plus the spread."""
     look_at: Mapped[datetime | None]
-    """When the row is judged next: while it waits, before a retry, or when the window closes in which it must stop."""
+    """When the row is judged next: while it waits, before a retry, or when the window in which it must stop closes."""
     waiting_for: Mapped[str | None] = mapped_column(String(20))
     outcome: Mapped[str] = mapped_column(String(10), default=Outcome.WAITING)
     reason: Mapped[str | None] = mapped_column(String(40))
@@ -179,14 +179,14 @@ class ScheduleRun(NumberedRow):
     steps: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue, default=list)
     """Once released, each step: `{"kind", "operation_id", "status", "error_key", "skipped", "next_at"}`."""
     options: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
-    """What a manual run asked for: `{"steps": […], "respect_windows": true}`."""
+    """The options of a manual run: `{"steps": […], "respect_windows": true}`."""
     result: Mapped[str | None] = mapped_column(String(30))
     error_key: Mapped[str | None] = mapped_column(String(80))
     released_at: Mapped[datetime | None]
     settled_at: Mapped[datetime | None]
-    """When the row got its final state: skipped, missed, voided, or ran and all its operations ended."""
+    """When the row reached its final state: skipped, missed, voided, or ran with all its operations ended."""
     voided_at: Mapped[datetime | None]
-    """Set when the clock that made the due time turned out to be wrong; the row no longer counts."""
+    """Set when the clock that caused the due time turned out to be wrong; the row no longer counts."""
 
     __table_args__ = (
         _words("origin", Origin),
@@ -205,7 +205,7 @@ class ScheduleRun(NumberedRow):
 
 
 class Blackout(NumberedRow):
-    """List blackouts, days without scheduled starts, everywhere or for repositories with these labels."""
+    """Days without scheduled starts, for all repositories or only those with these labels."""
 
     __tablename__ = "blackouts"
 
@@ -218,7 +218,7 @@ class Blackout(NumberedRow):
 
 
 class ScheduleState(Base):
-    """One row: whether all schedules are paused, and the last tick of any process."""
+    """A single row: whether all schedules are paused, and the last tick of any process."""
 
     __tablename__ = "schedule_state"
 

@@ -1,4 +1,4 @@
-"""When work that a schedule does is overdue: a while after the longest gap between its due times."""
+"""When scheduled work is overdue: a while after the longest gap between the schedule's due times."""
 
 import threading
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from holdfast.schedules.models import Schedule
 from holdfast.schedules.running.thresholds import ScheduleCadence
 
 CELLS = frozenset({"backup", "check", "prune", "compact", "restore_check", "mirror"})
-"""Steps that are a cell of `/status`, by the same name."""
+"""Steps that are also cells of `/status`, under the same name."""
 
 Cells = Mapping[str, OverdueAfter]
 
 
 class ScheduleRules:
-    """The rules of enabled schedules; of several for one repository the shortest counts, and without any,
-    `otherwise`.
+    """Rules from enabled schedules. If a repository has several, the shortest counts; if it has none, `otherwise`
+    applies.
     """
 
     def __init__(self, otherwise: OverdueRules) -> None:
@@ -39,14 +39,14 @@ class ScheduleRules:
             if own is None:
                 found[number] = cells
                 continue
-            both = id(cells), id(own)  # most repositories share them: few are merged
+            both = id(cells), id(own)  # most repositories share both, so few are merged
             if both not in merged:
                 merged[both] = {**cells, **own}
             found[number] = merged[both]
         return found
 
     def _scheduled(self, session: Session) -> Mapping[int, Cells]:
-        """Computed again when a schedule, a repository or the labels of an agent have changed."""
+        """Return the rules, recomputed if a schedule, a repository or an agent's labels have changed."""
         seen = (*session.execute(_SCHEDULES_CHANGED).one(), *session.execute(_REPOSITORIES_CHANGED).one())
         seen = (*seen, *session.execute(_AGENTS_CHANGED).one())
         with self._guard:
@@ -56,7 +56,7 @@ class ScheduleRules:
 
 
 def scheduled(session: Session) -> dict[int, Cells]:
-    """For each repository that an enabled schedule targets, when the work of that schedule is overdue there."""
+    """Return, for each repository targeted by an enabled schedule, when that schedule's work is overdue."""
     found = ScheduleCadence().of_all(session)
     return _shared(
         {
@@ -71,7 +71,7 @@ def scheduled(session: Session) -> dict[int, Cells]:
 
 
 def _shared(found: Mapping[int, Cells]) -> dict[int, Cells]:
-    """The same, with one object for all repositories whose rules are equal."""
+    """Return the same rules, with one shared object for all repositories whose rules are equal."""
     kept: dict[tuple[tuple[str, OverdueAfter], ...], Cells] = {}
     return {
         number: kept.setdefault(tuple(sorted(cells.items(), key=lambda one: one[0])), cells)

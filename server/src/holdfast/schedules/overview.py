@@ -1,4 +1,4 @@
-"""What the calendar of all schedules is computed from."""
+"""Reads the values from which the calendar of all schedules is computed."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ def read_stored(
 
 
 def planned(session: Session, seen: VisibleSchedules, span: Span, most: int) -> list[tuple[datetime, str, int]]:
-    """The starts to come of the due times in the span, at most `most`: time, kind and repository of each."""
+    """Return the future starts of the due times in the span, at most `most`: time, kind and repository of each."""
     return entries.starts(_planned(session, seen, None), span, most)
 
 
@@ -50,11 +50,11 @@ def _past(
 
 
 def _planned(session: Session, seen: VisibleSchedules, repository_id: int | None) -> list[Planned]:
-    """The schedules that fall due by their calendars, each with the targets that the caller may see."""
+    """Return the schedules with due times from a calendar, each with the targets that the caller may see."""
     found = []
     days = present.days_of(store.blackouts(session))
     known: dict[int, list[Place]] = {}
-    """By the list of targets, which several schedules share: so it is sent once to where the calendar is computed."""
+    """By target list. Several schedules share one, so it is sent only once to the computing process."""
     places: dict[int, Place] = {}
 
     def placed(targets: Sequence[Target]) -> list[Place]:

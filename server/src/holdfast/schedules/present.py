@@ -1,4 +1,4 @@
-"""Schedules and their runs as clients see them: a caller who sees some targets sees those alone."""
+"""Schedules and their runs as clients see them; a caller who may see only some targets sees only those."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -47,15 +47,15 @@ WAITING_SHOWN = 20
 
 @frozen
 class Presented:
-    """Turns schedules into answers for one caller."""
+    """Turns schedules into responses for one caller."""
 
     session: Session
     seen: VisibleSchedules
     now: datetime
 
     def listed(self, schedules: Sequence[Schedule], *, is_paused: bool) -> bytes:
-        """Many of them: `Schedules` as JSON. Schedule by schedule, since other threads wait while a text is made, and
-        each target once, since many schedules have the same.
+        """Return many schedules: `Schedules` as JSON. They are written one by one, since other threads wait while a
+        text is produced, and each target is written only once, since many schedules share it.
         """
         known: dict[int, str] = {}
         written = []
@@ -75,7 +75,7 @@ class Presented:
         return answer
 
     def _answers(self, schedules: Sequence[Schedule]) -> Iterator[ScheduleAnswer]:
-        """Without their targets."""
+        """Yield the responses without their targets."""
         ids = [schedule.id for schedule in schedules]
         newest = store.newest_of(self.session, ids, self.seen.visible)
         blackouts = days_of(store.blackouts(self.session))
@@ -125,7 +125,7 @@ class Presented:
 def next_start(
     schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays], now: datetime
 ) -> datetime | None:
-    """Next due time that will start work."""
+    """Return the next due time that will start work."""
     if not schedule.enabled or schedule.deleted_at is not None:
         return None
     if schedule.schedule_mode == Mode.AVAILABILITY:
@@ -171,13 +171,13 @@ def days_of(stored: Sequence[Blackout]) -> list[BlackoutDays]:
 
 
 def _shown(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the name under which its secrets are kept: that there are some is enough."""
+    """Return the step without the name under which its secrets are kept, only showing that it has some."""
     shown = {name: value for name, value in step.items() if name != "secret_id"}
     return {**shown, "has_secrets": True} if "secret_id" in step else shown
 
 
 def step_names(steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each step in a word or two."""
+    """Return each step in a word or two."""
     return [_step_name(step) for step in steps]
 
 

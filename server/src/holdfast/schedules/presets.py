@@ -1,4 +1,4 @@
-"""Patterns to choose from, for those who do not want to write cron."""
+"""Common patterns for users who do not want to write cron expressions."""
 
 from holdfast.schedules.answer_schemas import Preset
 

@@ -1,4 +1,4 @@
-"""HTTP for schedules: what is planned."""
+"""HTTP for schedules."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -174,7 +174,7 @@ def read_calendar(
     return Response(answer, media_type=JSON)
 
 
-# For clients of products of this family
+# For clients written for related products
 # ----------------------------------------------------------------------------------
 
 
@@ -378,7 +378,7 @@ def _answer(session: Reading, caller: SignedIn, schedule: Schedule) -> ScheduleA
 
 
 def _under(prefix: str, *, documented_there: bool) -> APIRouter:
-    """All routes of schedules under a prefix: fixed words first, so that no word is taken for an id."""
+    """Return all routes of schedules under a prefix. Fixed paths come first, so that no word is taken for an id."""
     found = router(prefix, "schedules")
     parts = [route for part in (blackout_routes, run_routes, paths) for route in part.routes]
     for route in sorted(parts, key=lambda route: isinstance(route, APIRoute) and route.path.startswith("/{")):
@@ -398,5 +398,5 @@ def _under(prefix: str, *, documented_there: bool) -> APIRouter:
 
 ROUTERS = (
     _under("/api/schedules", documented_there=True),
-    _under("/api/schedule", documented_there=False),  # the prefix that older clients of this family call
+    _under("/api/schedule", documented_there=False),  # the prefix used by older clients of related products
 )

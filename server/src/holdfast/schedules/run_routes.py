@@ -1,4 +1,4 @@
-"""HTTP for runs of schedules: what became of due times."""
+"""HTTP for runs of schedules: the outcomes of due times."""
 
 from typing import Annotated
 
@@ -82,7 +82,7 @@ def list_runs(
 
 
 def _seen(session: Session, caller: Caller, schedule_run_id: int) -> ScheduleRun:
-    """The run, if the caller may see its repository. Raise NotFound."""
+    """Return the run if the caller may see its repository. Raise NotFound."""
     row = store.run(session, schedule_run_id)
     visible = rights.visible_repositories(session, caller)
     if row is None or (

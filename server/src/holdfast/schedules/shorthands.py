@@ -1,4 +1,4 @@
-"""Flat fields of products of this family, as targets and steps."""
+"""Converts flat fields of related products into targets and steps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ TARGETS = ("repository", "repository_id", "repository_ids")
 
 
 def given(fields: FlatFields) -> dict[str, Any]:
-    """The shorthands that a request has."""
+    """Return the shorthands in a request."""
     return {
         name: value
         for name in FlatFields.model_fields
@@ -23,7 +23,7 @@ def given(fields: FlatFields) -> dict[str, Any]:
 
 
 def with_shorthands(steps: Sequence[Mapping[str, Any]], flat: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Given steps and shorthands, return the steps that both ask for. Raise Unprocessable."""
+    """Given steps and shorthands, return the steps that they request together. Raise Unprocessable."""
     if flat.get("run_repository_scripts"):
         raise errors.step_unsupported(SCRIPT, "Repositories have no scripts of their own. Add scripts as steps.")
     if not flat:
@@ -46,7 +46,7 @@ def with_shorthands(steps: Sequence[Mapping[str, Any]], flat: Mapping[str, Any])
 
 
 def _scripts(steps: list[dict[str, Any]], flat: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A script that is named stands alone in its place, before or after the backup."""
+    """Return the script steps: one named by a shorthand is the only script in its place, before or after the backup."""
     for name, when in SCRIPTS.items():
         if name in flat:
             steps = [step for step in steps if step.get("when", "before") != when]

@@ -1,4 +1,4 @@
-"""What a schedule consists of: targets, steps and windows."""
+"""The parts of a schedule: targets, steps and windows."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -1,4 +1,4 @@
-"""All statements on schedules, their runs, blackouts and the state that every process shares."""
+"""All statements on schedules, their runs, blackouts and the state shared by all processes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -18,13 +18,13 @@ from holdfast.storage.inserts import conflict_aware_insert
 from holdfast.storage.rows import change_rows
 
 AT_ONCE = 500
-"""Values in one statement at most: SQLite takes no more than a few thousand."""
+"""Maximum number of values in one statement: SQLite accepts no more than a few thousand."""
 
 # --- schedules ----------------------------------------------------------------------------------------------------
 
 
 def get(session: Session, schedule_id: int) -> Schedule | None:
-    """The schedule, unless it was deleted."""
+    """Return the schedule, unless it was deleted."""
     found = session.get(Schedule, schedule_id) if 0 < schedule_id < 2**63 else None
     return found if found is not None and found.deleted_at is None else None
 
@@ -34,7 +34,9 @@ def get_even_deleted(session: Session, schedule_id: int) -> Schedule | None:
 
 
 def lock(session: Session, schedule_id: int) -> Schedule | None:
-    """The schedule as it is now, locked until the transaction ends: due times come before or after, never between."""
+    """Return the current schedule, locked until the transaction ends, so that due times come before or after, never
+    between.
+    """
     if not 0 < schedule_id < 2**63:
         return None
     statement = select(Schedule).where(Schedule.id == schedule_id, Schedule.deleted_at.is_(None))
@@ -46,7 +48,7 @@ def by_name(session: Session, name: str) -> Schedule | None:
 
 
 def has_uuid(session: Session, uuid: str) -> bool:
-    """Whether a schedule has this uuid, or had it before it was deleted."""
+    """Whether a schedule has this uuid, including deleted ones."""
     return session.scalar(select(Schedule.id).where(Schedule.uuid == uuid)) is not None
 
 
@@ -55,13 +57,13 @@ def listed(session: Session) -> list[Schedule]:
 
 
 def enabled(session: Session) -> list[Schedule]:
-    """The schedules that have due times."""
+    """Return the schedules that have due times."""
     statement = select(Schedule).where(Schedule.deleted_at.is_(None), Schedule.enabled.is_(True))
     return list(session.scalars(statement.order_by(Schedule.id)))
 
 
 def enabled_as_values(session: Session) -> Sequence[Schedule]:
-    """The same, in no order, to be read alone: their targets, steps and next due times."""
+    """The same as read-only values in no order: targets, steps and next due times."""
     return cast("Sequence[Schedule]", objects(beside_objects(session).execute(_ENABLED)))
 
 
@@ -79,12 +81,12 @@ _ENABLED = select(
 
 
 def script_steps(session: Session) -> list[tuple[Schedule, dict[str, Any]]]:
-    """Every step of a schedule that runs a script."""
+    """Return all steps of schedules that run a script."""
     return [(schedule, step) for schedule in listed(session) for step in schedule.steps if step.get("kind") == "script"]
 
 
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, Schedule]:
-    """Schedules by id, deleted ones too."""
+    """Return schedules by id, including deleted ones."""
     found: dict[int, Schedule] = {}
     wanted = sorted(set(ids))
     for first in range(0, len(wanted), AT_ONCE):
@@ -103,7 +105,7 @@ def insert(session: Session, schedule: Schedule) -> Schedule:
 
 
 def state(session: Session) -> ScheduleState:
-    """The one row of the state. Before the first tick or pause it has only defaults."""
+    """Return the single row of the state. Before the first tick or pause, it has only defaults."""
     found = session.get(ScheduleState, STATE_ROW, populate_existing=True)
     return found or ScheduleState(id=STATE_ROW, paused=False)
 
@@ -140,7 +142,7 @@ def blackouts(session: Session) -> list[Blackout]:
 
 
 def blackouts_as_values(session: Session) -> Sequence[Blackout]:
-    """The same, to be read alone."""
+    """The same as read-only values."""
     return cast("Sequence[Blackout]", beside_objects(session).execute(_BLACKOUT_ROWS).all())
 
 
@@ -167,7 +169,7 @@ class Target:
 
 
 def all_targets(session: Session, ids: Iterable[int] | None = None) -> list[Target]:
-    """Every repository with its labels, or those with these ids; ordered by id."""
+    """Return every repository with its labels, or those with these ids, ordered by id."""
     if ids is None:
         return _targets(session, None)
     wanted = sorted(set(ids))
@@ -209,7 +211,7 @@ def every_target(session: Session, ids: Iterable[int] | None = None) -> Known:
 
 
 def matching(schedule: Schedule, known: Known) -> list[Target]:
-    """Those of the known repositories that the schedule works on. Of many, it looks only at those that it names."""
+    """Return which of the known repositories the schedule works on. If it names them, only those are examined."""
     left_out = set(schedule.exclude_repository_ids or ())
     targets = schedule.targets or {}
     if targets.get("all"):
@@ -224,7 +226,7 @@ def matching(schedule: Schedule, known: Known) -> list[Target]:
 
 
 def targets_of(session: Session, schedule: Schedule) -> list[Target]:
-    """The present targets of a schedule. Of repositories that it names, no others are read."""
+    """Return the current targets of a schedule. If it names them, no others are read."""
     return matching(schedule, every_target(session, (schedule.targets or {}).get("repository_ids")))
 
 
@@ -237,7 +239,7 @@ def run(session: Session, run_row_id: int) -> ScheduleRun | None:
 
 @frozen
 class RunFilter:
-    """What a list of runs is narrowed to. None or empty means: do not narrow."""
+    """The restrictions on a list of runs. None or empty means: no restriction."""
 
     schedule_ids: tuple[int, ...] = ()
     repository_ids: frozenset[int] | None = None
@@ -261,7 +263,7 @@ class RunFilter:
 
 
 def page(session: Session, narrowed: RunFilter, limit: int, after: str | None) -> tuple[list[ScheduleRun], str | None]:
-    """The newest runs that fit, and the cursor of the next page."""
+    """Return the newest matching runs, and the cursor of the next page."""
     statement = select(ScheduleRun).where(*narrowed.conditions()).order_by(ScheduleRun.id.desc()).limit(limit + 1)
     if after:
         statement = statement.where(ScheduleRun.id < int(cursor.decode(after, int)[0]))
@@ -271,14 +273,14 @@ def page(session: Session, narrowed: RunFilter, limit: int, after: str | None) -
 
 
 def in_span(session: Session, narrowed: RunFilter, columns: Sequence[str], most: int) -> Sequence[Any]:
-    """These columns of runs by due time, oldest first."""
+    """Return these columns of runs by due time, oldest first."""
     statement = select(*(getattr(ScheduleRun, name) for name in columns)).where(*narrowed.conditions())
     ordered = statement.order_by(ScheduleRun.due_at, ScheduleRun.id).limit(most)
     return beside_objects(session).execute(ordered).all()
 
 
 def waiting_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
-    """The runs of a schedule that have not been released yet, oldest due time first."""
+    """Return the runs of a schedule that have not been released yet, oldest due time first."""
     statement = select(ScheduleRun).where(
         ScheduleRun.schedule_id == schedule_id,
         ScheduleRun.settled_at.is_(None),
@@ -288,7 +290,7 @@ def waiting_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
 
 
 def open_repositories(session: Session, schedule_id: int) -> list[int]:
-    """The repositories for which a run of a schedule waits or has not ended."""
+    """Return the repositories for which a run of a schedule is waiting or has not ended."""
     statement = select(ScheduleRun.repository_id).where(
         ScheduleRun.schedule_id == schedule_id, ScheduleRun.settled_at.is_(None)
     )
@@ -298,9 +300,7 @@ def open_repositories(session: Session, schedule_id: int) -> list[int]:
 def oldest_waiting(
     session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None, most: int
 ) -> list[ScheduleRun]:
-    """Runs of schedules that have not been released yet: the oldest of each, of those repositories that the reader may
-    see.
-    """
+    """Return the oldest unreleased runs of each schedule, for repositories that the caller may see."""
     found: list[ScheduleRun] = []
     place = func.row_number().over(partition_by=ScheduleRun.schedule_id, order_by=(ScheduleRun.due_at, ScheduleRun.id))
     for conditions in _waiting(schedule_ids, repositories):
@@ -311,7 +311,7 @@ def oldest_waiting(
 
 
 def count_waiting(session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None) -> dict[int, int]:
-    """How many runs of each schedule have not been released yet."""
+    """Return how many runs of each schedule have not been released yet."""
     found: dict[int, int] = {}
     for conditions in _waiting(schedule_ids, repositories):
         counted = select(ScheduleRun.schedule_id, func.count()).where(*conditions).group_by(ScheduleRun.schedule_id)
@@ -332,7 +332,7 @@ def _waiting(schedule_ids: Sequence[int], repositories: frozenset[int] | None) -
 
 
 def unended_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
-    """The runs of a schedule that were released and have not ended."""
+    """Return the runs of a schedule that were released and have not ended."""
     statement = select(ScheduleRun).where(
         ScheduleRun.schedule_id == schedule_id,
         ScheduleRun.settled_at.is_(None),
@@ -342,9 +342,10 @@ def unended_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
 
 
 def unended_beside(session: Session, row_ids: Sequence[int]) -> dict[tuple[int, int], ScheduleRun]:
-    """Runs that were released and have not ended, of the same schedules and repositories as these rows; by both.
+    """Return released runs that have not ended, of the same schedules and repositories as these rows, by both ids.
 
-    Each row looks for itself: a join, or two lists of ids, has the store read all open rows or try every pair of ids.
+    Each row is looked up separately: for a join, or two lists of ids, the store would read all open rows or try every
+    pair of ids.
     """
     found = _NEWEST_BESIDE.run(session, row_ids).scalars()
     if not (ids := {number for number in found if number is not None}):
@@ -364,7 +365,7 @@ _NEWEST_BESIDE = ByIds(select(_newest.correlate(_row).scalar_subquery()), _row.i
 
 
 def has_open(session: Session, places: Collection[tuple[int, int]]) -> bool:
-    """Whether any run of these pairs of schedule and repository waits or has not ended."""
+    """Whether any run of these pairs of schedule and repository is waiting or has not ended."""
     connection = beside_objects(session)
     if connection.dialect.name == "sqlite":
         ids = [schedule_id for schedule_id, _ in places]
@@ -377,15 +378,15 @@ _open_one = select(func.min(ScheduleRun.repository_id)).where(
     ScheduleRun.schedule_id == Schedule.id, ScheduleRun.settled_at.is_(None)
 )
 _OPEN_ONES = ByIds(select(_open_one.correlate(Schedule).scalar_subquery()), Schedule.id)
-# Each pair looks for itself, by both columns of the index: the server knows little of rows that were just written, and
-# would otherwise read all that are open.
+# Each pair is looked up separately, by both columns of the index. The server has no statistics on rows that were just
+# written, and would otherwise read all open ones.
 _ANY_OPEN = """SELECT 1 FROM unnest(%s::bigint[], %s::bigint[]) AS given(schedule_id, repository_id)
 WHERE (SELECT count(*) FROM schedule_runs AS run WHERE run.schedule_id = given.schedule_id
 AND run.repository_id = given.repository_id AND run.settled_at IS NULL) > 0 LIMIT 1"""
 
 
 def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: str, now: datetime) -> None:
-    """Have waiting runs of these schedules and repositories looked at, because what they wait for has come."""
+    """Have waiting runs of these schedules and repositories judged now, because what they waited for has happened."""
     for schedule_id, repository_id in sorted(places):
         session.execute(
             update(ScheduleRun)
@@ -402,7 +403,7 @@ def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: s
 
 
 def agents_came_online(session: Session, agent_ids: Sequence[int], now: datetime) -> int:
-    """Have runs looked at that wait for one of these agents; return how many."""
+    """Have runs that wait for one of these agents judged now; return how many."""
     theirs = select(Repository.id).where(Repository.agent_machine_id.in_(agent_ids))
     woken = change_rows(
         session,
@@ -419,7 +420,7 @@ def agents_came_online(session: Session, agent_ids: Sequence[int], now: datetime
 def newest_of(
     session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None
 ) -> dict[int, ScheduleRun]:
-    """The newest released run of each schedule, of those repositories that the reader may see."""
+    """Return the newest released run of each schedule, for repositories that the caller may see."""
     newest: dict[int, ScheduleRun] = {}
     for first in range(0, len(schedule_ids), AT_ONCE):
         conditions = [
@@ -435,7 +436,7 @@ def newest_of(
 
 
 def results_of(session: Session, run_ids: Iterable[str], repositories: frozenset[int] | None) -> dict[str, set[str]]:
-    """How the repositories of each run have ended so far, those that the reader may see."""
+    """Return how the repositories of each run have ended so far, for repositories that the caller may see."""
     found: dict[str, set[str]] = {}
     wanted = sorted(set(run_ids))
     for first in range(0, len(wanted), AT_ONCE):
@@ -452,6 +453,6 @@ def results_of(session: Session, run_ids: Iterable[str], repositories: frozenset
 
 
 def forget_old(session: Session, before: datetime) -> int:
-    """Remove runs that ended before this time."""
+    """Delete runs that ended before this time."""
     gone = session.execute(delete(ScheduleRun).where(ScheduleRun.settled_at < before).returning(ScheduleRun.id)).all()
     return len(gone)

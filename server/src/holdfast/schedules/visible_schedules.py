@@ -1,4 +1,4 @@
-"""Which schedules a caller may see, and which they may change."""
+"""Which schedules a caller may see, and which the caller may change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from holdfast.schedules.store import Target
 
 @dataclass
 class VisibleSchedules:
-    """What one caller may see of schedules."""
+    """The parts of schedules that one caller may see."""
 
     session: Session
     visible: frozenset[int] | None
     """The repositories that the caller may see; None: all."""
     is_for_one: bool
-    """A single schedule is looked at: of the repositories, those that it names are read."""
+    """Whether only one schedule is needed, so that only the repositories that it names are read."""
     _every: store.Known | None = None
     _found: dict[str, Sequence[Target]] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ class VisibleSchedules:
         return cls(session, rights.visible_repositories(session, caller), is_for_one=True)
 
     def targets(self, schedule: Schedule) -> Sequence[Target]:
-        """The present targets that the caller may see: one list for all schedules that choose the same."""
+        """Return the current targets that the caller may see. Schedules with the same selection share one list."""
         chosen = repr((schedule.targets, schedule.exclude_repository_ids))
         if chosen not in self._found:
             every = self._targets(schedule)
@@ -55,12 +55,14 @@ class VisibleSchedules:
         return self.visible is None or repository_id in self.visible
 
     def sees(self, schedule: Schedule) -> bool:
-        """A caller who sees a target sees the schedule; one without targets is visible only to callers who see all."""
+        """Whether the caller may see the schedule: with a visible target, or without targets if the caller sees
+        everything.
+        """
         return self.visible is None or bool(self.targets(schedule))
 
 
 def require_seen(session: Session, seen: VisibleSchedules, schedule_id: int, *, even_deleted: bool = False) -> Schedule:
-    """The schedule, if the caller may see it. Raise NotFound."""
+    """Return the schedule if the caller may see it. Raise NotFound."""
     schedule = (store.get_even_deleted if even_deleted else store.get)(session, schedule_id)
     if schedule is None or not seen.sees(schedule):
         raise errors.unknown(schedule_id)
@@ -68,7 +70,7 @@ def require_seen(session: Session, seen: VisibleSchedules, schedule_id: int, *, 
 
 
 def require_operator(session: Session, caller: Caller, schedule_id: int) -> Schedule:
-    """The schedule, locked, if the caller is operator of all its targets. Raise NotFound or Forbidden."""
+    """Return the schedule, locked, if the caller is an operator of all its targets. Raise NotFound or Forbidden."""
     require_seen(session, VisibleSchedules.of_one(session, caller), schedule_id)
     schedule = store.lock(session, schedule_id)
     if schedule is None:
@@ -83,7 +85,7 @@ def require_on_targets(session: Session, caller: Caller, schedule: Schedule) -> 
     ids = (schedule.targets or {}).get("repository_ids")
     existing = {target.id for target in store.all_targets(session, ids or ())}
     named = [each for each in ids or () if each in existing]
-    if not named:  # by label, for all, or for repositories that are gone
+    if not named:  # selected by label, all of them, or only removed repositories
         raise forbidden(Role.OPERATOR)
     for repository_id in named:
         role = rights.repository_role(session, caller, repository_id)

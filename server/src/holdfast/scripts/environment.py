@@ -1,4 +1,4 @@
-"""What a script gets to know: its variables, complete and never inherited. No passphrase is ever among them."""
+"""The environment variables of a script: a complete set, never inherited, and never including a passphrase."""
 
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
@@ -9,14 +9,14 @@ SUCCESS, WARNING, FAILURE = "success", "warning", "failure"
 
 
 def word_of(status: str | None) -> str:
-    """How a backup ended, in the words of `run_on`."""
+    """Return how a backup ended, as one of the words of `run_on`."""
     if status == Status.COMPLETED:
         return SUCCESS
     return WARNING if status == Status.COMPLETED_WITH_WARNINGS else FAILURE
 
 
 def variables(operation: Operation, params: ScriptParams, backup: Operation | None) -> dict[str, str]:
-    """All variables but those of the machine and the secret parameters. What is not known is empty."""
+    """Return all variables except those of the machine and the secret parameters. Unknown values are empty."""
     known = {
         "EVENT": params.event,
         "SCRIPT_NAME": params.script_name,

@@ -1,4 +1,4 @@
-"""What can be wrong with a script."""
+"""Errors about scripts."""
 
 from collections.abc import Sequence
 from typing import Any

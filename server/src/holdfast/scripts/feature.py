@@ -1,4 +1,4 @@
-"""What scripts bring to the service."""
+"""The parts of the service that scripts contribute."""
 
 from datetime import timedelta
 from functools import partial
@@ -22,7 +22,7 @@ KEPT = timedelta(days=1)
 
 
 def tidy(database: Database, library: Library) -> None:
-    """Forget secrets that nothing uses any more."""
+    """Delete secrets that nothing uses any more."""
     with database.writing() as session:
         used = {str(use.step["secret_id"]) for use in library.find_uses(session) if use.step.get("secret_id")}
         store.forget_secrets(session, used, clock.now() - KEPT)

@@ -1,4 +1,4 @@
-"""The library: adding, changing and deleting scripts, and who may use which."""
+"""The script library: adds, changes and deletes scripts, and decides who may use which."""
 
 import hashlib
 from typing import Any
@@ -23,7 +23,7 @@ NULLABLE = frozenset({"description", "installed_as"})
 
 @frozen
 class Library:
-    """`find_uses` finds all script steps of schedules."""
+    """Manages the stored scripts. `find_uses` returns all script steps of schedules."""
 
     secrets: parameters.Secrets
     find_uses: FindScriptUses
@@ -44,7 +44,7 @@ class Library:
         return script
 
     def change(self, session: Session, caller: Caller, script_id: int, wanted: ScriptChange) -> StoredScript:
-        """Raise NotFound, Conflict or Unprocessable. Runs that are queued keep what they were queued with."""
+        """Change a script. Queued runs keep what they were queued with. Raise NotFound, Conflict or Unprocessable."""
         script = store.lock(session, script_id)
         if wanted.version is not None and wanted.version != script.version:
             raise ChangedMeanwhile("scripts.version_conflict", "script", wanted.version, script.version)
@@ -69,7 +69,9 @@ class Library:
         return script
 
     def _check_uses(self, session: Session, script: StoredScript) -> None:
-        """Raise Unprocessable if a schedule gives it what it does not take any more, or not what it now needs."""
+        """Raise Unprocessable if a schedule passes parameters that the script no longer accepts, or lacks required
+        ones.
+        """
         for use in self.uses(session, script.id):
             kept = self.secrets.read(session, use.step.get("secret_id")) or {}
             secret = {str(one["name"]) for one in script.parameters if one["secret"]}
@@ -99,12 +101,12 @@ LIBRARY = Part[Library]("scripts")
 
 
 def may_use(caller: Caller, script: StoredScript) -> bool:
-    """Whether the caller may see a script and run it, wherever they are operator."""
+    """Whether the caller may see a script, and run it wherever the caller is an operator."""
     return caller.role is Role.ADMIN or (script.operators_may_use and caller.role >= Role.OPERATOR)
 
 
 def require_usable(session: Session, caller: Caller, script_id: int) -> StoredScript:
-    """Raise NotFound: a script that the caller may not use does not exist for them."""
+    """Return the script. Raise NotFound also if the caller may not use it, so that its existence stays hidden."""
     script = store.get(session, script_id)
     if not may_use(caller, script):
         raise errors.unknown(script_id)
@@ -144,7 +146,7 @@ def _add_version(session: Session, caller: Caller, script: StoredScript, content
 def _flush(session: Session, script: StoredScript) -> None:
     try:
         session.flush()
-    except IntegrityError as error:  # somebody else took the name at the same time
+    except IntegrityError as error:  # another request took the name at the same time
         raise errors.name_taken(script.name) from error
 
 

@@ -13,18 +13,18 @@ NOT_DELETED = text("deleted_at IS NULL")
 
 
 class StoredScript(NumberedRow):
-    """A script of the library. What it says is in its versions; they stay when it is deleted."""
+    """A script of the library. Its content is in its versions, which are kept when it is deleted."""
 
     __tablename__ = "scripts"
 
     name: Mapped[str] = mapped_column(String(200))
     description: Mapped[str | None]
     where: Mapped[str] = mapped_column("place", String(10))
-    """`service`, `ssh` or `agent`: on the service's machine, or on the one that opens the repository."""
+    """`service`, `ssh` or `agent`: on the service's machine, or on the machine that opens the repository."""
     interpreter: Mapped[list[str]]
     arguments: Mapped[list[str]]
     installed_as: Mapped[str | None] = mapped_column(String(100))
-    """On agents: the name of a file that the owner of the machine has installed."""
+    """For agents: the name of a file that the owner of the machine has installed."""
     timeout_seconds: Mapped[int]
     parameters: Mapped[list[dict[str, Any]]]
     """Each `{"name", "type", "required", "secret"}`."""
@@ -43,7 +43,7 @@ class StoredScript(NumberedRow):
 
 
 class ScriptVersion(Base):
-    """What a script said at a time. Never changed."""
+    """The content of a script at one point in time. Never changed."""
 
     __tablename__ = "script_versions"
 
@@ -57,7 +57,7 @@ class ScriptVersion(Base):
 
 
 class ScriptSecrets(NumberedRow):
-    """The secret parameters of a step or a run, encrypted; steps and operations name them by `uuid`."""
+    """The secret parameters of a step or a run, encrypted; steps and operations refer to them by `uuid`."""
 
     __tablename__ = "script_secrets"
 

@@ -1,4 +1,4 @@
-"""Parameters of scripts: checked against what the script declares, and kept so that secrets stay secret."""
+"""Parameters of scripts: checked against the script's declarations, and stored so that secrets stay secret."""
 
 import json
 import uuid
@@ -29,7 +29,7 @@ def checked(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Given values for declared parameters, return the plain and the secret ones as text. Raise Unprocessable.
 
-    `kept` are secret values that were given before; they stay unless a new value is given.
+    `kept` contains secret values that were provided earlier; each is kept unless a new value is given.
     """
     known = {str(parameter["name"]): parameter for parameter in declared}
     for name in given:
@@ -48,7 +48,7 @@ def checked(
 
 
 def _text(parameter: Mapping[str, Any], value: Any) -> str:
-    """The value as the script gets it. Raise Unprocessable for one of another type."""
+    """Return the value as the script receives it. Raise Unprocessable if it has the wrong type."""
     match parameter["type"], value:
         case "boolean", bool():
             return "true" if value else "false"
@@ -70,7 +70,7 @@ class Secrets:
         self._vault = vault
 
     def keep(self, session: Session, values: Mapping[str, str]) -> str | None:
-        """Store secret values; return the name by which they are found again."""
+        """Store secret values; return the name under which they can be read again."""
         if not values:
             return None
         name = uuid.uuid4().hex
@@ -80,7 +80,7 @@ class Secrets:
         return name
 
     def read(self, session: Session, name: str | None) -> dict[str, str] | None:
-        """The values; none at all for no name, None for a name that is not known any more."""
+        """Return the values; an empty mapping if there is no name, None if the name is no longer known."""
         if name is None:
             return {}
         found = store.secrets(session, name)

@@ -1,4 +1,4 @@
-"""Scripts as their payloads."""
+"""Responses about scripts."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""HTTP for scripts. Administrators write them; operators run those that are meant for them."""
+"""HTTP for scripts. Administrators write them; operators run the ones released to them."""
 
 from typing import Annotated, Any
 
@@ -57,7 +57,7 @@ def read_script(caller: SignedIn, script_id: RowId, session: Reading, scripts: T
 
 
 def _used_by(session: Session, scripts: Library, script_id: int, is_admin: bool) -> list[dict[str, Any]]:
-    """Schedules by name are for those who see every one of them."""
+    """Return the schedules that use the script, by name; only for admins, who may see every schedule."""
     found = scripts.uses(session, script_id) if is_admin else []
     return list({use.schedule_id: use.shown() for use in found}.values())
 
@@ -131,7 +131,7 @@ def run_script(
 
 
 def _subject(script: StoredScript, repository: Repository | None, params: dict[str, Any]) -> Subject | None:
-    """Raise Unprocessable for a repository whose machine is of another kind than the script's."""
+    """Return the subject. Raise Unprocessable if the repository's machine is not of the kind that the script needs."""
     if repository is None:
         return None
     if script.where != "service" and repository.execution_target != script.where:
@@ -140,7 +140,7 @@ def _subject(script: StoredScript, repository: Repository | None, params: dict[s
 
 
 def _origin(session: Session, caller: Caller, script: StoredScript, repository: Repository | None) -> Origin:
-    """Raise Conflict if the agent of the repository takes no work."""
+    """Return the origin. Raise Conflict if the repository's agent takes no work."""
     if script.where == "agent" and repository is not None:
         awaited = agent_target.awaited_setup(session, repository)
         return Origin(Trigger.MANUAL, caller.user_id, caller.username, depends_on_id=awaited)

@@ -34,7 +34,7 @@ SECRETS_GONE = "scripts.secrets_gone"
 
 @frozen
 class Execution:
-    """Runs scripts, and knows what they are as steps of schedules."""
+    """Runs scripts, and provides their rules as steps of schedules."""
 
     secrets: parameters.Secrets
     machines: SshMachines
@@ -47,7 +47,7 @@ class Execution:
             limit_group="script",
             params=ScriptParams,
             run=self.run,
-            on_interrupted=failed_when_interrupted,  # never reached: the body deals with it inside `run`
+            on_interrupted=failed_when_interrupted,  # never reached: the body handles interruptions inside `run`
             present=present,
             agent=JobWork(
                 JobKind.SCRIPT_RUN, self.block, conclude, opens_repository=False, secrets=self.secrets_of_job
@@ -77,7 +77,7 @@ class Execution:
             return conclude(session, operation, report_of(ended))
 
     def _machine(self, context: Context, params: ScriptParams) -> Machine | None:
-        """The ssh machine that is to run the script; None: this one.
+        """Return the ssh machine that is to run the script; None for the service's machine.
 
         Raise Unprocessable if there is no such machine.
         """
@@ -99,7 +99,7 @@ class Execution:
         return machine
 
     def block(self, session: Session, operation: Operation) -> ScriptBlock:
-        """Raise NothingToDo for a script after a backup that did not end as the script wants it, NotFound."""
+        """Return the job's input. Raise NothingToDo if the script does not run after such a result, or NotFound."""
         params = ScriptParams.model_validate(operation.params)
         backup = None
         if params.event == "after":
@@ -133,7 +133,7 @@ class Execution:
         )
 
     def secrets_of_job(self, session: Session, operation: Operation) -> dict[str, str]:
-        """What the agent is handed beside the job, by the references in it."""
+        """Return the secrets that the agent receives with the job, by the references in it."""
         params = ScriptParams.model_validate(operation.params)
         values = self.secrets.read(session, params.secret_id) or {}
         return {_reference(params, name): value for name, value in values.items()}
@@ -144,7 +144,7 @@ def _reference(params: ScriptParams, name: str) -> str:
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """How the operation ended, from what its host reported."""
+    """Return the operation's outcome, based on its host's report."""
     del session
     params = ScriptParams.model_validate(operation.params)
     details = report.details
@@ -173,7 +173,7 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def params_of(stored: StoredScript, **more: Any) -> dict[str, Any]:
-    """The parameters of an operation that runs the script as it is now."""
+    """Return the parameters of an operation that runs the current version of the script."""
     wanted = ScriptParams(
         where=cast("Where", stored.where),
         script_id=stored.id,
@@ -189,7 +189,7 @@ def params_of(stored: StoredScript, **more: Any) -> dict[str, Any]:
 
 
 def subject_of(params: Mapping[str, Any], subject: Subject) -> Subject:
-    """The agent runs what is meant for it; everything else is a runner's, which needs no agent for it."""
+    """Return the subject with its executor: the agent runs scripts meant for agents, a runner all others."""
     if params.get("where") == "agent" and subject.executor == "agent":
         return subject
     return replace(subject, executor="runner", machine_id=None)
@@ -215,7 +215,9 @@ class StepsOfScripts:
         return {**result, "parameters": plain, **({"secret_id": name} if name else {})}
 
     def _kept_before(self, session: Session, wanted: ScriptStep, previous: Sequence[Step]) -> str | None:
-        """Secrets that were given before stay with the same script in the same place, unless they are given again."""
+        """Return the name of secrets already stored for the same script in the same place; they are kept unless given
+        again.
+        """
         del session
         names = (
             step.get("secret_id")
@@ -247,7 +249,7 @@ class StepsOfScripts:
 
 
 def _require_place(step: ScriptStep, script: StoredScript) -> None:
-    """Raise Unprocessable for a script that is to run once, but where each repository's machine is."""
+    """Raise Unprocessable for a once-only script that would run on the repositories' machines."""
     if step.scope == "once" and script.where != "service":
         raise Unprocessable(
             "scripts.once_elsewhere",

@@ -96,7 +96,7 @@ class RunScript(Closed):
 
 
 class ScriptStep(Schema):
-    """A script as a step of a schedule, checked by the library."""
+    """A script as a step of a schedule, as the library checks it."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -119,7 +119,7 @@ class ScriptStep(Schema):
 
 
 class ScriptParams(Closed):
-    """All that an operation needs to know, whatever becomes of the script."""
+    """Everything that an operation needs to know, whatever happens to the script later."""
 
     script_id: int
     script_name: str
@@ -137,7 +137,7 @@ class ScriptParams(Closed):
     secret_id: str | None = None
     due_at: str | None = None
     result: str | None = None
-    """Once, after the backups: the worst end of their runs."""
+    """For a once-only script after the backups: the worst end of their runs."""
 
 
 # Answers --------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ KIND = "script_execution"
 
 
 def get(session: Session, script_id: int) -> StoredScript:
-    """Raise NotFound."""
+    """Return the script. Raise NotFound."""
     script = find_row(session, StoredScript, script_id)
     if script is None or script.deleted_at is not None:
         raise errors.unknown(script_id)
@@ -24,7 +24,7 @@ def get(session: Session, script_id: int) -> StoredScript:
 
 
 def lock(session: Session, script_id: int) -> StoredScript:
-    """The script, so that nobody else changes it until the transaction ends. Raise NotFound."""
+    """Return the script, locked against changes until the transaction ends. Raise NotFound."""
     get(session, script_id)
     statement = select(StoredScript).where(StoredScript.id == script_id).with_for_update()
     script = session.scalars(statement.execution_options(populate_existing=True)).one()
@@ -53,7 +53,7 @@ def version(session: Session, script_id: int, number: int) -> ScriptVersion | No
 
 
 def newest(session: Session, scripts: Sequence[StoredScript]) -> dict[int, ScriptVersion]:
-    """The newest version of each script."""
+    """Return the newest version of each script."""
     statement = (
         select(ScriptVersion)
         .join(StoredScript, StoredScript.id == ScriptVersion.script_id)
@@ -68,12 +68,12 @@ def versions(session: Session, script_id: int) -> list[ScriptVersion]:
 
 
 def active_runs(session: Session, script_id: int) -> list[int]:
-    """Operations of the script that wait or run."""
+    """Return the ids of operations of the script that wait or run."""
     return [operation.id for operation in _active(session) if operation.params.get("script_id") == script_id]
 
 
 def backup_of(session: Session, operation: Operation) -> Operation | None:
-    """The newest backup of the run that an operation belongs to, of the same repository."""
+    """Return the newest backup of the same repository in the run that an operation belongs to."""
     statement = (
         select(Operation)
         .where(
@@ -88,7 +88,7 @@ def backup_of(session: Session, operation: Operation) -> Operation | None:
 
 
 def declined(session: Session, operation: Operation, reason: str) -> bool:
-    """Whether a script before the backup of the same run has said that there is to be none."""
+    """Whether a script before the backup of the same run has declined the backup."""
     statement = select(Operation.id).where(
         Operation.run_id == operation.run_id,
         Operation.repository_id == operation.repository_id,
@@ -106,7 +106,7 @@ def secrets(session: Session, name: str) -> ScriptSecrets | None:
 
 
 def forget_secrets(session: Session, used: Collection[str], before: datetime) -> None:
-    """Forget secrets that no step and no operation that waits or runs names any more."""
+    """Delete secrets that no step and no waiting or running operation refers to."""
     running = {str(operation.params.get("secret_id")) for operation in _active(session)}
     old = select(ScriptSecrets.id, ScriptSecrets.uuid).where(ScriptSecrets.created_at < before)
     gone = [row.id for row in session.execute(old) if row.uuid not in running and row.uuid not in used]

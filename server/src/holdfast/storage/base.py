@@ -9,14 +9,14 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 NEVER_REUSED = {"sqlite_autoincrement": True}
-"""The last of `__table_args__` where a table has others.
+"""For tables with other `__table_args__`, this must be the last item.
 
-Without it SQLite gives the id of a removed row to the next one, and an id in the audit trail would name two.
+Without it, SQLite gives the id of a deleted row to the next one, and an id in the audit trail would refer to two rows.
 """
 
 
 class Base(DeclarativeBase):
-    """The types of columns follow from their annotations, except where a column says more."""
+    """Column types follow from annotations, unless a column specifies more."""
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         str: Text,
@@ -37,7 +37,7 @@ class Base(DeclarativeBase):
 
 
 class NumberedRow(Base):
-    """A row whose id the store gives out, once."""
+    """A row with an id that the store assigns and never reuses."""
 
     __abstract__ = True
 
@@ -47,8 +47,8 @@ class NumberedRow(Base):
 
 
 def partial_index(name: str, *columns: str, where: TextClause, unique: bool = False) -> Index:
-    """An index of the rows that fulfil a condition.
+    """Return an index of the rows that meet a condition.
 
-    Migrations make it, on each store in its own way; naming PostgreSQL here would load its dialect for nothing.
+    Migrations create it in each store's own way; naming PostgreSQL here would load its dialect unnecessarily.
     """
     return Index(name, *columns, unique=unique, sqlite_where=where)

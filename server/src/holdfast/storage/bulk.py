@@ -1,4 +1,4 @@
-"""Many rows at once, as plain values. What the object mapper does for each row is most of what a row costs."""
+"""Handles many rows at once as plain values, because most of the cost of a row is the object mapper's work on it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -30,35 +30,35 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def beside_objects(session: Session) -> Connection:
-    """The connection of a transaction, for reading rows as values: the object mapper would look at each once more."""
+    """Return the transaction's connection for reading rows as plain values, without the object mapper's overhead."""
     session.flush()
     return session.connection()
 
 
 def objects(found: Result[Any]) -> list[Any]:
-    """Rows as simple objects, whose fields are read ten times as fast as those of a row."""
+    """Return rows as simple objects, whose fields are read ten times as fast as those of a row."""
     names = tuple(found.keys())
     return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in found.all()]
 
 
 def plain(*columns: Any) -> list[Any]:
-    """Columns to be read as values that nobody changes."""
+    """Return columns to be read as values that nobody changes."""
     found = (getattr(column, "expression", column) for column in columns)
     return [stored_text(column).label(column.name) if isinstance(column.type, Json) else column for column in found]
 
 
 def plan_for_size(session: Session) -> None:
-    """Have PostgreSQL plan each statement of this transaction for its values: a plan that it keeps is for no size at
-    all.
+    """Make PostgreSQL plan each statement of this transaction for its actual values; a cached plan fits no particular
+    size.
     """
     if session.get_bind().dialect.name == "postgresql":
         session.connection().exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
 
 
 class ByIds:
-    """A statement for the rows of some ids.
+    """A statement for rows with given ids.
 
-    PostgreSQL gets them as one value: hundreds of single ones cost more than the rows.
+    PostgreSQL receives the ids as a single value: hundreds of separate ones cost more than the rows.
     """
 
     def __init__(self, statement: Select[Any], column: Any) -> None:
@@ -73,9 +73,9 @@ class ByIds:
 
 
 def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, unless_there: bool = False) -> int:
-    """Insert rows that all name the same columns; defaults of the model are not applied. Return how many were written.
+    """Insert rows that all have the same columns, without applying the model's defaults. Return how many were written.
 
-    `unless_there`: leave out rows that a unique key refuses.
+    With `unless_there`, rows that violate a unique key are left out.
     """
     if not rows:
         return 0
@@ -94,7 +94,7 @@ def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, u
 
 
 def update_many(session: Session, model: type[DeclarativeBase], rows: Rows) -> None:
-    """Update rows by their `id`; all name the same columns. Objects that the session has loaded are not changed."""
+    """Update rows by their `id`; all must have the same columns. Objects in the session are not updated."""
     if not rows:
         return
     connection, table = session.connection(), model.__tablename__
@@ -106,16 +106,16 @@ def update_many(session: Session, model: type[DeclarativeBase], rows: Rows) -> N
     else:
         given = _Given.of(connection, model, (*names, "id"), rows, varying="id")
         changes = ", ".join(f"{name} = {wanted}" for name, wanted in zip(names, given.expressions, strict=False))
-        # The ids once more: for a join with the source alone, the server would read the whole table.
+        # The ids are repeated: for a join with the source alone, the server would read the whole table.
         which = f"{table}.id = given.id AND {table}.id = ANY (%s::bigint[])"
         statement = f"UPDATE {table} SET {changes} FROM {given.table} WHERE {which}"  # noqa: S608 - as above
         connection.exec_driver_sql(statement, (*given.values, given.values[-1]))
 
 
 def next_ids(session: Session, model: type[DeclarativeBase], number: int) -> list[int]:
-    """Ids for new rows, ascending, that no other transaction gets.
+    """Return ids for new rows, in ascending order, that no other transaction gets.
 
-    SQLite's write lock is held: the next ones are free.
+    On SQLite, the transaction holds the write lock, so the next ids are free.
     """
     table = model.__tablename__
     if session.get_bind().dialect.name == "sqlite":
@@ -127,7 +127,7 @@ def next_ids(session: Session, model: type[DeclarativeBase], number: int) -> lis
 def _many(
     connection: Connection, statement: str, model: type[DeclarativeBase], names: Sequence[str], rows: Rows
 ) -> int:
-    """A prepared statement for each row; return how many rows it has changed."""
+    """Execute a prepared statement for each row; return how many rows it changed."""
     give_way()
     columns = zip(*map(itemgetter(*names), rows), strict=True)
     converted = [_converted(connection, model, name, values) for name, values in zip(names, columns, strict=True)]
@@ -137,7 +137,9 @@ def _many(
 
 
 def _converted(connection: Connection, model: type[DeclarativeBase], name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """A column as the driver takes it. Many rows share their times and values of JSON, so each is converted once."""
+    """Return a column's values as the driver takes them. Rows often share times and JSON values, so each is converted
+    once.
+    """
     convert = _converter(connection.dialect, model, name)
     if convert is None:
         return values
@@ -159,21 +161,21 @@ def _converter(dialect: Dialect, model: type[DeclarativeBase], name: str) -> Cal
 
 @frozen
 class _Given:
-    """Rows as one source of a statement for PostgreSQL: an array for each column, and once what all rows share.
+    """Rows as one source of a statement for PostgreSQL: an array per column, and shared values only once.
 
-    The server takes arrays apart faster than it reads a document, and much of many rows is the same in all of them.
+    The server unpacks arrays faster than it parses a document, and large parts of the rows are often identical.
     """
 
     table: str
     expressions: list[str]
-    """For each column, in the order given: what it is in a row of the source."""
+    """For each column, in the given order: the expression for its value in a row of the source."""
     values: tuple[str | None, ...]
 
     @staticmethod
     def of(
         connection: Connection, model: type[DeclarativeBase], names: Sequence[str], rows: Rows, varying: str
     ) -> "_Given":
-        """`varying`: a column that is never taken for one that all rows share."""
+        """Prepare the rows. `varying` is a column that is never treated as shared by all rows."""
         shared: list[str | None] = []
         arrays: list[str | None] = []
         expressions, columns, types = [], [], []
@@ -193,22 +195,22 @@ class _Given:
 
 
 ARRAYS = ("bigint", "text")
-"""Other types are cast from the elements of an array of text.
+"""Other types are cast from the elements of a text array.
 
-Text is cast by the store alone, which checks its length.
+Text itself is cast only by the store, which checks its length.
 """
 
 
 @cache
 def _kind(model: type[DeclarativeBase], name: str) -> str:
-    """How a column is written in a statement for PostgreSQL."""
+    """Return the type of a column as written in a statement for PostgreSQL."""
     column_type = model.__table__.c[name].type
     known = ((Integer, "bigint"), (Json, "jsonb"), (UtcDateTime, "timestamp"), (Float, "float8"), (Boolean, "boolean"))
     return next((word for python, word in known if isinstance(column_type, python)), "text")
 
 
 def _is_one(values: Sequence[Any], kind: str) -> bool:
-    """Whether all rows share a value. In JSON equal values may differ, such as 1 and true."""
+    """Whether all rows share a value. In JSON, values that compare equal may differ, such as 1 and true."""
     first = values[0]
     if kind == "jsonb":
         return all(value is first for value in values)
@@ -236,12 +238,12 @@ def _text(kind: str, value: Any) -> str | None:
 
 
 def _as_utc(value: object) -> str:
-    """A time as `UtcDateTime` stores it."""
+    """Return a time in the form in which `UtcDateTime` stores it."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise TypeError(f"{value!r} cannot be stored")
     return value.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 
-# The sequence is looked up once, not for each id.
+# The sequence is looked up once, not for every id.
 _NEXT_IDS = """SELECT nextval(found.sequence)
 FROM (SELECT pg_get_serial_sequence(%s, 'id')::regclass AS sequence OFFSET 0) AS found, generate_series(1, %s)"""

@@ -1,4 +1,4 @@
-"""Inserts with a rule for an existing row, on either database."""
+"""Inserts with a rule for existing rows, for both databases."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def insert_unless_there(session: Session, model: type[DeclarativeBase], values: dict[str, Any]) -> Any | None:
-    """Insert a row and return its key; None if a unique column already has the value, also in another transaction."""
+    """Insert a row and return its key; None if a unique value already exists, including in another transaction."""
     (key,) = model.__table__.primary_key
     statement = conflict_aware_insert(session, model).values(values).on_conflict_do_nothing().returning(key)
     return session.execute(statement).scalar_one_or_none()

@@ -19,9 +19,9 @@ class StoreTooNew(Exception):
 
 
 def migrate(database: Database) -> None:
-    """Apply missing migrations, in one transaction. Raise StoreTooNew for a store of a newer version.
+    """Apply missing migrations in one transaction. Raise StoreTooNew if a newer version wrote the store.
 
-    Most starts find nothing to do, and then the tool for migrations is not even loaded: it takes half a second.
+    Usually there is nothing to do, and then the migration tool, which takes half a second to load, is not even loaded.
     """
     with database.engine.begin() as connection:
         if not database.is_sqlite:
@@ -34,7 +34,9 @@ def migrate(database: Database) -> None:
 
 
 def revisions() -> list[str]:
-    """The names of all revisions, oldest first: each file begins with its own, and they count up."""
+    """Return the names of all revisions, oldest first. Each file name begins with its revision, and revisions are
+    ascending.
+    """
     return sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
 
 

@@ -1,7 +1,7 @@
-"""The short notation of migrations: a table or an index in a few lines, with the names that our conventions give.
+"""A short notation for migrations: a table or an index in a few lines, named according to the conventions.
 
-Migrations are history, and so is this file: `tests/architecture/test_store_schema.py` compares what they do with what
-they did when they were recorded.
+Like migrations, this file must not change its behaviour: `tests/architecture/test_store_schema.py` compares the effects
+of migrations with those recorded when they were written.
 """
 
 import re
@@ -48,10 +48,10 @@ def create_table(
 ) -> None:
     """Create a table.
 
-    `columns` are names with types, `?` for those that may be NULL: `"id serial, name string(200), seen_at time?"`.
-    `checks` are conditions by name; `refers` are foreign keys: `"user_id users.id cascade"`; `unique` are columns, as
-    in `"uuid, repository_id name"`. A `serial` id is never given out twice; one that is `counted` may be, on SQLite. A
-    `flag` is false at first.
+    `columns` are names with types, with `?` for those that may be NULL: `"id serial, name string(200), seen_at time?"`.
+    `checks` are conditions by name. `refers` are foreign keys: `"user_id users.id cascade"`. `unique` are columns, as
+    in `"uuid, repository_id name"`. A `serial` id is never reused; a `counted` one may be, on SQLite. A `flag` defaults
+    to false.
     """
     op.create_table(
         name,
@@ -65,7 +65,9 @@ def create_table(
 
 
 def create_indexes(table: str, indexes: str) -> None:
-    """Create indexes, a line for each: `ix_name: columns` or `unique ix_name: columns`, and ` where condition`."""
+    """Create indexes, one per line: `ix_name: columns` or `unique ix_name: columns`, optionally with ` where
+    condition`.
+    """
     for line in indexes.strip().splitlines():
         named, content = line.strip().split(": ", 1)
         name = named.removeprefix("unique ")
@@ -77,7 +79,7 @@ def create_indexes(table: str, indexes: str) -> None:
 
 
 def add_columns(table: str, columns: str, *, default: str | None = None) -> None:
-    """Add columns, in the notation of `create_table`; those that may not be NULL need a default for present rows."""
+    """Add columns in the notation of `create_table`. Columns that may not be NULL need a default for existing rows."""
     for text in _parts(columns):
         op.add_column(table, _column(text, default))
 

@@ -1,10 +1,11 @@
-"""Values read from the store, valid until anything is committed to it, by any process, in any table.
+"""Remembers values read from the store until anything is committed to it, by any process, in any table.
 
-SQLite detects that without reading a page. PostgreSQL would need a query over the network, which costs as much as
-reading again: there, nothing is remembered.
+SQLite detects commits without reading a page. PostgreSQL would need a query over the network, which costs as much as
+reading the value again, so nothing is remembered there.
 
-A value may have a proof: the rows it was made from. After a commit they are read again, as they are, and the value
-stays valid if none of them differs. That takes a tenth of making the value, which matters where commits are frequent.
+A value may have a proof: the rows from which it was made. After a commit, only these rows are read again, and the value
+stays valid if none of them has changed. This takes a tenth of the time of making the value, which matters if commits
+are frequent.
 """
 
 import sqlite3
@@ -24,7 +25,7 @@ Rows = tuple[list[Any], ...]
 
 
 class Query:
-    """A statement with one parameter, as SQLite takes it."""
+    """A statement with one parameter, compiled for SQLite."""
 
     def __init__(self, statement: Select[*tuple[Any, ...]], parameter: str) -> None:
         compiled = statement.compile(dialect=sqlite.dialect())
@@ -37,7 +38,7 @@ Proof = tuple[tuple[Query, Any], ...]
 
 
 class StoreVersion:
-    """Checks on a connection of its own, which never writes: so every commit comes from another connection."""
+    """Detects commits on its own connection, which never writes, so that every commit comes from another one."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -46,7 +47,7 @@ class StoreVersion:
         self._opened = 0
 
     def now(self) -> Version | None:
-        """A value that differs after every commit; None while it is unknown."""
+        """Return a value that changes with every commit; None while it is unknown."""
         with self._guard:
             try:
                 connection = self._connection or self._open()
@@ -55,7 +56,7 @@ class StoreVersion:
                 return None
 
     def rows(self, proof: Proof) -> Rows | None:
-        """The rows of some queries; None if they cannot be read without waiting."""
+        """Return the rows of some queries; None if they cannot be read without waiting."""
         with self._guard:
             try:
                 connection = self._connection or self._open()
@@ -70,10 +71,10 @@ class StoreVersion:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        # No wait for a lock: the event loop calls this.
+        # Never waits for a lock, because the event loop calls this.
         connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA query_only=ON")
-        self._opened += 1  # numbers of two connections cannot be compared
+        self._opened += 1  # values of different connections cannot be compared
         self._connection = connection
         return connection
 
@@ -84,11 +85,11 @@ class _Entry(Generic[Value]):
     value: Value
     proof: Proof
     rows: Rows | None
-    """Of the proof, at that version."""
+    """The rows of the proof, at that version."""
 
 
 class Remembered(Generic[Value]):
-    """For any thread. Each value is stored with the version before it was read, so it is never older than that."""
+    """Remembers values for any thread. Each is stored with the version before it was read, so it is never older."""
 
     def __init__(
         self, version: StoreVersion | None, most: int, proof_of: Callable[[Value], Proof] = lambda _value: ()
@@ -99,7 +100,7 @@ class Remembered(Generic[Value]):
         self._values: dict[Hashable, _Entry[Value]] = {}
 
     def get(self, key: Hashable) -> Value | None:
-        """The value, if it is known and nothing that concerns it was committed since it was read."""
+        """Return the value if it is remembered, and nothing that affects it was committed since it was read."""
         known = self._values.get(key)
         if known is None or self._version is None:
             return None
@@ -115,7 +116,7 @@ class Remembered(Generic[Value]):
         return known.rows is not None and self._version.rows(known.proof) == known.rows
 
     def earlier(self, key: Hashable) -> Value | None:
-        """The value as it was when it was last read, whatever was committed since."""
+        """Return the value as last read, whatever was committed since."""
         known = self._values.get(key)
         return None if known is None else known.value
 

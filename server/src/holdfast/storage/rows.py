@@ -1,4 +1,4 @@
-"""Rows by their ids, and changes of rows that report which they were."""
+"""Finds rows by id, and changes rows while reporting which ones were changed."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,12 +13,12 @@ Table = TypeVar("Table", bound=Base)
 
 
 def find_row(session: Session, table: type[Table], row_id: int) -> Table | None:
-    """The row, if there is one; an id that no row can have is not asked for."""
+    """Return the row, if there is one. No query is made for an id that no row can have."""
     return session.get(table, row_id) if 0 < row_id <= LARGEST_IDENTIFIER else None
 
 
 def require_row(session: Session, table: type[Table], row_id: int, unknown: Callable[[int], Exception]) -> Table:
-    """The row. Raise `unknown` if there is none."""
+    """Return the row. Raise `unknown` if there is none."""
     found = find_row(session, table, row_id)
     if found is None:
         raise unknown(row_id)
@@ -26,6 +26,6 @@ def require_row(session: Session, table: type[Table], row_id: int, unknown: Call
 
 
 def change_rows(session: Session, table: Any, *conditions: ColumnElement[bool], **values: Any) -> list[int]:
-    """Change the rows that meet all conditions, and return their ids. Objects in the session stay as they are."""
+    """Change the rows that meet all conditions, and return their ids. Objects in the session are not updated."""
     statement = update(table).where(*conditions).values(**values).returning(table.id)
     return list(session.scalars(statement.execution_options(synchronize_session=False)))

@@ -28,20 +28,20 @@ Reading = Callable[[], AbstractContextManager[Session]]
 
 
 class Database:
-    """The store: readers on connections of their own, writers one after the other on SQLite."""
+    """The store: readers use their own connections; on SQLite, writers take turns."""
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
         self.wake = Wake()
-        """Something has changed that users are notified of."""
+        """Something has changed of which users are notified."""
         self.work = Wake()
-        """Operations have changed, or a lane is free: there may be work."""
+        """Operations have changed or a lane is free, so there may be work."""
         self.operations = Wake()
-        """Operations of runners and agents have changed: cached views of them are out of date."""
+        """Operations of runners and agents have changed, so cached views of them are outdated."""
         self.dialect = make_url(url).get_backend_name()
         path = make_url(url).database
         self.version = StoreVersion(path) if self.is_sqlite and path and path != ":memory:" else None
-        """Whether anything was committed, where that can be known at no cost."""
+        """Detects commits, if that is possible at no cost."""
         if self.is_sqlite:
             self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
             # A pool of one connection is the write lock: waiting writers queue here instead of polling SQLite's lock.
@@ -60,37 +60,38 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The engine that may write: for migrations and checks."""
+        """The database engine that may write, for migrations and checks."""
         return self._writer
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One consistent read.
+        """Open a session for one consistent read.
 
-        On PostgreSQL nothing stops a write here but review; on SQLite the connection refuses it.
+        On SQLite, the connection refuses writes; on PostgreSQL, only code review prevents them.
         """
         with _unreachable_is_unavailable(), Session(self._reader, expire_on_commit=False, autoflush=False) as session:
             yield session
 
     @contextmanager
     def reading_at_once(self) -> Iterator[Session]:
-        """As `reading`, for reads of single rows on the event loop: a connection of its own, and no wait for a lock.
+        """Like `reading`, for reads of single rows on the event loop: on a separate connection, without waiting for a
+        lock.
 
-        Raise Unavailable where it would have to wait. On SQLite only.
+        Raise Unavailable if it would have to wait. Only for SQLite.
         """
         with _unreachable_is_unavailable(), Session(self._prompt, expire_on_commit=False, autoflush=False) as session:
             yield session
 
     @contextmanager
     def writing(self, *, lock_at_once: bool = True) -> Iterator[Session]:
-        """One transaction: all of it or nothing. Hints given with ``after_commit`` run once it is durable.
+        """Open one transaction: all of it or nothing. Hints added with ``after_commit`` run once it is durable.
 
-        On SQLite it holds the write lock from here on, or else from its first statement on.
+        On SQLite, it holds the write lock from the beginning, or without `lock_at_once` from its first statement.
         """
         info = {WAKE: self.notify, NEWS: self.wake.notify, LANES: self.work.notify}
         with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False, info=info) as session:
             if self.is_sqlite and lock_at_once:
-                session.connection()  # take the write lock now, so that the rows read cannot change meanwhile
+                session.connection()  # take the write lock now, so that rows already read cannot change
             try:
                 yield session
                 session.commit()
@@ -101,13 +102,13 @@ class Database:
             hint()
 
     def notify(self) -> None:
-        """Hint that operations may have changed."""
-        self.operations.notify()  # first: woken threads must not use cached views
+        """Signal that operations may have changed."""
+        self.operations.notify()  # first, because woken threads must not use cached views
         self.work.notify()
         self.wake.notify()
 
     def is_known_to_be_reachable(self) -> bool:
-        """Whether the store answers, without waiting for it: false may also mean that this is unknown."""
+        """Whether the store is reachable, without waiting for it. False may also mean that this is unknown."""
         return self.version is not None and self.version.now() is not None
 
     def is_reachable(self) -> bool:
@@ -128,24 +129,24 @@ class Database:
 
 
 def after_commit(session: Session, hint: Callable[[], None]) -> None:
-    """Run a hint when this transaction has become durable; never if it has not. Equal hints run once."""
+    """Run a hint once this transaction is durable, and never if it fails. Equal hints run once."""
     hints = session.info.setdefault(AFTER_COMMIT, [])
     if hint not in hints:
         hints.append(hint)
 
 
 def wake_after_commit(session: Session) -> None:
-    """Hint to all waiting threads, and on PostgreSQL to all processes, that work may have changed."""
+    """Wake all waiting threads, on PostgreSQL in all processes, because work may have changed."""
     _hint(session, WAKE, CHANNEL)
 
 
 def news_after_commit(session: Session) -> None:
-    """As `wake_after_commit`, for news that change no work, such as a machine that is back online."""
+    """Like `wake_after_commit`, for news that does not affect work, such as a machine that is back online."""
     _hint(session, NEWS, NEWS_CHANNEL)
 
 
 def lanes_after_commit(session: Session) -> None:
-    """As `wake_after_commit`, where a request has released a lane: waiters check again, and no event is sent."""
+    """Like `wake_after_commit`, for a lane that a request has released: waiters check again, and no event is sent."""
     _hint(session, LANES, LANES_CHANNEL)
 
 
@@ -168,7 +169,7 @@ def _unreachable_is_unavailable() -> Iterator[None]:
 
 
 def _is_our_mistake(error: Exception) -> bool:
-    """SQLite says `no such column` with the same class of error as `disk full`; only the latter passes by itself."""
+    """Whether this program is at fault. SQLite uses the same class of error for `no such column` and `disk full`."""
     original = getattr(error, "orig", None)
     code = getattr(original, "sqlite_errorcode", None)
     return code is not None and code & 0xFF == sqlite3.SQLITE_ERROR

@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite and PostgreSQL."""
+"""Column types with the same meaning on SQLite and PostgreSQL."""
 
 import json
 from collections.abc import Callable
@@ -20,11 +20,11 @@ RepositoryKey = Annotated[
     int,
     mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
 ]
-"""A part of the key of a table about repositories; its rows go with the repository."""
+"""A part of the primary key of tables about repositories; their rows are deleted with the repository."""
 
 
 class Json(TypeDecorator[Any]):
-    """JSON, on PostgreSQL in its binary form. What only PostgreSQL needs is loaded only there."""
+    """JSON; on PostgreSQL in its binary form. Code that only PostgreSQL needs is loaded only there."""
 
     impl = JSON
     cache_ok = True
@@ -47,7 +47,7 @@ JsonValue = Json()
 
 
 class SharedJson(Json):
-    """JSON that comes as text, for readers of many rows that change nothing: equal texts become one object."""
+    """JSON read as text, for readers of many rows that change nothing: equal texts become one object."""
 
     cache_ok = True
 
@@ -57,7 +57,7 @@ class SharedJson(Json):
 
 
 class IdList(TypeDecorator[Any]):
-    """Ids as one value of PostgreSQL, written as text: the driver would look at each of them."""
+    """Ids as a single PostgreSQL value, written as text so that the driver does not process each of them."""
 
     impl = ARRAY(BigInteger)
     cache_ok = True
@@ -68,7 +68,7 @@ class IdList(TypeDecorator[Any]):
 
 
 class stored_text(FunctionElement[Any]):  # noqa: N801 - named as functions are
-    """A column of JSON as text, which the driver of PostgreSQL would otherwise turn into an object for each row."""
+    """A JSON column as text; otherwise the driver of PostgreSQL would convert it to an object for each row."""
 
     type = SharedJson()
     inherit_cache = True
@@ -94,7 +94,8 @@ _loaded = lru_cache(maxsize=1024)(json.loads)
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware datetime, stored as naive UTC.
 
-    SQLite stores text: rows have many times, so each is converted in one step, and to the same text as SQLAlchemy's.
+    SQLite stores text. Rows contain many times, so each is converted in a single step, to the same text as
+    SQLAlchemy's.
     """
 
     impl = DateTime

@@ -1,7 +1,7 @@
-"""SQLite has one writer at a time. Here threads wait for their turn to write, in the order in which they came.
+"""Lets threads write to SQLite in the order in which they arrive, because it has one writer at a time.
 
-A lock of the standard library is free for anyone when it is released: a thread that writes again and again takes it
-back before a waiting thread has woken up. Here a turn is handed to the thread that has waited longest.
+When a lock of the standard library is released, any thread may take it: a thread that writes repeatedly takes it back
+before a waiting thread has woken up. Here, the turn is passed to the thread that has waited longest.
 """
 
 import threading
@@ -13,30 +13,30 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 
 class WriteQueue:
-    """First come, first served."""
+    """A first-come, first-served lock."""
 
     def __init__(self) -> None:
-        # Reentrant: a connection that was never closed is returned by the garbage collector, at any instant.
+        # Reentrant: the garbage collector may return a connection that was never closed at any moment.
         self._guard = threading.RLock()
         self._waiting: deque[_Ticket] = deque()
         self._holder: _Ticket | None = None
 
     @property
     def length(self) -> int:
-        """How many threads wait."""
+        """The number of waiting threads."""
         return len(self._waiting)
 
     def take(self, seconds: float) -> bool:
-        """Wait for the turn; false if it did not come in this time.
+        """Wait for the turn; return False if it does not come in this time.
 
-        Raise RuntimeError if this thread has it already.
+        Raise RuntimeError if this thread already has it.
         """
         if self._holder is not None and self._holder.thread == threading.get_ident():
             raise RuntimeError("a transaction of this thread is writing already")
         ticket = _Ticket()
         try:
             with self._guard:
-                self._waiting.append(ticket)  # before it is looked who is next: so no turn that is given back is missed
+                self._waiting.append(ticket)  # before the next thread is determined, so that no returned turn is missed
                 self._next()
             return ticket.called.acquire(timeout=seconds) or not self._leave(ticket)
         except BaseException:  # such as KeyboardInterrupt
@@ -45,13 +45,13 @@ class WriteQueue:
             raise
 
     def give(self) -> None:
-        """Hand the turn to the thread that has waited longest."""
+        """Pass the turn to the thread that has waited longest."""
         with self._guard:
             self._holder = None
             self._next()
 
     def _leave(self, ticket: "_Ticket") -> bool:
-        """Wait no longer; false if the turn has come meanwhile."""
+        """Stop waiting; return False if the turn has come in the meantime."""
         with self._guard:
             try:
                 self._waiting.remove(ticket)
@@ -75,7 +75,7 @@ class _Ticket:
 
 
 class OneWriterPool(QueuePool):
-    """A pool of one connection: the write lock, taken in turn."""
+    """A pool of one connection, which serves as the write lock and is taken in turn."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -85,7 +85,7 @@ class OneWriterPool(QueuePool):
         if not self.queue.take(self._timeout):
             raise PoolTimeout(f"no turn to write within {self._timeout:.0f} s; {self.queue.length} threads wait")
         try:
-            return super()._do_get()  # at once: only the thread whose turn it is asks for the connection
+            return super()._do_get()  # immediate: only the thread whose turn it is requests the connection
         except BaseException:
             self.queue.give()
             raise

@@ -1,1 +1,1 @@
-"""The delivery queue, and a file per kind of destination."""
+"""The delivery queue, and one file per kind of destination."""

@@ -1,6 +1,6 @@
-"""Which addresses messages may be sent to.
+"""Decides which addresses messages may be sent to.
 
-Checked after the name is resolved, and the checked address is the one connected to.
+The check happens after the name is resolved, and the connection goes to the checked address.
 """
 
 import socket
@@ -17,7 +17,7 @@ class AddressRefused(Exception):
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Given a host, return its addresses. Raise AddressRefused if any of them is refused, OSError if there is none."""
+    """Return the addresses of a host. Raise AddressRefused if any of them is refused, OSError if there is none."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(place[0]) for _, _, _, _, place in found]
     for address in addresses:
@@ -27,8 +27,8 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def is_refused(address: str) -> bool:
-    """Link-local, metadata services of clouds, multicast, unspecified, reserved; also as IPv6 forms of IPv4
-    addresses.
+    """Whether an address is link-local, a cloud's metadata service, multicast, unspecified or reserved, also if written
+    as IPv6.
     """
     parsed: IPv4Address | IPv6Address = ip_address(address.split("%")[0])
     inner = _inside(parsed)
@@ -44,7 +44,7 @@ def is_refused(address: str) -> bool:
 
 
 def _inside(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address inside an IPv6 one."""
+    """Return the IPv4 address inside an IPv6 one."""
     if isinstance(address, IPv4Address):
         return None
     if address.ipv4_mapped is not None:

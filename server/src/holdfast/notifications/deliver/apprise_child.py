@@ -1,6 +1,6 @@
-"""Apprise in a separate process, with a deadline: it takes long to load, and its plugins are third-party code.
+"""Apprise in a separate process with a deadline: it takes long to load, and its plugins are third-party code.
 
-The child gets the address through its standard input, so that no process list shows it.
+The process receives the address on its standard input, so that no process list shows it.
 """
 
 import json
@@ -21,7 +21,7 @@ LOCAL_SCHEMES = frozenset(
         *("exec", "script", "pipe", "glib", "wayland", "x11", "json", "jsons", "xml", "xmls", "form", "forms"),
     }
 )
-"""Schemes that act on this machine, or that are plain requests without the checks of webhooks."""
+"""Schemes that act on this machine, or that send plain requests without the checks of webhooks."""
 
 
 def is_installed() -> bool:
@@ -29,13 +29,13 @@ def is_installed() -> bool:
 
 
 def refused_scheme(url: str) -> str | None:
-    """Return the scheme if it is none, or one that is refused."""
+    """Return the scheme if it is refused or missing."""
     scheme = urlsplit(url).scheme.lower()
     return scheme or "(none)" if not scheme or scheme in LOCAL_SCHEMES else None
 
 
 def masked(url: str) -> str:
-    """Only the scheme: tokens may be anywhere in the rest."""
+    """Show only the scheme: tokens may be anywhere in the rest."""
     return f"{urlsplit(url).scheme}://****"
 
 

@@ -1,4 +1,4 @@
-"""One HTTP request to a receiver: checked address, no redirects, a deadline for all of it, a bounded answer."""
+"""One HTTP request to a receiver: checked address, no redirects, an overall deadline, and a limited response."""
 
 import contextlib
 import http.client
@@ -61,7 +61,7 @@ def _judged(answer: http.client.HTTPResponse, content: bytes) -> Result:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Given the header, seconds or a date, return the seconds from now, within a day."""
+    """Given the header (seconds or a date), return the number of seconds from now, at most a day."""
     if not value:
         return None
     try:
@@ -86,7 +86,7 @@ def _reason(error: Exception, seconds: float) -> str:
 
 
 class Deadline:
-    """Ends a connection when its time is up, however slowly the other side sends."""
+    """Cuts a connection when its time is up, however slowly the other side sends."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -116,11 +116,11 @@ class Deadline:
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[Deadline]:
-    """Raise TimeoutError instead of the errors that a cut connection causes."""
+    """Watch a connection within the block. Raise TimeoutError instead of the errors that cutting it causes."""
     guard = Deadline(seconds)
     try:
         yield guard
-        if guard.is_over:  # a cut connection may look like the end of an answer
+        if guard.is_over:  # a cut connection may look like the end of a response
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError, EOFError) as error:
         if guard.is_over:

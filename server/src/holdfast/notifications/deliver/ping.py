@@ -1,4 +1,4 @@
-"""Pings in the style of healthchecks: start, success, fail and log of the runs of one schedule."""
+"""Pings in the style of healthchecks (start, success, fail and log) for the runs of one schedule."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ GOOD = ("completed", "completed_with_warnings")
 
 
 def is_used(session: Session) -> bool:
-    """Whether any run is to be reported when it is queued."""
+    """Whether any destination wants pings, and so also rows of operations that are only queued."""
     return session.scalar(_ANY) is not None
 
 
@@ -36,7 +36,7 @@ def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
     for operation in session.scalars(found):
         assert operation.schedule_id is not None
         for destination in by_schedule[operation.schedule_id]:
-            if operation.created_at >= destination.created_at:  # a new one gets no pings of earlier runs
+            if operation.created_at >= destination.created_at:  # a new destination gets no pings about earlier runs
                 _once(session, destination, "start", operation.run_id, "", now)
     for row in rows:
         if row.topic == "schedule.run" and row.payload.get("schedule_id") in by_schedule:
@@ -48,7 +48,7 @@ def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
 
 
 def action_of(run: dict[str, Any]) -> str:
-    """`log` for a run that a rule skipped, success for one that succeeded, `fail` for everything else."""
+    """Return `log` for a run skipped by a rule, `success` for one that succeeded, `fail` for everything else."""
     if run.get("outcome") == "skipped":
         return "log"
     return "success" if run.get("outcome") == "ran" and run.get("result") in GOOD else "fail"
@@ -81,13 +81,13 @@ def _once(session: Session, destination: Destination, action: str, about: str, t
 
 
 def _rid(about: str) -> str:
-    """Healthchecks wants a UUID: the run's id is one without dashes."""
+    """Return the run's id with the dashes of a UUID, as healthchecks requires."""
     run = about.split(":")[0]
     return f"{run[:8]}-{run[8:12]}-{run[12:16]}-{run[16:20]}-{run[20:]}" if len(run) == 32 else ""
 
 
 def _lines(session: Session, run: dict[str, Any]) -> str:
-    """The text for a user of the monitor: outcome, and the message of a failure."""
+    """Return the text for a user of the monitor: the outcome, and the messages of failures."""
     lines = [f"outcome: {run.get('outcome')}", f"due: {run.get('due_at')}"]
     lines += [f"{name}: {run[name]}" for name in ("reason", "result", "error_key") if run.get(name)]
     if run.get("run_id"):

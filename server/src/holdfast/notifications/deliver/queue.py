@@ -1,6 +1,6 @@
-"""The delivery queue: claimed with a lease, sent, recorded.
+"""The delivery queue: deliveries are claimed with a lease, sent, and recorded.
 
-At least once, with one id; in order for each destination.
+Each is sent at least once, always with the same id, and in order for each destination.
 """
 
 import random
@@ -48,7 +48,7 @@ class Claimed:
 
 
 Send = Callable[[int, dict[str, Any], str], Result]
-"""Given a destination's id, a body and the delivery's uuid, send it. Never raises."""
+"""Given a destination's id, a body and the delivery's uuid, send the body. Never raises."""
 
 
 class Queue:
@@ -58,11 +58,11 @@ class Queue:
         self._send = send
         self._more = Wake()
         self._next_at: datetime | None = None
-        """When the next message is due, as of the last look."""
+        """When the next message is due, as of the last query."""
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
-        """The first sender looks for due messages; the others wake when it finds some."""
+        """Start the senders. The first one looks for due messages; the others wake up when it finds some."""
         self._supervisor.keep("notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS))
         for number in range(2, SENDERS + 1):
             name = f"notify-{number}"
@@ -78,7 +78,7 @@ class Queue:
         return True
 
     def claim(self) -> Claimed | None:
-        """Claim the next message. One in flight for each destination; a failed one goes before later ones."""
+        """Claim the next message. Each destination has one in flight at a time; a failed one precedes later ones."""
         now = clock.now()
         with self._database.reading() as session:
             found, self._next_at = _look(session, now)
@@ -92,7 +92,7 @@ class Queue:
         return None
 
     def record(self, claimed: Claimed, result: Result, *, is_last: bool = False) -> None:
-        """Store the result of an attempt, unless another sender has the lease. A test is tried only once."""
+        """Store the result of an attempt, unless another sender holds the lease. A test is tried only once."""
         now = clock.now()
         with self._database.writing() as session:
             own = select(Delivery).where(Delivery.id == claimed.delivery_id, Delivery.lease == claimed.lease)
@@ -156,7 +156,7 @@ class Queue:
             seen = wake.wait(seen, self._pause(seconds))
 
     def _pause(self, seconds: float) -> float:
-        """How long the sender that polls waits: until a message is due. The others wait for it to find several."""
+        """Return how long to wait. Only the polling sender waits for the next due message; the others are woken."""
         next_at = self._next_at
         if seconds > POLL_SECONDS or next_at is None:
             return seconds
@@ -193,7 +193,7 @@ def _count(session: Session, destination: Destination, state: str, number: int =
 
 
 def _looking() -> Select[Any]:
-    """For each destination: what is being sent, what was tried, what may go, and what follows."""
+    """Select for each destination: what is being sent, what was tried, what may be sent now, and what is due later."""
     now = bindparam("now", type_=Delivery.next_attempt_at.type)
     is_leased = and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now)
     is_tried = Delivery.attempts > 0
@@ -217,13 +217,15 @@ def _looking() -> Select[Any]:
     )
 
 
-# Made once: it runs after every commit, and making it takes longer than running it.
+# Built once: it runs after every commit, and building it takes longer than running it.
 _LOOKING = _looking()
 _LOOKING_AT_ONE = _LOOKING.where(Delivery.destination_id == bindparam("destination_id"))
 
 
 def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
-    """For each destination the message that may be sent now, the longest due first; and when the next one is due."""
+    """Return the message that may be sent now for each destination, the longest due first, and when the next one is
+    due.
+    """
     if destination_id is None:
         rows = session.execute(_LOOKING, {"now": now}).all()
     else:
@@ -234,7 +236,7 @@ def _look(session: Session, now: datetime, destination_id: int | None = None) ->
 
 
 def cancel_all(session: Session, destination_id: int, now: datetime) -> int:
-    """End messages that wait for a deleted destination."""
+    """Cancel messages that wait for a deleted destination."""
     gone = update(Delivery).where(
         Delivery.destination_id == destination_id,
         Delivery.state.in_([DeliveryState.WAITING, DeliveryState.SENDING]),

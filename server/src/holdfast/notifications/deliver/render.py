@@ -1,4 +1,4 @@
-"""A delivery as subject, text, HTML and JSON."""
+"""Renders a delivery as subject, text, HTML and JSON."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ SERVICE = "Holdfast"
 
 
 def body_of(delivery: Delivery, template: dict[str, str] | None) -> dict[str, Any]:
-    """The content of a message, for every kind of destination; small enough for all of them."""
+    """Return the content of a message for any kind of destination, small enough for all of them."""
     items = list(delivery.items)
     more = delivery.more
     while True:
@@ -28,7 +28,7 @@ def body_of(delivery: Delivery, template: dict[str, str] | None) -> dict[str, An
 def report_body(
     title: str, text: str, html: str, delivery_uuid: str, now: datetime, data: dict[str, Any]
 ) -> dict[str, Any]:
-    """The body of a report. A JSON that is too large keeps its summary alone."""
+    """Return the body of a report. If the JSON is too large, it is reduced to its summary."""
     payload = _json("report", now, {"delivery": delivery_uuid, **data})
     if len(payload.encode()) > MOST_BYTES:
         payload = _json("report", now, {"delivery": delivery_uuid, "summary": data.get("summary"), "is_cut": True})
@@ -88,7 +88,7 @@ def _text(item: dict[str, Any], template: dict[str, str] | None) -> str:
 
 
 def values_of(item: dict[str, Any]) -> dict[str, str]:
-    """The values of a template's fields."""
+    """Return the values of a template's fields."""
     incident = item.get("incident") or {}
     named = {
         "event": item.get("event"),
@@ -112,7 +112,7 @@ COLOURS = {"info": "#2e7d32", "warning": "#b26a00", "critical": "#b3261e"}
 
 
 def _html(subject: str, items: Sequence[dict[str, Any]], texts: Sequence[str]) -> str:
-    """Every value is escaped; nothing is loaded from anywhere."""
+    """Return the HTML. Every value is escaped, and nothing is loaded from elsewhere."""
     blocks = []
     for position, text in enumerate(texts):
         severity = items[position].get("severity", "info") if position < len(items) else "info"

@@ -1,4 +1,4 @@
-"""Mail: text and HTML, over TLS that is verified."""
+"""Mail as text and HTML, over verified TLS."""
 
 import smtplib
 import socket
@@ -66,7 +66,7 @@ def _talk(guard: Deadline, options: dict[str, Any], secrets: dict[str, Any], mes
 
 
 class _Smtp(smtplib.SMTP):
-    """Connects to the address that was checked, and lets the deadline end the connection."""
+    """Connects to the checked address, and lets the deadline end the connection."""
 
     def __init__(self, guard: Deadline, tls: ssl.SSLContext | None) -> None:
         self._guard, self._tls = guard, tls

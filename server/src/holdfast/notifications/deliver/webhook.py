@@ -1,4 +1,4 @@
-"""Webhooks by the rules of Standard Webhooks: an id that stays, a time, and a signature over both and the body."""
+"""Webhooks following Standard Webhooks: a constant id, a time, and a signature over both and the body."""
 
 import base64
 import binascii

@@ -1,1 +1,1 @@
-"""From outbox rows to messages: what happened, whether it is news, and for whom."""
+"""From outbox rows to messages: what happened, whether it is news, and whom to notify."""

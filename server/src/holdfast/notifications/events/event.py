@@ -23,10 +23,11 @@ class Event:
     type: str
     severity: Severity
     state: State
-    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders, `news` does nothing.
+    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders, `news` has no effect
+    on it.
     """
     key: str | None
-    """Of the incident."""
+    """Key of the incident."""
     at: datetime
     title: str
     text: str = ""
@@ -39,10 +40,10 @@ class Event:
     run_id: str | None = None
     error_key: str | None = None
     not_to: int | None = None
-    """A destination that is not notified: the one that fails."""
+    """A destination that is not notified, because it is the one that fails."""
 
     def as_item(self) -> dict[str, Any]:
-        """Its form in a message: everything from outside is cleaned here, once."""
+        """Return the event as an item of a message. All external text is cleaned here, once."""
         item = {
             "event": self.type,
             "severity": self.severity.word,

@@ -1,4 +1,4 @@
-"""Outbox rows as events."""
+"""Turns outbox rows into events."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ OPERATION, RUN, AGENT = "operation.updated", "schedule.run", "agent.updated"
 ALARMS = ("alarm.raised", "alarm.changed", "alarm.cleared")
 DESTINATIONS = ("notification.failed", "notification.recovered")
 OWN_ALARM = "notifications_failing"
-"""Its messages come from the deliveries themselves, and never go to the destination that fails."""
+"""This alarm is reported through events of the destination itself, and never to the destination that fails."""
 TOPICS = frozenset({OPERATION, RUN, AGENT, *ALARMS, *DESTINATIONS})
 WORK_OF_KIND = {
     "backup": "backup",
@@ -44,7 +44,7 @@ _FINAL = frozenset(str(status) for status in TERMINAL)
 
 
 def events_of(session: Session, rows: Sequence[OutboxEntry]) -> Iterator[Event]:
-    """The events of rows, in their order. Rows without a subscriber make no event."""
+    """Yield the events of rows, in their order. Rows that concern no rule yield none."""
     ended = {row.operation_id for row in rows if row.topic == OPERATION and row.payload.get("status") in _FINAL}
     found = select(Operation).where(Operation.id.in_(ended), Operation.kind.in_(WORK_OF_KIND))
     operations = {operation.id: operation for operation in session.scalars(found)}
@@ -65,7 +65,7 @@ def _of_operation(operation: Operation) -> Iterator[Event]:
     if operation.executor == "inline":
         return
     if operation.schedule_id is not None and operation.error_key in PASSING:
-        # Such a run is tried again: its end decides whether it is reported.
+        # Such a run is retried, and its end decides whether it is reported.
         return
     event = operation_event(operation)
     if event is not None:
@@ -73,7 +73,7 @@ def _of_operation(operation: Operation) -> Iterator[Event]:
 
 
 def operation_event(operation: Operation) -> Event | None:
-    """The event of an operation that has ended; None for one that was cancelled or skipped."""
+    """Return the event of an operation that has ended; None if it was cancelled or skipped."""
     work = WORK_OF_KIND[operation.kind]
     where = f" of {operation.repository_name}" if operation.repository_name else ""
     status = Status(operation.status)
@@ -127,7 +127,7 @@ def _of_run(session: Session, row: OutboxEntry) -> Iterator[Event]:
 
 
 def _failures_of(session: Session, run: dict[str, Any]) -> Iterator[Event]:
-    """Failures that were held back, because a retry could have succeeded: the last one of each kind."""
+    """Yield failures that were held back because a retry could have succeeded: the last one of each kind."""
     if run.get("result") != "failed" or not run.get("run_id"):
         return
     failed = select(Operation).where(
@@ -203,7 +203,7 @@ def _of_alarm(row: OutboxEntry) -> Event:
 
 
 def _of_destination(row: OutboxEntry) -> Event:
-    """A destination that failed for days is an alarm, sent to the others."""
+    """Return the event for a destination that has failed for days or works again: an alarm, sent to the others."""
     failed = row.topic == "notification.failed"
     name = row.payload.get("name")
     return Event(

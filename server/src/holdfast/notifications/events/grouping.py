@@ -1,4 +1,4 @@
-"""Adds items to the delivery queue: to a message that still waits, or to a new one."""
+"""Adds items to the delivery queue: to a message that is still waiting, or to a new one."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -13,9 +13,9 @@ from holdfast.storage.session import news_after_commit
 
 MOST_ITEMS = 50
 MOST_WAITING = 1000
-"""Messages that wait for one destination.
+"""Maximum number of messages waiting for one destination.
 
-Beyond it, events are added to the last message and, when it is full, counted.
+Beyond it, events are added to the last message; once that is full, they are only counted.
 """
 UNFINISHED = (DeliveryState.WAITING, DeliveryState.SENDING)
 
@@ -23,7 +23,7 @@ UNFINISHED = (DeliveryState.WAITING, DeliveryState.SENDING)
 def put(session: Session, rule: Rule, destination: Destination, item: dict[str, Any], now: datetime) -> Delivery:
     """Queue an item for a destination.
 
-    The first goes immediately; later ones within `group_seconds` share a message.
+    The first item is sent immediately; later ones within `group_seconds` share a message.
     """
     severity = Severity.of(item.get("severity"))
     held = None if severity is Severity.CRITICAL else quiet_until(rule.quiet, now)
@@ -74,7 +74,7 @@ def add(
     )
     session.add(delivery)
     session.flush()
-    news_after_commit(session)  # the senders look when it is due
+    news_after_commit(session)  # the senders check when it is due
     return delivery
 
 
@@ -100,7 +100,7 @@ def _append(delivery: Delivery, item: dict[str, Any], severity: Severity) -> Non
 
 
 def _untried() -> Select[Delivery]:
-    """Messages that were never tried. One that is being claimed is left alone."""
+    """Select messages that were never tried, leaving out those that are just being claimed."""
     untried = select(Delivery).where(Delivery.state == DeliveryState.WAITING, Delivery.attempts == 0)
     return untried.with_for_update(skip_locked=True)
 

@@ -1,4 +1,4 @@
-"""Incidents: failing since, how often, and recovered."""
+"""Incidents: what is failing, since when and how often, and what has recovered."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -15,14 +15,14 @@ Kind = Literal["opened", "changed", "again", "recovered", "none"]
 
 @frozen
 class Change:
-    """What an event means for its incident."""
+    """The effect of an event on its incident."""
 
     kind: Kind
     incident: Incident | None = None
 
 
 def note(session: Session, event: Event) -> list[Change]:
-    """Record an event; return what changed by it."""
+    """Record an event; return the changes it caused."""
     if event.key is None or event.state == "news":
         return [Change("none")]
     incident = session.scalar(
@@ -30,14 +30,14 @@ def note(session: Session, event: Event) -> list[Change]:
     )
     if event.state == "acknowledged":
         if incident is not None:
-            incident.remind_at = None  # what happens next plans the next one: it gets worse, or the silence ends
+            incident.remind_at = None  # planned again by what follows: it gets worse, or the silence ends
         return []
     if event.state == "good":
         return [Change("none")] if incident is None else [_close(incident, event)]
     if incident is None:
         return [_open(session, event)]
     if event.type.endswith(".warning") and incident.event.endswith(".failed"):
-        # It worked again, though with warnings: the failure is over, and the warnings are something new.
+        # It worked again, though with warnings: the failure is over, and the warnings are a new incident.
         return [_close(incident, event), _open(session, event)]
     return [_go_on(incident, event)]
 
@@ -76,7 +76,7 @@ def _close(incident: Incident, event: Event) -> Change:
 
 
 def item_of(incident: Incident, kind: str, at: datetime) -> dict[str, Any]:
-    """An incident in a message."""
+    """Return an incident as an item of a message."""
     about = {
         "id": incident.id,
         "state": kind,

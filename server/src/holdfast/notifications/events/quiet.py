@@ -1,4 +1,4 @@
-"""Quiet hours: when they hold a message, and until when."""
+"""Quiet hours: whether they hold back a message, and until when."""
 
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -9,11 +9,11 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def quiet_until(quiet: dict[str, Any] | None, now: datetime) -> datetime | None:
-    """Given quiet hours and a time, return when they end, or None outside them.
+    """Return when the current quiet hours end; None outside quiet hours.
 
-    Hours that end before they begin last past midnight; `days` are those on which they begin.
+    Hours that end before they begin last past midnight; `days` lists the days on which they begin.
     """
-    if not quiet or quiet["timezone"] not in zones.known():  # an earlier release took zones of its machine
+    if not quiet or quiet["timezone"] not in zones.known():  # an earlier version accepted the machine's time zones
         return None
     zone = zones.zone(quiet["timezone"])
     local = now.astimezone(zone)

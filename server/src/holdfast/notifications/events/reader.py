@@ -1,6 +1,4 @@
-"""Reads the outbox and queues messages, in the transaction that moves its position: no message is lost or sent
-twice.
-"""
+"""Reads the outbox and queues messages in the transaction that moves its position: none is lost or sent twice."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -49,7 +47,7 @@ def is_reminder_due(session: Session, now: datetime) -> bool:
 
 
 def remind(session: Session) -> int:
-    """Remind of incidents that have been open for long; return how many were examined."""
+    """Send reminders of long-open incidents; return how many incidents were examined."""
     now = clock.now()
     due = select(Incident).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
     found = session.scalars(due.limit(MOST_REMINDED).with_for_update(skip_locked=True)).all()
@@ -63,7 +61,7 @@ def remind(session: Session) -> int:
 
 
 class _Speaker:
-    """One rule and one destination: the messages there."""
+    """Queues the messages of one rule for one destination."""
 
     def __init__(self, session: Session, rule: Rule, destination: Destination, now: datetime) -> None:
         self._session, self._rule, self._destination, self._now = session, rule, destination, now
@@ -96,7 +94,8 @@ class _Speaker:
             return is_change or change.kind == "recovered"
         if self._rule.send == "every":
             return True
-        # Also repeated failures, if they are new to this destination: it or the rule was added after the opening.
+        # Also repeated failures if they are new to this destination: it or the rule was added after the incident
+        # opened.
         return is_change or (change.kind == "again" and self._key not in (change.incident or Incident()).notices)
 
     def _say(self, incident: Incident, kind: str) -> None:
@@ -106,7 +105,7 @@ class _Speaker:
         incident.notices = {**incident.notices, self._key: note}
 
     def _recovered(self, incident: Incident, at: datetime) -> None:
-        """Only where the failure was reported. If its message still waits, that one reports both."""
+        """Report a recovery if the failure was reported. If that message is still waiting, it will report both."""
         item = incidents.item_of(incident, "recovered", at)
         delivery_id = incident.notices[self._key]["delivery"]
         is_merged = self._rule.send == "change" and grouping.replace(self._session, delivery_id, incident.id, item)

@@ -1,4 +1,4 @@
-"""Which rules an event concerns."""
+"""Decides which rules apply to an event."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -25,7 +25,7 @@ class Facts:
 
 @frozen
 class Book:
-    """The rules in force and the destinations that are on."""
+    """The rules and destinations that are enabled."""
 
     rules: Sequence[Rule]
     destinations: Sequence[Destination]

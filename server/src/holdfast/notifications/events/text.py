@@ -1,4 +1,4 @@
-"""Text from outside (names, paths, engine messages) is data: nothing in it may end a line, a header or a tag."""
+"""External text (names, paths, engine messages) is data: nothing in it may end a line, a header or a tag."""
 
 import re
 import unicodedata
@@ -16,7 +16,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|>~])")
 
 
 def clean(value: object, most: int = LONGEST) -> str:
-    """One line without control, bidirectional or other invisible characters, cut to a length."""
+    """Return one line without control, bidirectional or other invisible characters, cut to a maximum length."""
     text = str(value)[: most * 4]
     shown = "".join(REPLACED if unicodedata.category(letter) in _INVISIBLE else letter for letter in text)
     return shown if len(shown) <= most and len(str(value)) <= most * 4 else f"{shown[: most - 1]}…"
@@ -27,7 +27,7 @@ def clean_lines(value: str, most_lines: int = 20) -> str:
 
 
 def for_chat(text: str) -> str:
-    """Text that chat programs show as it is: no formatting, no mention of people or channels."""
+    """Return text that chat programs show unchanged: no formatting, no mentions of people or channels."""
     return _MENTION.sub("\\1\N{WORD JOINER}", _MARKDOWN.sub(r"\\\1", text))
 
 
@@ -36,5 +36,5 @@ def unknown_fields(template: str) -> list[str]:
 
 
 def filled(template: str, values: dict[str, str]) -> str:
-    """Given a template with `{field}`s, return it with their values. Values are never expanded again."""
+    """Return a template with its `{field}`s replaced by their values. Values are not expanded again."""
     return _FIELD.sub(lambda found: values.get(found[1], "") if found[1] in FIELDS else found[0], template)

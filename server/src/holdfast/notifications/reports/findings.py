@@ -1,4 +1,4 @@
-"""The content of a report, from stored evidence alone."""
+"""The content of a report, based only on stored evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -21,13 +21,13 @@ from holdfast.repositories.models import Repository
 
 @frozen
 class Sources:
-    """Facts of other features, by repository. A missing feature provides none."""
+    """Facts from other features, by repository. A missing feature provides none."""
 
     missed: Callable[[Session, datetime], Mapping[int, int]] = lambda _session, _since: {}
     next_due: Callable[[Session], Mapping[int, datetime]] = lambda _session: {}
     alarms: Callable[[Session], Sequence[str]] = lambda _session: ()
     targets: Callable[[Session, Sequence[int]], frozenset[int]] = lambda _session, _schedules: frozenset()
-    """Given schedules, the repositories that they work on."""
+    """Given schedules, return the repositories that they work on."""
 
 
 SOURCES = Part[Sources]("report_sources")
@@ -35,7 +35,7 @@ SOURCES = Part[Sources]("report_sources")
 
 @frozen
 class Line:
-    """One repository."""
+    """The findings for one repository."""
 
     repository: str
     last_success: datetime | None
@@ -44,7 +44,7 @@ class Line:
     failed: int
     missed: int
     growth: int | None
-    """Bytes that the archives of the period added."""
+    """Bytes added by the archives of the period."""
     next_due: datetime | None
     failing_since: datetime | None
 
@@ -108,7 +108,7 @@ def gather(session: Session, scope: Mapping[str, Any], since: datetime, now: dat
 
 
 def _ended(session: Session, since: datetime) -> dict[tuple[int, str], int]:
-    """Backups that succeeded, and operations of any kind that failed, by repository."""
+    """Return the number of backups that succeeded, and of operations of any kind that failed, by repository."""
     counted = (
         select(Operation.repository_id, Operation.kind, Operation.status, func.count().label("number"))
         .where(Operation.completed_at >= since, Operation.repository_id.is_not(None))
@@ -134,7 +134,7 @@ def _growth(session: Session, since: datetime) -> dict[int, int]:
 
 
 def _incidents(session: Session) -> list[str]:
-    """Open ones that belong to no repository; those of repositories are in their lines."""
+    """Return open incidents without a repository; those of repositories are in their lines."""
     found = select(Incident).where(
         Incident.closed_at.is_(None), Incident.repository_id.is_(None), Incident.severity > 1
     )

@@ -1,4 +1,4 @@
-"""A report as text and HTML."""
+"""Renders a report as text and HTML."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -51,7 +51,7 @@ def html_of(title: str, findings: Findings) -> str:
 
 
 def _sorted(findings: Findings) -> Sequence[Line]:
-    """Repositories that need attention come first."""
+    """Return the repositories, those that need attention first."""
     return sorted(findings.lines, key=lambda line: (line.is_well, line.repository))
 
 

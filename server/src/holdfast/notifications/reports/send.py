@@ -21,7 +21,7 @@ def is_report_due(session: Session, now: datetime) -> bool:
 
 
 def send_due(session: Session, sources: Sources) -> int:
-    """Queue the due reports and set their next times, in one transaction. Several missed ones become one."""
+    """Queue the due reports and set their next times, in one transaction. Several missed ones are sent as one."""
     now = clock.now()
     due = select(Report).where(Report.enabled, Report.next_at <= now).with_for_update(skip_locked=True)
     reports = session.scalars(due).all()

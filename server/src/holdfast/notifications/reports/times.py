@@ -5,16 +5,16 @@ from datetime import datetime, time, timedelta
 from holdfast.kit import zones
 
 LONGEST_WAIT_DAYS = 9
-"""A weekly report comes within eight days; looking begins a day early."""
+"""A weekly report comes within eight days, and the search begins a day early."""
 
 
 def next_time(at: str, timezone: str, weekday: int | None, after: datetime) -> datetime:
-    """Given a time of day in a zone, and a day of the week for weekly reports, return when it comes next.
+    """Return the next time of day in a zone after a moment, on a given weekday for weekly reports.
 
-    The rule of schedules holds: a time in the gap of a change to summer time is due at the first instant after it; in a
-    repeated hour it is due once.
+    The same rule as for schedules applies: a time skipped when summer time begins is due at the first instant after the
+    gap, and a time in a repeated hour is due once.
     """
-    zone = timezone if timezone in zones.known() else "UTC"  # an earlier release took zones of its machine
+    zone = timezone if timezone in zones.known() else "UTC"  # an earlier version accepted the machine's time zones
     day = zones.to_local(zone, after).date() - timedelta(
         days=1
     )  # yesterday's may come today: clocks go back at midnight

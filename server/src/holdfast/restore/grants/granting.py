@@ -19,7 +19,7 @@ from holdfast.restore.grants.schemas import NewRestoreGrant, RestoreGrantAnswer
 
 
 def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGrant:
-    """Create a grant; an identical one is returned as it is. Raise Unprocessable."""
+    """Create a grant, or return an identical existing one. Raise Unprocessable."""
     if (wanted.user_id is None) == (wanted.role is None):
         raise Unprocessable("restore.grant_unclear", "Specify either user_id or role.")
     if wanted.user_id is not None and session.get(User, wanted.user_id) is None:
@@ -45,7 +45,7 @@ def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGra
 
 
 def remove(session: Session, caller: Caller, grant_id: int) -> None:
-    """Remove a grant. A restore that has begun continues; one that still waits fails when it would begin."""
+    """Remove a grant. A restore that has begun continues; one that is still waiting will fail when it begins."""
     grant = store.require(session, grant_id)
     _record(session, caller, "restore_grant.deleted", grant)
     session.delete(grant)

@@ -14,7 +14,8 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 
 class RestoreGrant(Base):
-    """Allows a user, or all users of a role and above, to restore into a folder of a machine and everything below it.
+    """Allows a user, or all users with a role or a higher one, to restore into a folder of a machine and everything
+    below it.
 
     It is removed with its user or its machine.
     """
@@ -38,6 +39,6 @@ class RestoreGrant(Base):
         Identifier, ForeignKey("agent_machines.id", ondelete="CASCADE"), index=True
     )
     folder: Mapped[Any] = mapped_column(JsonValue)
-    """As `archived_paths` writes paths: text, or `{path_b64}` where the bytes are not valid UTF-8."""
+    """As `archived_paths` writes paths: text, or `{path_b64}` if the bytes are not valid UTF-8."""
     created_by: Mapped[str | None] = mapped_column(String(USERNAME_LENGTH))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)

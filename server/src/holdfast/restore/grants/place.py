@@ -11,14 +11,14 @@ from holdfast.repositories.models import Repository
 class Place:
     type: Literal["local", "ssh", "agent"]
     id: int | None = None
-    """Of the ssh connection or the agent."""
+    """The id of the ssh connection or the agent."""
 
 
 LOCAL = Place("local")
 
 
 def own_machine(repository: Repository) -> Place:
-    """The machine whose engine opens the repository, independent of where its files are."""
+    """Return the machine whose engine opens the repository, wherever its files are."""
     if repository.execution_target == "agent":
         return Place("agent", repository.agent_machine_id)
     machine_id = runs_on(repository)

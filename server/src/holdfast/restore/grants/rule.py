@@ -1,8 +1,8 @@
 """Who may restore where: one rule for starts, previews and the beginning of a restore, on every kind of machine.
 
-An admin restores anywhere. All others restore to the repository's own machine, except to system folders, or into
-folders that an admin has granted. Every other request gets the same answer, whether the machine exists or not. Agents
-protect their system folders themselves.
+Admins restore anywhere. All others restore to the repository's own machine, except to system folders, or into folders
+that an admin has granted. Any other request gets the same answer, whether or not the machine exists. Agents protect
+their system folders themselves.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from holdfast.restore.schemas import RestoreParams
 
 
 def targets(destination: bytes, paths: Sequence[bytes], *, contents_only: bool) -> list[bytes]:
-    """Where the chosen paths of an archive land: every restored file is at or below one of these."""
+    """Return where the chosen paths of an archive are restored to: every restored file is at or below one of these."""
     if contents_only or not paths:
         return [destination]
     return [destination.rstrip(b"/") + b"/" + path for path in paths]
@@ -37,7 +37,7 @@ def require(session: Session, caller: Caller, repository: Repository, place: Pla
 
 
 def require_still(session: Session, operation: Operation, repository: Repository) -> None:
-    """Raise Forbidden if the requesting user no longer has the right to a restore that is about to begin."""
+    """Raise Forbidden if the user who requested a restore has lost the right to it before it begins."""
     if operation.triggered_by_id is None:
         return
     params = RestoreParams.model_validate(operation.params)

@@ -1,4 +1,4 @@
-"""What clients send and get about restore grants."""
+"""Requests and responses about restore grants."""
 
 from typing import Literal
 

@@ -25,21 +25,21 @@ def require(session: Session, grant_id: int) -> RestoreGrant:
 
 
 def same(session: Session, user_id: int | None, role: Role | None, place: Place, folder: Json) -> RestoreGrant | None:
-    """An identical grant."""
+    """Return an identical grant, if there is one."""
     who = RestoreGrant.user_id == user_id if user_id is not None else RestoreGrant.role == role
     found = session.scalars(select(RestoreGrant).where(who, *_of_place(place)))
     return next((grant for grant in found if from_json(grant.folder) == from_json(folder)), None)
 
 
 def folders(session: Session, user_id: int, role: Role, place: Place) -> list[bytes]:
-    """The folders of a machine that are granted to a user with this role."""
+    """Return the folders of a machine that are granted to a user with this role."""
     roles = [each for each in Role if each <= role]
     who = or_(RestoreGrant.user_id == user_id, RestoreGrant.role.in_(roles))
     return [from_json(folder) for folder in session.scalars(select(RestoreGrant.folder).where(who, *_of_place(place)))]
 
 
 def names(session: Session) -> tuple[dict[int, str], dict[int, str], dict[int, str]]:
-    """Names of the users, ssh machines and agents in grants, by id."""
+    """Return the names of the users, ssh machines and agents in grants, by id."""
     user_ids = select(RestoreGrant.user_id)
     users = session.execute(select(User.id, User.username).where(User.id.in_(user_ids)))
     machines = session.execute(

@@ -1,6 +1,6 @@
-"""The stream to an agent: the survey of the archive, the engine's tar stream, and how the engine ended; frame by frame.
+"""The stream to an agent, frame by frame: the survey of the archive, the engine's tar stream, and how the engine ended.
 
-The lane of the repository is the operation's own, which the agent has claimed; so the engine's runs here need none.
+The operation, which the agent has claimed, holds the repository's lane itself, so the engine runs here need none.
 """
 
 import json
@@ -58,13 +58,13 @@ LOOK_SECONDS = 2.0
 HERE_SECONDS = 10.0
 MOST_WARNINGS = 1000
 LISTED_CHARACTERS = 60
-"""Of a listed item besides its path."""
+"""Estimated size of a listed item besides its path."""
 MOST_LISTED_CHARACTERS = 1 << 20
 LONGEST_WARNING = 2000
 
 
 class Pourings:
-    """The current streams to agents. One for each job: a repeated request replaces the earlier stream."""
+    """The open streams to agents, one per job: a repeated request replaces the earlier stream."""
 
     def __init__(self, database: Database, inline: InlineCalls, opener: Opener) -> None:
         self.database = database
@@ -74,7 +74,9 @@ class Pourings:
         self._current: dict[int, threading.Event] = {}
 
     def open(self, agent: KnownAgent, job_id: int, gone: threading.Event) -> Opened:
-        """Raise NotFound for a job that this agent may not receive, Conflict for one that does not run."""
+        """Open the stream of a job. Raise NotFound for a job that this agent may not receive, Conflict if it is not
+        running.
+        """
         operation, repository = self.job(agent, job_id)
         with self._guard:
             before = self._current.get(job_id)
@@ -125,7 +127,7 @@ class _Pouring:
         self._looked = self._last_sign = time.monotonic()
 
     def frames(self) -> Generator[bytes]:
-        """All frames. Raise NobodyWaits once the agent is gone, or the job no longer belongs to it."""
+        """Yield all frames. Raise NobodyWaits once the agent is gone, or the job no longer belongs to it."""
         try:
             yield from self._frames()
         except (HoldfastError, InvalidRequest, GarbledOutput) as error:
@@ -208,7 +210,7 @@ class _Pouring:
 
 
 class _Listed:
-    """Every item of the listing, or none if they are too many for one message."""
+    """All items of the listing, or none if there are too many for one message."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
@@ -231,7 +233,7 @@ def _told_survey(surveyed: Survey, listed: list[dict[str, Any]]) -> ReceiveSurve
 
 
 def _survey(surveyed: Survey, listed: list[dict[str, Any]]) -> bytes:
-    """The survey for the agent: without the items, if they are more than it would read."""
+    """Return the survey for the agent, without the items if the message would be larger than the agent reads."""
     whole = _json(_told_survey(surveyed, listed))
     fits = len(whole) <= LARGEST_MESSAGE and bounded_json.fits(whole, MOST_MESSAGE_VALUES)
     return whole if fits else _json(_told_survey(surveyed, []))

@@ -1,4 +1,4 @@
-"""Due times of machines that come and go: judged on when the last backup succeeded."""
+"""Due times for machines that are not always on, based on when the last backup succeeded."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,10 +10,10 @@ MOST_DOUBLINGS = 20
 def next_due_after(
     last_success: datetime | None, failures_since: int, last_try: datetime | None, gap: timedelta
 ) -> datetime:
-    """Given what happened so far, return when the next run is due: long past where nothing has happened yet.
+    """Given what happened so far, return when the next run is due. If nothing has happened yet, that is long past.
 
-    A failure is tried again after 1, 2, 4 … hours, at most after the gap, and never sooner than the gap after a
-    success.
+    After a failure, the next attempt waits 1, 2, 4 … hours, at most the gap, and never comes sooner than the gap after
+    a success.
     """
     due = last_success + gap if last_success is not None else AT_ONCE
     if failures_since > 0 and last_try is not None:

@@ -10,7 +10,7 @@ from holdfast.kit import zones
 
 @frozen
 class Blackout:
-    """Days from the first to the last, both included."""
+    """A range of days, from the first to the last inclusive."""
 
     name: str
     first_day: date
@@ -18,7 +18,7 @@ class Blackout:
     timezone: str = "UTC"
     yearly: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Only repositories with all of these labels; empty: every repository."""
+    """Applies only to repositories with all of these labels; empty: every repository."""
 
     def on(self, day: date) -> bool:
         if not self.yearly:
@@ -28,17 +28,17 @@ class Blackout:
 
 
 def has_labels(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Whether all wanted labels are there, with these values."""
+    """Whether the labels include all wanted ones with these values."""
     return all(labels.get(name) == value for name, value in wanted.items())
 
 
 def covers(blackouts: Iterable[Blackout], moment: datetime, labels: Mapping[str, str]) -> Blackout | None:
-    """The first blackout that holds at a moment for a repository with these labels."""
+    """Return the first blackout in force at a moment for a repository with these labels."""
     return next((each for each in blackouts if has_labels(each.labels, labels) and _holds(each, moment)), None)
 
 
 def holding(blackouts: Iterable[Blackout], moment: datetime) -> list[Blackout]:
-    """The blackouts that hold at a moment, each for the repositories with its labels."""
+    """Return the blackouts in force at a moment; each still applies only to repositories with its labels."""
     return [each for each in blackouts if _holds(each, moment)]
 
 

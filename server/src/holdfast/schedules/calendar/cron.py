@@ -1,7 +1,7 @@
-"""Cron patterns of five fields, read by cronsim, with Debian cron's rule for the days on which clocks are set.
+"""Cron patterns of five fields, parsed by cronsim, following Debian cron's rule for days on which clocks change.
 
-cronsim reads the pattern and decides which days match. Going through the times is done here: it costs a fraction of
-cronsim's own walk, and is right in zones whose clocks are set by half an hour or at midnight, too.
+cronsim parses the pattern and decides which days match. The due times are enumerated here: this takes a fraction of the
+time of cronsim's own iteration, and also works in time zones whose clocks change by half an hour or at midnight.
 """
 
 from bisect import bisect_left
@@ -23,13 +23,13 @@ YEARS_AHEAD = 50
 CALENDAR_REPEATS_YEARS = 28
 LEAST_GAP = timedelta(minutes=5)
 LONGEST_EXPRESSION = 200
-SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001 - only to read a pattern
+SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001 - used only to parse a pattern
 
 Reason = Literal["on_time", "moved_by_dst", "first_of_two"]
 
 
 class BadCron(ValueError):
-    """A pattern that is not one. `field` is the part that is wrong, or `expression`."""
+    """The pattern is not valid. `field` names the invalid part, or is `expression`."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field)
@@ -37,19 +37,19 @@ class BadCron(ValueError):
 
 
 class NeverFires(ValueError):
-    """A pattern without a single matching day."""
+    """No day matches the pattern."""
 
 
 @frozen
 class Pattern:
-    """A cron pattern, ready to be walked."""
+    """A cron pattern, parsed and ready for enumeration."""
 
     days: str
-    """The fields that choose days."""
+    """The fields that select days."""
     times: tuple[timedelta, ...]
     """The times of a matching day, counted from midnight, in order."""
     is_fixed: bool
-    """Names its times, so that they move with the clocks; others follow real time."""
+    """Whether the pattern names its times, so that they follow the clock when it changes; others follow real time."""
 
     def names(self, local: datetime) -> bool:
         """Whether the pattern names exactly this time."""
@@ -67,7 +67,7 @@ def parse(expression: str) -> Pattern:
         parsed = CronSim(" ".join(fields), SOME_DAY)
     except CronSimError as error:
         _find_bad_field(fields)
-        raise NeverFires(expression) from error  # each field can be read, but no month has such a day
+        raise NeverFires(expression) from error  # each field is valid, but no month has such a day
     times = tuple(
         timedelta(hours=hour, minutes=minute) for hour in sorted(parsed.hours) for minute in sorted(parsed.minutes)
     )
@@ -88,7 +88,7 @@ def _find_bad_field(fields: list[str]) -> None:
 
 
 def explain(expression: str) -> str:
-    """The pattern in words. Raise BadCron or NeverFires."""
+    """Return the pattern in words. Raise BadCron or NeverFires."""
     parse(expression)
     return CronSim(expression, SOME_DAY).explain()
 
@@ -103,14 +103,14 @@ def _day_rule(days: str) -> CronSim:
 
 @lru_cache(maxsize=8192)
 def days_of(days: str, year: int) -> tuple[date, ...]:
-    """The matching days of a year."""
+    """Return the matching days of a year."""
     rule = _day_rule(days)
     every_day = (date(year, 1, 1) + number * DAY for number in range(366))
     return tuple(day for day in every_day if day.month in rule.months and day.year == year and rule.match_day(day))
 
 
 def _days_from(days: str, first: date) -> Iterator[date]:
-    """Matching days from a first one on, for at most 50 years."""
+    """Yield the matching days from a given one on, for at most 50 years."""
     for year in range(first.year, first.year + YEARS_AHEAD + 1):
         of_year = days_of(days, year)
         yield from of_year[bisect_left(of_year, first) :]
@@ -118,7 +118,7 @@ def _days_from(days: str, first: date) -> Iterator[date]:
 
 @lru_cache(maxsize=8192)
 def _starts_of(days: str, timezone: str, year: int) -> tuple[tuple[date, datetime | None], ...]:
-    """The matching days of a year, each with its midnight, or None if clocks are set around that day."""
+    """Return the matching days of a year, each with its midnight, or None if the clock changes around that day."""
     return tuple((day, _steady_midnight(timezone, day)) for day in days_of(days, year))
 
 
@@ -142,11 +142,13 @@ def _steady_midnight(timezone: str, day: date) -> datetime | None:
 
 
 def groups(pattern: Pattern, timezone: str, after: datetime) -> Iterator[tuple[list[datetime], bool]]:
-    """Due times later than an instant, in order, in groups: a whole ordinary day (true), or days of another kind."""
+    """Yield due times later than an instant in ordered groups: one whole ordinary day (true), or any other days
+    (false).
+    """
     held: set[datetime] = set()
-    # A day earlier: where clocks go back over midnight, yesterday's times may still come.
+    # Start a day earlier: where the clock goes back across midnight, yesterday's times may still come.
     for day, midnight in _starts_from(pattern.days, timezone, zones.to_local(timezone, after).date() - DAY):
-        if midnight is None:  # it may overlap with its neighbours
+        if midnight is None:  # may overlap with its neighbours
             held.update(_on_changing_day(pattern, timezone, day))
             continue
         if held:
@@ -161,18 +163,18 @@ def groups(pattern: Pattern, timezone: str, after: datetime) -> Iterator[tuple[l
 
 
 def walk(pattern: Pattern, timezone: str, after: datetime) -> Iterator[datetime]:
-    """Due times later than an instant, oldest first."""
+    """Yield due times later than an instant, oldest first."""
     for due, _ in groups(pattern, timezone, after):
         yield from due
 
 
 def _on_changing_day(pattern: Pattern, timezone: str, day: date) -> set[datetime]:
-    """The due times of a day around which clocks are set."""
+    """Return the due times of a day around which the clock changes."""
     midnight = datetime.combine(day, time())
     named = [midnight + each for each in pattern.times]
     if pattern.is_fixed:
         return {zones.first_instant(timezone, local) for local in named}
-    # In real time: each as often as clocks show it. Not inside a gap, twice in a repeated hour.
+    # Real time: each as often as the clock shows it, so never inside a gap, and twice in a repeated hour.
     around = midnight.replace(tzinfo=UTC)
     found = set[datetime]()
     for stretch in zones.stretches(timezone, around - 2 * DAY, around + 3 * DAY):
@@ -187,7 +189,7 @@ def next_after(expression: str, timezone: str, minute: datetime) -> datetime | N
 
 
 def reason_of(pattern: Pattern, timezone: str, due: datetime) -> Reason:
-    """Why a due time is at this instant."""
+    """Return why a due time is at this instant."""
     if not pattern.is_fixed or _steady_midnight(timezone, due.date()) is not None:
         return "on_time"
     local = zones.to_local(timezone, due)
@@ -197,7 +199,7 @@ def reason_of(pattern: Pattern, timezone: str, due: datetime) -> Reason:
 
 
 def count(pattern: Pattern, timezone: str, after: datetime, until: datetime) -> int:
-    """How many due times there are with after < due <= until."""
+    """Return how many due times there are with after < due <= until."""
     total = 0
     for due, _ in groups(pattern, timezone, after):
         if due and due[-1] > until:
@@ -210,7 +212,7 @@ def count(pattern: Pattern, timezone: str, after: datetime, until: datetime) -> 
 
 
 def least_gap(pattern: Pattern) -> timedelta:
-    """The shortest time between two due times, as clocks show it."""
+    """Return the shortest time between two due times, as the clock shows it."""
     gaps = _gaps(pattern.times)
     over_midnight = pattern.times[0] + DAY - pattern.times[-1]
     if over_midnight < LEAST_GAP and _has_neighbours(pattern.days):
@@ -219,7 +221,7 @@ def least_gap(pattern: Pattern) -> timedelta:
 
 
 def _has_neighbours(days: str) -> bool:
-    """Whether two matching days follow each other."""
+    """Whether two matching days are adjacent."""
     before: date | None = None
     for day in _days_from(days, SOME_DAY.date()):
         if before is not None and day - before == DAY:
@@ -232,7 +234,7 @@ def _has_neighbours(days: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def longest_gap(expression: str, timezone: str, start: datetime) -> timedelta:
-    """The longest time between two due times, of which the earlier one comes in the year after `start`."""
+    """Return the longest time between two due times, the earlier of which is in the year after `start`."""
     pattern = parse(expression)
     inside_a_day = max(_gaps(pattern.times), default=timedelta(0))
     longest, before = timedelta(0), None

@@ -1,7 +1,7 @@
-"""Calendars and previews as they are sent: what became of past due times, and what is to come.
+"""Calendars and previews as they are sent: the outcomes of past due times, and what is to come.
 
-Pure, and computed in a process of its own (`kit/computing.py`): values come in, text goes out. Ten thousand entries are
-written as they are; models would take most of the time.
+These functions are pure and run in a separate process (`kit/computing.py`): values go in, text comes out. Up to ten
+thousand entries are written directly, because models would take most of the time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ from holdfast.schedules.calendar.preview import Conditions, Fire, Forecast, Plac
 MOST_ENTRIES = 10_000
 MOST_TARGETS = 20
 MOST_STARTS = 1_000_000
-"""Starts to come that are computed for one answer: of all due times and targets together."""
+"""Maximum number of future starts computed for one response, over all due times and targets."""
 SMALL = 500
-"""Starts that take the service some milliseconds."""
+"""Number of starts that the service itself computes within a few milliseconds."""
 YEAR = timedelta(days=366)
 MOST_WARNINGS = 10
 MOST_JUDGED = 20_000
-"""Starts of which a preview finds out whether there will be any: of all targets together."""
+"""Maximum number of starts, over all targets, that a preview checks for whether they will ever happen."""
 
 Entry = dict[str, Any]
 
@@ -41,14 +41,14 @@ class Span:
 
 @frozen
 class Planned:
-    """A schedule that falls due by its calendar, and its targets."""
+    """A schedule with due times from its calendar, and its targets."""
 
     schedule_id: int
     name: str
     steps: Sequence[str]
-    """Each in a word or two."""
+    """The steps, each in a word or two."""
     kind: str
-    """Of its operations: that of the most important one."""
+    """The kind of its most important operation."""
     conditions: Conditions
     places: Sequence[Place]
 
@@ -57,7 +57,7 @@ class Planned:
 
 
 class Past(NamedTuple):
-    """A row of a run, and its schedule."""
+    """A stored run row, with its schedule."""
 
     due_at: datetime
     schedule_id: int
@@ -72,7 +72,7 @@ class Past(NamedTuple):
 
 @frozen
 class Named:
-    """What entries of past runs say of their schedule."""
+    """What entries of past runs show of their schedule."""
 
     name: str
     timezone: str
@@ -81,17 +81,17 @@ class Named:
 
 @frozen
 class Stored:
-    """What a calendar is computed from, after the transaction."""
+    """The values that a calendar is computed from, after the transaction."""
 
     span: Span
     now: datetime
     past: Sequence[Past]
     names: Mapping[int, str]
-    """Of the repositories of past runs."""
+    """Names of the repositories of past runs."""
     run_by: Mapping[int, Named]
     planned: Sequence[Planned]
     blackouts: Sequence[Mapping[str, Any]]
-    """As they are answered."""
+    """In the form of the response."""
     is_paused: bool
 
 
@@ -100,9 +100,9 @@ class Stored:
 
 
 def calendar(stored: Stored) -> bytes:
-    """All entries of the span by due time: a `CalendarAnswer` as JSON.
+    """Return all entries of the span by due time: a `CalendarAnswer` as JSON.
 
-    At most 10,000 entries, and no more after as many starts as one answer may take.
+    It has at most 10,000 entries, and ends early once it includes as many starts as one response may.
     """
     to_come = Span(max(stored.span.since, stored.now), stored.span.until)
     entries = merge(_ended(stored), _to_come(stored.planned, to_come), key=itemgetter("due_at"))
@@ -118,7 +118,7 @@ def calendar(stored: Stored) -> bytes:
 
 
 def is_small(stored: Stored) -> bool:
-    """Whether a calendar is computed sooner than another process is started for it."""
+    """Whether computing a calendar here takes less time than starting another process for it."""
     to_come, number = max(stored.span.since, stored.now), len(stored.past)
     for one in stored.planned:
         if number > SMALL or one.conditions.windows:
@@ -129,7 +129,7 @@ def is_small(stored: Stored) -> bool:
 
 
 def _affordable(entries: Iterator[Entry]) -> Iterator[Entry]:
-    """The entries that one answer may hold. The others stay in the iterator."""
+    """Yield the entries that fit into one response. The others stay in the iterator."""
     starts = 0
     for entry in islice(entries, MOST_ENTRIES):
         yield entry
@@ -139,8 +139,8 @@ def _affordable(entries: Iterator[Entry]) -> Iterator[Entry]:
 
 
 def _ended(stored: Stored) -> Iterator[Entry]:
-    """Entries of rows: repositories with the same end share one. Times of one offset and length have the order of their
-    text.
+    """Yield entries for rows; repositories with the same outcome share one. Times with the same offset and length sort
+    as their text does.
     """
     for _, group in groupby(sorted(stored.past, key=_key), key=_key):
         yield _entry_of_rows(list(group), stored)
@@ -217,12 +217,12 @@ def _written(known: dict[datetime | None, str | None], instant: datetime | None)
 
 
 def starts(planned: Sequence[Planned], span: Span, most: int) -> list[tuple[datetime, str, int]]:
-    """The starts to come of the due times in the span, at most `most`: time, kind and repository of each."""
+    """Return the future starts of the due times in the span, at most `most`: time, kind and repository of each."""
     return sorted(islice(_starts(planned, span, most), most))
 
 
 def _starts(planned: Sequence[Planned], span: Span, most: int) -> Iterator[tuple[datetime, str, int]]:
-    """Each start behind the due time that it belongs to."""
+    """Yield each start after the due time that it belongs to."""
     for one, fire in _fires(planned, span, most):
         for place, start in fire.targets:
             if start is not None:
@@ -230,7 +230,7 @@ def _starts(planned: Sequence[Planned], span: Span, most: int) -> Iterator[tuple
 
 
 def _fires(planned: Sequence[Planned], span: Span, most: int) -> Iterator[tuple[Planned, Fire]]:
-    """The fires of all schedules, oldest first. What happens at a due time is computed when it is asked for."""
+    """Yield the fires of all schedules, oldest first. What happens at a due time is computed only on demand."""
     walked = [_due_times(one, span, most) for one in planned]
     for due, following, one, found in merge(*walked, key=itemgetter(0)):
         yield one, found.at(due, following)
@@ -247,12 +247,12 @@ def _due_times(one: Planned, span: Span, most: int) -> Iterator[tuple[datetime, 
 
 
 def fires(planned: Planned, now: datetime, count: int) -> bytes:
-    """The next due times: `Fires` as JSON."""
+    """Return the next due times: `Fires` as JSON."""
     return as_json({"fires": _next(planned, planned.forecast(), now, count)})
 
 
 def looked_ahead(planned: Planned, since: datetime, now: datetime, count: int) -> bytes:
-    """What an unsaved schedule would do: a `Preview` as JSON."""
+    """Return what an unsaved schedule would do: a `Preview` as JSON."""
     found = planned.forecast()
     return as_json(
         {

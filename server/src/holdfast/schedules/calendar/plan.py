@@ -41,11 +41,11 @@ class Calendar:
 
 
 def next_due(calendar: Calendar, after: datetime) -> datetime | None:
-    """The first due time later than an instant. None: none comes, or evidence decides (availability)."""
+    """Return the first due time later than an instant. None: there is none, or evidence decides (availability)."""
     if calendar.mode == "cron":
         if calendar.starts_at is not None and after < calendar.starts_at:
             after = calendar.starts_at - INSTANT
-        # Due times are whole minutes, so schedules of one pattern share the answer.
+        # Due times are whole minutes, so schedules with the same pattern share the result.
         return cron.next_after(calendar.expression, calendar.timezone, _minute(after))
     if calendar.mode == "interval":
         return interval.next_after(calendar.start, calendar.every, after)
@@ -53,12 +53,12 @@ def next_due(calendar: Calendar, after: datetime) -> datetime | None:
 
 
 def due_between(calendar: Calendar, after: datetime, until: datetime, most: int) -> list[datetime]:
-    """The due times with after < due <= until, oldest first, at most `most` of them."""
+    """Return the due times with after < due <= until, oldest first, at most `most` of them."""
     return list(islice(walk_between(calendar, after, until), most))
 
 
 def due_of_all(calendars: Sequence[Calendar], after: datetime, until: datetime, most: int) -> list[datetime]:
-    """The due times of several calendars; of one that waits for its machine, as often as it may be."""
+    """Return the due times of several calendars; one that waits for its machine counts as often as it may run."""
     due = {moment for calendar in calendars for moment in due_between(_at_most(calendar, after), after, until, most)}
     return sorted(due)[:most]
 
@@ -70,7 +70,7 @@ def _at_most(calendar: Calendar, after: datetime) -> Calendar:
 
 
 def walk_between(calendar: Calendar, after: datetime, until: datetime) -> Iterator[datetime]:
-    """The due times with after < due <= until, computed one by one."""
+    """Yield the due times with after < due <= until, computing each on demand."""
     if calendar.mode == "cron":
         after = max(after, calendar.start - INSTANT)
         walked = cron.walk(cron.parse(calendar.expression), calendar.timezone, after)
@@ -83,7 +83,7 @@ def walk_between(calendar: Calendar, after: datetime, until: datetime) -> Iterat
 
 
 def count_between(calendar: Calendar, after: datetime, until: datetime) -> int:
-    """How many due times there are with after < due <= until, however long the span."""
+    """Return how many due times there are with after < due <= until, however long the span."""
     if calendar.mode == "cron":
         after = max(after, calendar.start - INSTANT)
         return cron.count(cron.parse(calendar.expression), calendar.timezone, after, until)
@@ -93,7 +93,7 @@ def count_between(calendar: Calendar, after: datetime, until: datetime) -> int:
 
 
 def longest_gap(calendar: Calendar, start: datetime) -> timedelta:
-    """The longest time between two due times of the coming year."""
+    """Return the longest time between two due times in the coming year."""
     if calendar.mode == "cron":
         return cron.longest_gap(calendar.expression, calendar.timezone, _day(start))
     if calendar.mode == "interval":
@@ -102,7 +102,7 @@ def longest_gap(calendar: Calendar, start: datetime) -> timedelta:
 
 
 def reason_of(calendar: Calendar, due: datetime) -> cron.Reason:
-    """Why a due time is where it is."""
+    """Return why a due time is when it is."""
     if calendar.mode != "cron":
         return "on_time"
     return cron.reason_of(cron.parse(calendar.expression), calendar.timezone, due)

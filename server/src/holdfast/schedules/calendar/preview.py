@@ -1,4 +1,4 @@
-"""What will happen at due times: the same rules as the tick's, without a store."""
+"""What will happen at due times, by the same rules as the tick but without a store."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -15,7 +15,7 @@ from holdfast.schedules.calendar.windows import Window
 
 Reason = Literal["on_time", "moved_by_dst", "first_of_two", "window_opens", "window_closed", "blackout", "snoozed"]
 WINDOW_LOOK = 400
-"""Due times after which a window that did not open never will."""
+"""Number of due times after which a window that has not opened is considered never to open."""
 MINUTES_OF_A_DAY, MINUTES_OF_AN_HOUR = 24 * 60, 60
 
 
@@ -31,7 +31,7 @@ class Place:
 
 @frozen
 class Conditions:
-    """All that decides what happens at a due time and can be known in advance."""
+    """Everything that decides what happens at a due time and is known in advance."""
 
     calendar: Calendar
     uuid: str
@@ -59,18 +59,18 @@ class Forecast:
         self._places = [(place, spread.offset(conditions.uuid, place.uuid, minutes)) for place in places]
         self._earliest = min((offset for _, offset in self._places), default=timedelta(0))
         self._openings = {offset: windows.Openings(conditions.windows, timezone) for _, offset in self._places}
-        """For each distance from the due time: so each is asked for later and later moments."""
+        """By offset from the due time, so that each is queried for increasing moments."""
 
     def after(self, instant: datetime, count: int) -> list[Fire]:
-        """The next fires."""
+        """Return the next fires."""
         return [self.at(due, following) for due, following in _following(self._due_after(instant, count + 1))][:count]
 
     def between(self, after: datetime, until: datetime, most: int) -> Iterator[Fire]:
-        """The fires with after < due <= until, computed one by one."""
+        """Yield the fires with after < due <= until, computing each on demand."""
         return (self.at(due, following) for due, following in self.due_between(after, until, most))
 
     def due_between(self, after: datetime, until: datetime, most: int) -> Iterator[tuple[datetime, datetime | None]]:
-        """The due times with after < due <= until, each with the one after it."""
+        """Yield the due times with after < due <= until, each with the one that follows it."""
         before: datetime | None = None
         for due in islice(walk_between(self.conditions.calendar, after, until), most):
             if before is not None:
@@ -87,7 +87,7 @@ class Forecast:
                 yield due
 
     def at(self, due: datetime, following: datetime | None) -> Fire:
-        """Given a due time and the one after it, return what happens."""
+        """Given a due time and the one that follows it, return what happens."""
         known = self.conditions
         if known.snoozed_until is not None and due < known.snoozed_until:
             return Fire(due, None, self._without_start(), "snoozed")
@@ -128,7 +128,7 @@ class Forecast:
 
 
 class Placed(Protocol):
-    """A target, as far as it decides when work starts."""
+    """A target, reduced to what decides when its work starts."""
 
     @property
     def uuid(self) -> str: ...
@@ -138,17 +138,17 @@ class Placed(Protocol):
 
 
 class FirstStarts:
-    """When the first target starts at a due time, by the rules of `Forecast`. It looks at as few targets as it can."""
+    """Finds when the first target starts, by the rules of `Forecast`, while examining as few targets as possible."""
 
     def __init__(self, conditions: Conditions, places: Sequence[Placed]) -> None:
         self._conditions = conditions
         self._places = places
         self._openings: dict[timedelta, windows.Openings] = {}
         self._known: dict[tuple[int, ...], Collection[timedelta]] = {}
-        """By the places of the blackouts that hold: when targets start that none of them covers."""
+        """By the positions of the blackouts in force: the offsets of targets that none of them covers."""
 
     def after(self, instant: datetime, count: int) -> datetime | None:
-        """The first start of the next due times; `count` says how many are looked at."""
+        """Return the first start among the next due times; `count` limits how many are examined."""
         due = next_due(self._conditions.calendar, instant)
         for _ in range(count):
             if due is None:
@@ -228,7 +228,7 @@ def ever_in_window(calendar: Calendar, chosen: Sequence[Window], now: datetime) 
 
 
 def explain(calendar: Calendar) -> str:
-    """The schedule's times as text."""
+    """Return the schedule's times as text."""
     if calendar.mode == "cron":
         return f"{cron.explain(calendar.expression)} ({calendar.timezone})"
     if calendar.mode == "interval":
@@ -241,7 +241,7 @@ def explain(calendar: Calendar) -> str:
 
 
 def length(minutes: int) -> str:
-    """A number of minutes in words."""
+    """Return a number of minutes in words."""
     for size, word in ((MINUTES_OF_A_DAY, "day"), (MINUTES_OF_AN_HOUR, "hour")):
         if minutes and minutes % size == 0:
             return f"1 {word}" if minutes == size else f"{minutes // size} {word}s"
@@ -249,7 +249,7 @@ def length(minutes: int) -> str:
 
 
 def changed_clocks(calendar: Calendar, fires: Iterable[datetime]) -> Iterator[str]:
-    """A sentence for each due time that a change of the clocks moves."""
+    """Yield a sentence for each due time that is moved by a clock change."""
     for due in fires:
         local = zones.to_local(calendar.timezone, due)
         reason = reason_of(calendar, due)

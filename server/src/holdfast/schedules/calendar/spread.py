@@ -1,11 +1,11 @@
-"""Where in its spread each repository starts: the same place every day, known in advance."""
+"""When each repository starts within its spread: at the same offset every day, known in advance."""
 
 from datetime import timedelta
 from hashlib import sha256
 
 
 def offset(schedule_uuid: str, repository_uuid: str, spread_minutes: int) -> timedelta:
-    """How long after the due time this repository starts: 0 to spread_minutes - 1 minutes."""
+    """Return how long after the due time this repository starts: 0 to spread_minutes - 1 minutes."""
     if spread_minutes <= 0:
         return timedelta(0)
     digest = sha256(f"{schedule_uuid}\0{repository_uuid}".encode()).digest()

@@ -1,7 +1,7 @@
-"""Windows: the times in which work may start, as clocks in the schedule's zone show them.
+"""Windows: the times in which work may start, as the clock in the schedule's time zone shows them.
 
-A moment is inside a window when the clock there shows a time of it. So a window inside a gap does not come that day,
-and one inside a repeated hour comes twice.
+A moment is inside a window when that clock shows a time within it. So a window inside a gap does not occur on that day,
+and one inside a repeated hour occurs twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,44 +12,44 @@ from holdfast.kit import zones
 
 DAY = timedelta(days=1)
 FARTHEST = timedelta(days=400)
-"""A weekly window may lie in the gap of a zone's clocks, but not for a year."""
+"""A weekly window may fall into a gap when clocks change, but not for a whole year."""
 WEEK = timedelta(days=7)
 EVERY_DAY = frozenset(range(7))
 
 
 @frozen
 class Window:
-    """From `start` (included) to `end` (excluded); an end that is not later than the start is on the next day."""
+    """From `start` (inclusive) to `end` (exclusive); an end that is not later than the start is on the next day."""
 
     days: frozenset[int] = EVERY_DAY
-    """The days on which it opens: 0 is Monday."""
+    """The days on which it opens; 0 is Monday."""
     start: time = time(0)
     end: time = time(0)
-    """Midnight as the end is the end of the day."""
+    """Midnight as the end means the end of the day."""
     upload_kib: int | None = None
 
     def on(self, day: date) -> tuple[datetime, datetime] | None:
-        """When it opens and closes, if it opens on that day."""
+        """Return when it opens and closes, if it opens on that day."""
         if day.weekday() not in self.days:
             return None
         opens, closes = datetime.combine(day, self.start), datetime.combine(day, self.end)
         return opens, closes if closes > opens else closes + DAY
 
     def shows(self, local: datetime) -> bool:
-        """Whether a clock that shows this time is inside."""
+        """Whether it is inside the window when the clock shows this time."""
         spans = (self.on(local.date() - back * DAY) for back in (0, 1))
         return any(span is not None and span[0] <= local < span[1] for span in spans)
 
 
 def opens_at(windows: Sequence[Window], timezone: str, moment: datetime) -> datetime | None:
-    """The first moment from this one on that is inside a window. None: there is none."""
+    """Return the first moment from this one on that is inside a window; None if there is none."""
     if not windows or _inside(windows, timezone, moment):
         return moment
     return next((opens for opens, _ in _spans(windows, timezone, moment)), None)
 
 
 class Openings:
-    """As `opens_at`, for many moments that follow each other: each window is computed once, not for every moment."""
+    """Like `opens_at`, for many consecutive moments: each window is computed once, not for every moment."""
 
     def __init__(self, windows: Sequence[Window], timezone: str) -> None:
         self._windows = windows
@@ -57,7 +57,7 @@ class Openings:
         self._asked: datetime | None = None
         self._spans: Iterator[tuple[datetime, datetime]] = iter(())
         self._span: tuple[datetime, datetime] | None = None
-        """The first that ends after the last moment."""
+        """The first span that ends after the last moment."""
 
     def at(self, moment: datetime) -> datetime | None:
         if not self._windows:
@@ -67,7 +67,7 @@ class Openings:
         self._asked = moment
         while self._span is not None and self._span[1] <= moment:
             self._span = next(self._spans, None)
-        if self._span is None:  # what was computed ends here
+        if self._span is None:  # the computed spans end here
             self._start_at(moment)
         return None if self._span is None else max(moment, self._span[0])
 
@@ -77,7 +77,7 @@ class Openings:
 
 
 def closes_at(windows: Sequence[Window], timezone: str, moment: datetime) -> datetime | None:
-    """When the window closes in which the moment is. None: it is in none, or none ever closes."""
+    """Return when the window around a moment closes; None if it is in no window, or none ever closes."""
     if not windows or not _inside(windows, timezone, moment):
         return None
     end = moment
@@ -89,7 +89,7 @@ def closes_at(windows: Sequence[Window], timezone: str, moment: datetime) -> dat
 
 
 def limit_at(windows: Sequence[Window], timezone: str, moment: datetime) -> int | None:
-    """The upload limit at a moment: the least of the windows in which it is."""
+    """Return the upload limit at a moment: the lowest of the windows that it is in."""
     local = zones.to_local(timezone, moment)
     limits = [each.upload_kib for each in windows if each.upload_kib is not None and each.shows(local)]
     return min(limits, default=None)
@@ -101,7 +101,7 @@ def _inside(windows: Sequence[Window], timezone: str, moment: datetime) -> bool:
 
 
 def _spans(windows: Sequence[Window], timezone: str, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Open times that end after the moment, by when they open."""
+    """Yield the open spans that end after the moment, by when they open."""
     for stretch in zones.stretches(timezone, moment, moment + FARTHEST):
         day, last = stretch.local(stretch.start).date() - DAY, stretch.local(stretch.end).date()
         while day <= last:

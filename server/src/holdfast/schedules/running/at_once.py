@@ -1,8 +1,7 @@
-"""Rows that may run as soon as they are due: they enter the queue in the transaction that writes them, already as
-released.
+"""Rows that may run as soon as they are due enter the queue in the transaction that writes them, already released.
 
-Everything else (rows that wait, that a rule ends, or whose schedule has scripts or an open run) is written as usual,
-and `release` looks at it.
+All other rows (those that wait, that a rule ends, or whose schedule has scripts or an open run) are written as usual,
+and `release` handles them.
 """
 
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from holdfast.storage.bulk import next_ids
 
 
 def release_at_once(session: Session, registry: Registry, due: Due) -> list[dict[str, Any]]:
-    """Put the rows that may run into the queue; return all rows as they are to be written."""
+    """Queue the rows that may run; return all rows as they are to be written."""
     rows = [
         {"id": number, **row}
         for number, row in zip(next_ids(session, ScheduleRun, len(due.rows)), due.rows, strict=True)
@@ -44,9 +43,10 @@ def _is_ready(row: dict[str, Any], due: Due) -> bool:
 
 
 def _has_scripts(schedule: Schedule) -> bool:
-    """Scripts that run once for all repositories of a due time need the rows of the others.
+    """Whether a schedule has scripts. Those that run once for all repositories of a due time need the rows of the
+    others.
 
-    Unreadable steps: no hurry.
+    Unreadable steps count as scripts: there is no hurry.
     """
     steps = schedule.steps
     return not isinstance(steps, list) or any(

@@ -1,4 +1,4 @@
-"""Runs that a person starts, and runs that a person cancels."""
+"""Runs started or cancelled by a person."""
 
 import uuid
 from collections.abc import Collection, Sequence
@@ -30,9 +30,9 @@ def run_now(
     caller: Caller,
     now: datetime,
 ) -> list[ScheduleRun]:
-    """Run a schedule because a person asked for it. Raise Conflict while an earlier run has not ended, Unprocessable.
+    """Run a schedule at a person's request. Raise Conflict while an earlier run has not ended, or Unprocessable.
 
-    Rights are the route's to check. A row whose machine is away, or whose window is closed, is returned waiting.
+    The route checks the rights. A row whose machine is offline or whose window is closed is returned waiting.
     """
     targets = store.targets_of(session, schedule)
     if repository_ids is not None:
@@ -82,7 +82,7 @@ def run_now(
 
 
 def _make_way(session: Session, schedule: Schedule, repository_ids: Collection[int], now: datetime) -> None:
-    """Give up retries that the new run makes needless. Raise Conflict for a run that has not ended."""
+    """Give up retries that the new run makes unnecessary. Raise Conflict for a run that has not ended."""
     for row in store.unended_of(session, schedule.id):
         if row.repository_id not in repository_ids:
             continue
@@ -99,7 +99,7 @@ def _make_way(session: Session, schedule: Schedule, repository_ids: Collection[i
 
 
 def cancel(session: Session, row_id: int, now: datetime) -> ScheduleRun | None:
-    """Cancel a run: one that waits is skipped, operations of one that runs are asked to stop.
+    """Cancel a run: a waiting one is skipped, and the operations of a running one are requested to stop.
 
     Raise Conflict if it has ended.
     """

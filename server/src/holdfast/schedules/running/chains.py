@@ -1,4 +1,4 @@
-"""Rows that may run enter the queue: each as the chain of its operations."""
+"""Queues rows that may run, each as a chain of operations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ def enqueue(
     row_facts: RowFacts,
     caller: Caller | None = None,
 ) -> None:
-    """Queue the operations of rows that may run, all at once, and note them in the rows."""
+    """Queue the operations of all these rows at once, and record them in the rows."""
     left = list(rows)
     if not any(once.steps_of(row_facts.schedules[row.schedule_id], SCRIPT) for row in left):
         _enqueue(session, registry, left, row_facts, {}, caller)
@@ -58,7 +58,9 @@ def _enqueue(
     begun: Mapping[str, Sequence[int]],
     caller: Caller | None,
 ) -> None:
-    """`begun`: operations of scripts that run once, by run. They are the dependencies of what is queued here."""
+    """Queue the chains of the rows. `begun` are operations of once-only scripts by run, on which the queued ones
+    depend.
+    """
     chains: list[list[Link]] = []
     chained: list[tuple[ScheduleRun, Sequence[PlannedStep], list[int]]] = []
     for row in rows:
@@ -72,7 +74,7 @@ def _enqueue(
             planned = [step for step, _, _ in prepared]
             shared = _shared(planned, begun.get(row.run_id or "", ()))
             chain = _chain(row, schedule, repository, prepared, caller, shared)
-        except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted meanwhile
+        except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted in the meantime
             log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
             row.error_key = refusal.key
             ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
@@ -96,9 +98,9 @@ def _enqueue(
 
 
 def _shared(planned: Sequence[PlannedStep], begun: Sequence[int]) -> list[int]:
-    """For each step that runs once, its operation, if the run has it already.
+    """Return the operation of each once-only step, if the run already has one.
 
-    An edit may have made them more or fewer.
+    Because of an edit, there may be more or fewer steps than operations.
     """
     number = sum(step.once for step in planned) if begun else 0
     return [begun[min(place, len(begun) - 1)] for place in range(number)]
@@ -110,7 +112,7 @@ Prepared = list[tuple[PlannedStep, Kind | None, dict[str, Any]]]
 
 @frozen
 class _Preparing:
-    """The steps of one run, as they are made from its schedule."""
+    """Prepares the steps of one run from its schedule."""
 
     session: Session
     registry: Registry
@@ -120,7 +122,7 @@ class _Preparing:
     row_facts: RowFacts
 
     def prepared(self) -> Prepared:
-        """Most runs have the same steps, which are then prepared once."""
+        """Return the prepared steps. Most runs have the same ones, which are then prepared only once."""
         key = self._key()
         found = self.row_facts.prepared.get(key) if key is not None else None
         if found is not None:
@@ -138,7 +140,7 @@ class _Preparing:
         return prepared
 
     def _key(self) -> Any:
-        """Runs with an equal one have the same steps; None if this run may have steps of its own."""
+        """Return a key that is equal for runs with the same steps; None if this run may have steps of its own."""
         schedule, repository = self.schedule, self.repository
         if schedule.windows or self.row.options or not all(map(_is_the_same_each_time, schedule.steps)):
             return None
@@ -178,7 +180,7 @@ class _Preparing:
 
 
 def _is_the_same_each_time(step: Mapping[str, Any]) -> bool:
-    """Whether neither the due time nor what has happened before decides about it."""
+    """Whether the step depends neither on the due time nor on what happened before."""
     return step["kind"] != SCRIPT and not step.get("every_days")
 
 
@@ -190,7 +192,9 @@ def _chain(
     caller: Caller | None,
     shared: Sequence[int],
 ) -> list[Link]:
-    """`shared`: operations of the first steps, which another repository's chain has queued."""
+    """Return the chain of a row. `shared` are operations of its first steps, already queued by another repository's
+    chain.
+    """
     subject = repositories.subject(repository)
     chain = []
     for step, kind, params in prepared:
@@ -208,7 +212,7 @@ def _chain(
             schedule_id=schedule.id,
             schedule_name=schedule.name,
         )
-        executed_by = None if step.once else _executed_by(kind, params, subject)  # it is not of one repository
+        executed_by = None if step.once else _executed_by(kind, params, subject)  # not of a single repository
         chain.append(Link(kind, params, asked, executed_by, None if is_outside else after))
     return chain
 
@@ -243,7 +247,7 @@ def _mark_released(row: ScheduleRun, schedule: Schedule, now: datetime) -> None:
 def _repeat(
     session: Session, registry: Registry, row: ScheduleRun, schedule: Schedule, repository: Repository, now: datetime
 ) -> None:
-    """Queue again what failed and what was skipped because of it, in the same run."""
+    """Queue what failed, and what was skipped because of it, again in the same run."""
     before = {operation.id: operation for operation in pages.by_ids(session, operations_of(row))}
     steps = [step for step in row.steps if step.get("operation_id") in before and not step.get("once")]
     found = [before[step["operation_id"]] for step in steps]
@@ -278,16 +282,16 @@ def _repeat(
 
 
 def operations_of(row: ScheduleRun) -> list[int]:
-    """The newest operation of each step, in the order of the steps."""
+    """Return the newest operation of each step, in the order of the steps."""
     return [step["operation_id"] for step in row.steps or () if step.get("operation_id")]
 
 
 def stop(session: Session, row: ScheduleRun) -> None:
-    """The window has closed, or a person cancels it: cancel what has not ended. The newest first, so that nothing is
-    skipped instead.
+    """Cancel what has not ended, because the window has closed or a person cancels the run. The newest is cancelled
+    first, so that nothing is skipped instead.
 
-    A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has
-    done. A script that runs once goes on: other repositories need it.
+    A script that always runs after the backup still runs if its turn has not come: it undoes what an earlier one did. A
+    once-only script continues, because other repositories need it.
     """
     shared = {step["operation_id"] for step in row.steps if step.get("once")}
     undoing = {step["operation_id"] for step in row.steps if step.get("undoes") and step.get("operation_id")}

@@ -1,4 +1,4 @@
-"""What time it is for schedules, and what happens when a clock was wrong."""
+"""The current time for schedules, and recovery from a wrong clock."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ CLOCK_JUMPED: Final = "schedule.clock_jumped"
 
 
 def now_of(session: Session) -> datetime:
-    """The store's clock where it has one of its own, so that all processes agree."""
+    """Return the time of the store's own clock if it has one, so that all processes agree."""
     if session.get_bind().dialect.name == "postgresql":
         found: datetime = session.execute(text("SELECT clock_timestamp()")).scalar_one()
         return found.astimezone(UTC)
@@ -34,10 +34,10 @@ def went_back(last_tick_at: datetime | None, now: datetime) -> bool:
 
 
 def repair(session: Session, read_clock: Callable[[], datetime]) -> bool:
-    """After the clock went back: void rows whose due time has not come, and count every calendar from where it was.
+    """After the clock went back, void rows whose due time has not come yet, and recompute all calendars.
 
-    Return whether this process was the one to do it. The clock is read under the lock: while this process waited for
-    it, another may have ticked.
+    Return whether this process did it. The clock is read under the lock, because another process may have ticked while
+    this one waited for it.
     """
     state = session.scalars(select(ScheduleState).where(ScheduleState.id == STATE_ROW).with_for_update()).first()
     now = read_clock()
@@ -74,7 +74,7 @@ def repair(session: Session, read_clock: Callable[[], datetime]) -> bool:
 
 
 def recompute(session: Session, schedule: Schedule, now: datetime) -> None:
-    """Find the next due time that no row has: after the last one that has, or after the last change."""
+    """Find the next due time without a row: after the last one that has a row, or after the last change."""
     schedule.tz_version = zones.VERSION
     if schedule.schedule_mode == Mode.AVAILABILITY:
         schedule.next_due_at = now
@@ -94,7 +94,7 @@ def recompute(session: Session, schedule: Schedule, now: datetime) -> None:
 
 
 def adopt_zones(session: Session, now: datetime, most: int = 200) -> int:
-    """Compute again the due times that were computed with other zone data; return of how many schedules."""
+    """Recompute due times that were computed with other time zone data; return the number of schedules."""
     stale = (
         select(Schedule)
         .where(Schedule.next_due_at.is_not(None), func.coalesce(Schedule.tz_version, "") != zones.VERSION)

@@ -1,4 +1,4 @@
-"""The first half of the tick: a run row for every due time of every target."""
+"""The first half of the tick: writes a run row for every due time of every target."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,19 +38,19 @@ from holdfast.storage.bulk import beside_objects, insert_many, objects, plain, u
 log = structlog.get_logger("holdfast.schedules")
 
 UNREADABLE = (ValueError, KeyError, TypeError, AssertionError, OverflowError, AttributeError)
-"""What stored values lead to that no route would accept. One such schedule must not keep all others from running."""
+"""Errors caused by stored values that no route would accept. One such schedule must not hold up all others."""
 LOOK_AGAIN = timedelta(minutes=15)
 SCHEDULES_AT_ONCE = 500
 ROWS_AT_ONCE = 500
 MOST_PAST = 1000
-"""More past due times of a schedule than this become one row for the span."""
+"""If a schedule has more past due times than this, they become a single row for the span."""
 MOST_PAST_ROWS = 50_000
-"""So do those that would be more rows than this, over all its repositories."""
+"""The same applies if they would become more rows than this, over all its repositories."""
 
 
 NO_STEPS: list[dict[str, Any]] = []
 NO_OPTIONS: dict[str, Any] = {}
-"""Of rows that are written: shared, so that each is put into JSON once."""
+"""Shared by the written rows, so that each is converted to JSON only once."""
 READ = plain(
     *(
         column
@@ -58,7 +58,7 @@ READ = plain(
         if column.name not in ("description", "tz_version", "created_by", "updated_at")
     )
 )
-"""What of a schedule is needed here, read as plain rows."""
+"""The columns of a schedule that are needed here, read as plain rows."""
 
 
 @dataclass(slots=True)
@@ -68,20 +68,20 @@ class Done:
     schedules: int = 0
     rows: int = 0
     more: bool = False
-    """There may be more to do."""
+    """Whether there may be more to do."""
 
 
 @frozen
 class _Surroundings:
-    """What holds for all schedules in this transaction."""
+    """What applies to all schedules in this transaction."""
 
     now: datetime
     paused: bool
     covered: Covered
     known: Mapping[int, Target]
-    """Repositories by id; all of them where a schedule chooses by labels."""
+    """Repositories by id; all of them if a schedule selects by labels."""
     places: Places | None
-    """More about them, unless they are all."""
+    """More about the repositories, unless they are all of them."""
     calendars: dict[tuple[Any, ...], plan.Calendar] = field(default_factory=dict)
     next_times: dict[tuple[int, datetime], datetime | None] = field(default_factory=dict)
 
@@ -89,7 +89,7 @@ class _Surroundings:
         return store.matching(schedule, self.known)
 
     def calendar_of(self, schedule: Schedule) -> plan.Calendar:
-        """Schedules with the same pattern share it."""
+        """Return the calendar of a schedule; schedules with the same pattern share it."""
         pattern = schedule.schedule_mode, schedule.cron_expression, schedule.timezone, schedule.interval_minutes
         key = (*pattern, schedule.starts_at)
         found = self.calendars.get(key)
@@ -98,7 +98,7 @@ class _Surroundings:
         return found
 
     def next_due(self, calendar: plan.Calendar, after: datetime) -> datetime | None:
-        """Schedules with the same pattern share the answer."""
+        """Return the next due time; schedules with the same pattern share the result."""
         key = (id(calendar), after)
         if key not in self.next_times:
             self.next_times[key] = plan.next_due(calendar, after)
@@ -106,15 +106,15 @@ class _Surroundings:
 
 
 class AlreadyWritten(Exception):
-    """A row that was to be written as released is there already."""
+    """A row that was to be written as released already exists."""
 
 
 @frozen
 class Due:
-    """What a transaction is about to write: rows of schedules that have no open run."""
+    """What a transaction is about to write: rows of schedules without an open run."""
 
     schedules: Mapping[int, Schedule]
-    """With the due times that come next."""
+    """With their next due times already set."""
     rows: list[dict[str, Any]]
     paused: bool
     covered: Covered
@@ -123,21 +123,21 @@ class Due:
 
 
 ReleaseAtOnce = Callable[[Session, Due], list[dict[str, Any]]]
-"""Puts the rows that may run into the queue; returns all rows as they are to be written, each with an id."""
+"""Queues the rows that may run; returns all rows as they are to be written, each with an id."""
 
 
 def write_due_rows(
     session: Session, now: datetime, most: int = SCHEDULES_AT_ONCE, release_at_once: ReleaseAtOnce | None = None
 ) -> Done:
-    """Write rows for due times that have come, of some schedules; set when those are due next. One transaction.
+    """Write rows for due times of some schedules that have come, and set when those are due next, in one transaction.
 
-    `most`: how many schedules and, but for the first, rows. Raise AlreadyWritten if rows that were released at once are
-    there already: nothing is to be committed then.
+    `most` limits the number of schedules and, beyond the first, of rows. Raise AlreadyWritten if rows that were
+    released at once already exist; the caller must then not commit.
     """
     statement = (
         select(*READ)
         .where(Schedule.next_due_at <= now)
-        .order_by(Schedule.next_due_at)  # the order of the index: with the id, PostgreSQL would sort all that are due
+        .order_by(Schedule.next_due_at)  # the index order; with the id, PostgreSQL would sort all that are due
         .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
@@ -200,7 +200,7 @@ def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime
 def _rows_of(
     session: Session, schedule: Schedule, around: _Surroundings
 ) -> tuple[list[dict[str, Any]], datetime | None]:
-    """The rows of a schedule for all due times up to now, and its next due time after that."""
+    """Return the rows of a schedule for all due times up to now, and the next due time after that."""
     targets = around.targets_of(schedule)
     if schedule.schedule_mode == Mode.AVAILABILITY:
         return _availability_rows(session, schedule, targets, around)
@@ -221,7 +221,7 @@ def _rows_of(
 def _past(
     schedule: Schedule, calendar: plan.Calendar, first: datetime, targets: Sequence[Target], around: _Surroundings
 ) -> tuple[datetime, list[dict[str, Any]]]:
-    """Nobody was there for several due times: the newest, and rows for the others."""
+    """Several due times passed unnoticed: return the newest, and rows for the others."""
     past = [first, *plan.due_between(calendar, first, around.now, MOST_PAST + 1)]
     places: Sequence[Target | None] = targets or [None]
     if len(past) <= MOST_PAST + 1 and len(past) * len(places) <= MOST_PAST_ROWS:
@@ -236,7 +236,7 @@ def _past(
 
 
 def _newest_before(calendar: plan.Calendar, first: datetime, until: datetime) -> datetime:
-    """The last due time up to an instant; the first is one."""
+    """Return the last due time up to an instant, given that `first` is one."""
     back = timedelta(hours=1)
     while until - back > first:
         found = plan.due_between(calendar, until - back, until, MOST_PAST)
@@ -247,7 +247,7 @@ def _newest_before(calendar: plan.Calendar, first: datetime, until: datetime) ->
 
 
 def _row(schedule: Schedule, target: Target | None, due: datetime, around: _Surroundings) -> dict[str, Any]:
-    """The row of a due time that is to run, or that a rule has ended already."""
+    """Return the row of a due time that is to run, or that a rule has already ended."""
     if target is None:
         return _ended_row(schedule, None, due, Outcome.SKIPPED, Reason.NO_TARGETS, around.now)
     if reason := _rule_against(schedule, target, due, around):
@@ -324,7 +324,7 @@ def _plain(schedule: Schedule, target: Target | None, due: datetime) -> dict[str
 
 
 def _not_there(session: Session, schedule_id: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of many rows that an earlier transaction has not written yet."""
+    """Return those of many rows that an earlier transaction has not written yet."""
     statement = select(ScheduleRun.repository_id, ScheduleRun.due_at).where(
         ScheduleRun.schedule_id == schedule_id,
         ScheduleRun.due_at >= min(row["due_at"] for row in rows),
@@ -334,13 +334,13 @@ def _not_there(session: Session, schedule_id: int, rows: Sequence[dict[str, Any]
     return [row for row in rows if (row["repository_id"], row["due_at"]) not in there]
 
 
-# --- what an older row becomes when the next due time has come ------------------------------------------------------
+# --- what happens to an older row when the next due time has come ---------------------------------------------------
 
 
 def _supersede(
     session: Session, schedules: Iterable[Schedule], rows: Sequence[Mapping[str, Any]], now: datetime
 ) -> bool:
-    """End what still waits from earlier due times of the same repository: one run is enough for both.
+    """End older waiting runs of the same repository: one run is enough for both due times.
 
     Return whether any run of these schedules was open.
     """
@@ -386,7 +386,9 @@ def _end_older(session: Session, schedule: Schedule, row: ScheduleRun, now: date
 def _availability_rows(
     session: Session, schedule: Schedule, targets: Sequence[Target], around: _Surroundings
 ) -> tuple[list[dict[str, Any]], datetime]:
-    """Rows for repositories whose last success is long enough ago and that do not wait already; when to look again."""
+    """Return rows for repositories whose last success is long enough ago and that are not waiting yet, and when to
+    check again.
+    """
     latest = around.now + check_interval(schedule)
     gap = timedelta(minutes=schedule.min_success_interval_minutes or 0)
     ids = [target.id for target in targets]
@@ -417,7 +419,7 @@ def _availability_rows(
 
 @dataclass(slots=True)
 class _History:
-    """What is known of a repository under a schedule of the mode availability."""
+    """What is known about a repository under a schedule in availability mode."""
 
     last_success: datetime | None = None
     failures: int = 0
@@ -425,7 +427,7 @@ class _History:
     last_refusal: datetime | None = None
 
     def note(self, outcome: str, result: str | None, ended_at: datetime) -> None:
-        """Take in how a run ended; the newest first."""
+        """Take into account how a run ended; the newest must come first."""
         if outcome != Outcome.RAN:
             self.last_refusal = max(self.last_refusal or ended_at, ended_at)
         elif result in ended.GOOD:
@@ -462,11 +464,11 @@ def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[i
 
 @frozen
 class Look:
-    """What one look at the store tells the tick."""
+    """The result of one query for the tick."""
 
     last_tick_at: datetime | None
     next_moment: datetime | None
-    """When the next row is due or to be looked at."""
+    """When the next row is due or is to be judged."""
 
 
 def look(session: Session) -> Look:
@@ -476,7 +478,7 @@ def look(session: Session) -> Look:
 
 _LOOK = select(
     select(ScheduleState.last_tick_at).where(ScheduleState.id == STATE_ROW).scalar_subquery(),
-    # Saying that it is not null lets SQLite use the index on those that are not.
+    # The condition that it is not null lets SQLite use the partial index.
     select(func.min(Schedule.next_due_at)).where(Schedule.next_due_at.is_not(None)).scalar_subquery(),
     select(func.min(ScheduleRun.look_at)).where(ScheduleRun.look_at.is_not(None)).scalar_subquery(),
 )

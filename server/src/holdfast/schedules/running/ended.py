@@ -1,4 +1,4 @@
-"""How a run row gets its final state, and who is notified."""
+"""How a run row reaches its final state, and who is notified."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,13 +16,13 @@ GOOD = frozenset(str(status) for status in SUCCEEDED)
 
 
 def end(session: Session, schedule: Schedule, row: ScheduleRun, verdict: End, now: datetime) -> None:
-    """A row that will not run."""
+    """End a row that will not run."""
     row.outcome, row.reason, row.reason_operation_id = verdict.outcome, verdict.reason, verdict.operation_id
     _close(session, schedule, row, now)
 
 
 def settle(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime) -> None:
-    """A row that has run, and will not be tried again."""
+    """Settle a row that has run and will not be retried."""
     _close(session, schedule, row, now)
 
 
@@ -51,7 +51,7 @@ TOLD = (
 
 
 def tell(session: Session, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the outbox rows of those rows that have their final state."""
+    """Write the outbox rows for those rows that have reached their final state."""
     outbox.tell_many(
         session,
         TOPIC,

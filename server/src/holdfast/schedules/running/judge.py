@@ -1,4 +1,4 @@
-"""What is to become of a run row now: released, left to wait, or ended. Pure: no store, no clock."""
+"""Decides what happens to a run row now: it is released, keeps waiting, or ends. Pure: no store, no clock."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -7,28 +7,28 @@ from backup_engine.frozen import frozen
 from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, WaitingFor
 
 OpensAt = Callable[[datetime], datetime | None]
-"""Given a moment, the first moment from it on in which work may start."""
+"""Given a moment, return the first moment from it on at which work may start."""
 
 MACHINE_LOOK = timedelta(minutes=15)
-"""An agent that comes online is noticed at once; this is for the case that nobody noticed."""
+"""An agent that comes online is noticed at once; this interval covers the case that it was not."""
 EARLIER_RUN_LOOK = timedelta(minutes=1)
 
 
 @frozen
 class Row:
-    """A run row, as far as the rules care."""
+    """A run row, reduced to what the rules need."""
 
     due_at: datetime
     start_at: datetime
     waiting_for: WaitingFor | None = None
     is_manual: bool = False
-    """A person asked for it: rules that are there for times when nobody looks do not apply."""
+    """Requested by a person: rules for unattended times do not apply."""
     is_retry: bool = False
 
 
 @frozen
 class Rules:
-    """The schedule, as far as the rules care, and what holds for all schedules."""
+    """The schedule, reduced to what the rules need, and what applies to all schedules."""
 
     enabled: bool = True
     deleted: bool = False
@@ -54,7 +54,7 @@ class Place:
     blackout: bool = False
     last_success: datetime | None = None
     is_online: bool = True
-    """Whether the machine that opens the repository can be worked with."""
+    """Whether the machine that opens the repository can be used."""
     machine_look: timedelta = MACHINE_LOOK
     has_earlier_run: bool = False
     earlier_operation_id: int | None = None
@@ -82,12 +82,12 @@ Verdict = Release | Wait | End
 
 
 def always(moment: datetime) -> datetime | None:
-    """The windows of a schedule that has none."""
+    """The opening times of a schedule without windows."""
     return moment
 
 
 def judge(row: Row, rules: Rules, place: Place, opens_at: OpensAt, now: datetime) -> Verdict:
-    """Given a row that was to be looked at, decide what becomes of it."""
+    """Given a row that is due to be judged, decide what happens to it."""
     if refused := _refused(row, rules, place, now):
         return End(Outcome.SKIPPED, refused)
     if now < row.start_at:
@@ -107,7 +107,7 @@ def judge(row: Row, rules: Rules, place: Place, opens_at: OpensAt, now: datetime
 
 
 def _refused(row: Row, rules: Rules, place: Place, now: datetime) -> Reason | None:
-    """The rule that says no, if one does."""
+    """Return the reason of the first rule that refuses the row, if any."""
     by_hand = row.is_manual and not row.is_retry
     checks = (
         (rules.deleted, Reason.DELETED),
@@ -123,7 +123,7 @@ def _refused(row: Row, rules: Rules, place: Place, now: datetime) -> Reason | No
 
 
 def _deadline(row: Row, rules: Rules, opens_at: OpensAt) -> datetime | None:
-    """Until when a row of a schedule without catch-up may start: counted from when it first could."""
+    """Return until when a row of a schedule without catch-up may start, counted from when it first could."""
     if rules.catch_up is CatchUp.ONCE or rules.waits_without_end or row.is_manual or row.is_retry:
         return None
     first = opens_at(row.start_at)
@@ -131,9 +131,9 @@ def _deadline(row: Row, rules: Rules, opens_at: OpensAt) -> datetime | None:
 
 
 def too_late(waited_for: WaitingFor | None) -> End:
-    """The end of a row whose time has passed, by what it waited for.
+    """Return the end of a row whose time has passed, based on what it waited for.
 
-    One that was never looked at: nobody was there to.
+    If it was never judged, the service was not running.
     """
     if waited_for in (WaitingFor.MACHINE, WaitingFor.CONNECTION):
         return End(Outcome.MISSED, Reason.MACHINE_OFFLINE)
@@ -145,7 +145,7 @@ def too_late(waited_for: WaitingFor | None) -> End:
 
 
 def _start(row: Row, rules: Rules, place: Place, deadline: datetime | None, now: datetime) -> Verdict:
-    """The row may start now, as far as calendars go."""
+    """Decide about a row that may start now as far as calendars go."""
     if not row.is_manual and not row.is_retry and _is_too_soon(rules, place, now):
         return End(Outcome.SKIPPED, Reason.TOO_SOON)
     if place.has_earlier_run and not row.is_retry:
@@ -164,5 +164,5 @@ def _is_too_soon(rules: Rules, place: Place, now: datetime) -> bool:
 
 
 def _no_later(moment: datetime, deadline: datetime | None) -> datetime:
-    """A moment just after the deadline at the latest, so that its passing is noticed."""
+    """Return a moment no later than just after the deadline, so that its passing is noticed."""
     return moment if deadline is None else min(moment, deadline + timedelta(seconds=1))

@@ -1,4 +1,4 @@
-"""Machines that do not announce themselves: whether they answer is tried before a run is released."""
+"""Contacts machines that do not report to the service, to see if they answer before a run is released."""
 
 import socket
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ TIME_LIMIT_SECONDS = 5.0
 
 @frozen
 class Candidate:
-    """A run that waits for a machine, and where the machine would answer."""
+    """A run that waits for a machine, and the address at which the machine would answer."""
 
     row_id: int
     repository_id: int
@@ -40,7 +40,7 @@ def to_try(session: Session, now: datetime) -> list[Candidate]:
 
 
 def answering(candidates: Iterable[Candidate]) -> frozenset[int]:
-    """The repositories whose machine accepts a connection."""
+    """Return the repositories whose machine accepts a connection."""
     candidates = list(candidates)
     places = sorted({(candidate.host, candidate.port) for candidate in candidates})
     with ThreadPoolExecutor(max_workers=max(1, min(len(places), AT_ONCE))) as pool:
@@ -52,7 +52,7 @@ def answering(candidates: Iterable[Candidate]) -> frozenset[int]:
 
 def _answers(place: tuple[str, int]) -> bool:
     if not place[0]:
-        return True  # gone, or not known any more: the rules will say so
+        return True  # removed or no longer known: the rules will refuse it
     try:
         with socket.create_connection(place, timeout=TIME_LIMIT_SECONDS):
             return True

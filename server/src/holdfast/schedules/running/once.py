@@ -1,6 +1,6 @@
-"""Scripts with `scope: once`: one run for all repositories of a due time, before its first backup or after its last.
+"""Scripts with `scope: once`: one run for all repositories of a due time, before the first backup or after the last.
 
-Their operations belong to no repository: an operator of one must not be able to stop the others' backups with them.
+Their operations belong to no repository, so that an operator of one cannot stop the backups of the others with them.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ WORST_FIRST = (Status.FAILED, Status.CANCELLED, Status.COMPLETED_WITH_WARNINGS, 
 
 
 def steps_of(schedule: Schedule, place: str) -> list[Mapping[str, Any]]:
-    """The scripts of a schedule that run once, before or after the backups. What cannot be read is none."""
+    """Return the once-only scripts of a schedule, before or after the backups. Unreadable steps are ignored."""
     steps = schedule.steps if isinstance(schedule.steps, list) else []
     return [step for step in steps if isinstance(step, dict) and is_once(step) and place_of(step) == place]
 
@@ -40,9 +40,10 @@ def steps_of(schedule: Schedule, place: str) -> list[Mapping[str, Any]]:
 
 
 def lockable(session: Session, rows: Sequence[ScheduleRun], row_facts: RowFacts) -> list[ScheduleRun]:
-    """Lock the schedules that have such scripts, so that one process alone begins them; return the rows to go on with.
+    """Lock the schedules with such scripts, so that only one process begins them; return the rows to continue with.
 
-    Rows of a schedule that another process holds are put off. Waiting for it could be a deadlock: it may wait for them.
+    Rows of a schedule locked by another process are postponed. Waiting for it could cause a deadlock, because it may be
+    waiting for these rows.
     """
     concerned = {row.schedule_id for row in rows if steps_of(row_facts.schedules[row.schedule_id], SCRIPT)}
     if not concerned:
@@ -56,7 +57,7 @@ def lockable(session: Session, rows: Sequence[ScheduleRun], row_facts: RowFacts)
 
 
 def begun(session: Session, rows: Iterable[ScheduleRun], row_facts: RowFacts) -> dict[str, list[int]]:
-    """The operations of scripts before the backups that the runs of these rows have already, by run."""
+    """Return the operations of scripts before the backups that the runs of these rows already have, by run."""
     runs = {row.run_id for row in rows if row.run_id and steps_of(row_facts.schedules[row.schedule_id], SCRIPT)}
     return _operations(session, runs, "before") if runs else {}
 
@@ -64,7 +65,7 @@ def begun(session: Session, rows: Iterable[ScheduleRun], row_facts: RowFacts) ->
 def in_turn(
     rows: Iterable[ScheduleRun], row_facts: RowFacts, known: Mapping[str, Sequence[int]]
 ) -> tuple[list[ScheduleRun], list[ScheduleRun]]:
-    """Those rows that can be queued now, and those that need an operation of one of the former."""
+    """Return the rows that can be queued now, and those that need an operation of one of the former."""
     now, later = [], []
     beginning: set[str] = set()
     for row in rows:
@@ -79,9 +80,9 @@ def in_turn(
 
 
 def settle_ended(session: Session, operation_ids: Collection[int]) -> None:
-    """Skip what was queued behind a script that had already ended otherwise.
+    """Skip what was queued after a script that had already ended differently.
 
-    The lock makes an end come first, or see it.
+    Thanks to the lock, an end either comes first or sees what was queued.
     """
     for number in sorted(operation_ids):
         locked = select(Operation.status).where(Operation.id == number).with_for_update(read=True)
@@ -103,9 +104,9 @@ def _operations(session: Session, run_ids: Collection[str], event: str) -> dict[
 
 
 def finish(session: Session, registry: Registry, entries: Sequence[OutboxEntry]) -> None:
-    """Queue the scripts after the backups of due times whose last run has just got its final state.
+    """Queue the scripts after the backups of due times whose last run has just reached its final state.
 
-    A reader of the outbox calls this: once for each row, and never two at a time.
+    An outbox reader calls this, once for each row and never concurrently.
     """
     told = {(entry.payload.get("schedule_id"), entry.payload.get("run_id")) for entry in entries}
     schedules = store.by_ids(session, {number for number, _ in told if isinstance(number, int)})
@@ -118,7 +119,7 @@ def finish(session: Session, registry: Registry, entries: Sequence[OutboxEntry])
 def _is_over(session: Session, schedule: Schedule, run_id: str) -> bool:
     """Whether all rows of the due time are written and settled.
 
-    Those of many repositories are written in several parts.
+    The rows of many repositories are written in several transactions.
     """
     of_run = (ScheduleRun.schedule_id == schedule.id, ScheduleRun.run_id == run_id)
     if session.scalar(select(ScheduleRun.id).where(*of_run, ScheduleRun.settled_at.is_(None)).limit(1)) is not None:
@@ -172,7 +173,9 @@ def _asked(schedule: Schedule, run_id: str) -> Asked:
 
 
 def _worst(session: Session, schedule: Schedule, run_id: str) -> Status:
-    """The worst end of the due time's rows. A missed one counts as failed; one that a rule skipped does not count."""
+    """Return the worst end among the due time's rows. A missed one counts as failed; one skipped by a rule does not
+    count.
+    """
     ends = select(ScheduleRun.outcome, ScheduleRun.result, ScheduleRun.released_at.is_not(None).label("released"))
     of_run = (ScheduleRun.schedule_id == schedule.id, ScheduleRun.run_id == run_id)
     found: set[Status] = set()

@@ -1,4 +1,4 @@
-"""A stored schedule as the values with which calendars and rules work."""
+"""Converts a stored schedule into the values that calendars and rules use."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
@@ -35,7 +35,7 @@ def windows_of(schedule: Schedule) -> list[Window]:
 
 
 def window_of(values: Mapping[str, Any]) -> Window:
-    """Days are the numbers 0 (Monday) to 6, or their short names; no days are all days."""
+    """Return a window. Days are the numbers 0 (Monday) to 6 or their short names; no days means all days."""
     days = values.get("days") or range(7)
     return Window(
         days=frozenset(day if isinstance(day, int) else DAYS.index(str(day)[:3].lower()) for day in days),
@@ -50,7 +50,9 @@ def _time(value: str | None) -> time:
 
 
 def opens_at(schedule: Schedule, *, respected: bool = True) -> OpensAt:
-    """From when on work may start. Many schedules share their windows, so the answers are worth keeping."""
+    """Return the function that finds when work may start. Schedules often share windows, so its results are worth
+    caching.
+    """
     found = windows_of(schedule) if respected else []
     return cast("OpensAt", partial(windows.opens_at, found, schedule.timezone)) if found else always
 
@@ -64,7 +66,9 @@ def upload_limit(schedule: Schedule, moment: datetime) -> int | None:
 
 
 def timetable(schedule: Schedule, moment: datetime) -> list[tuple[str, int | None]] | None:
-    """The upload limits of the coming week, hour by hour where they change, in UTC: for programs that follow one."""
+    """Return the upload limits of the coming week in UTC, by hour where they change, for programs that follow a
+    timetable.
+    """
     found = windows_of(schedule)
     if all(window.upload_kib is None for window in found):
         return None
@@ -106,7 +110,7 @@ def _rules(
     next_due_at: datetime | None,
     mode: str,
 ) -> Rules:
-    """Most schedules that are due at one time share their rules."""
+    """Return the rules, cached because most schedules that are due at the same time share them."""
     return Rules(
         enabled=enabled,
         deleted=deleted,
@@ -122,7 +126,7 @@ def _rules(
 
 
 def check_interval(schedule: Schedule) -> timedelta:
-    """How often machines are tried that do not announce themselves."""
+    """Return how often machines that do not report to the service are contacted."""
     minutes = schedule.availability_check_interval_minutes
     return timedelta(minutes=minutes) if minutes else DEFAULT_CHECK
 
@@ -135,7 +139,7 @@ Covered = Callable[[datetime, Mapping[str, str]], bool]
 
 
 def covered_by(stored: Sequence[Blackout]) -> Covered:
-    """Whether a time is within a blackout of a repository with these labels."""
+    """Return a function that tests whether a time is within a blackout for a repository with these labels."""
     known = [
         blackouts.Blackout(each.name, each.first_day, each.last_day, each.timezone, each.yearly, each.labels or {})
         for each in stored
@@ -144,5 +148,5 @@ def covered_by(stored: Sequence[Blackout]) -> Covered:
 
 
 def run_id_of(schedule: Schedule, due_at: datetime) -> str:
-    """The run of one due time: the same whichever process computes it, and for all repositories."""
+    """Return the run id of a due time: the same in every process and for all repositories."""
     return sha256(f"{schedule.uuid}\0{due_at.isoformat()}".encode()).hexdigest()[:32]

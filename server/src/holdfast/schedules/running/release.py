@@ -1,4 +1,4 @@
-"""The second half of the tick: rows whose time has come are judged, and those that may run enter the queue."""
+"""The second half of the tick: judges rows whose time has come, and queues those that may run."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ CHANGED = (
     "released_at",
     "settled_at",
 )
-"""What a look at a row may change."""
+"""The columns that a judgement may change."""
 
 
 def release_rows(
@@ -57,7 +57,7 @@ def release_rows(
     only: Sequence[int] = (),
     most: int = ROWS_AT_ONCE,
 ) -> Done:
-    """Judge rows that are to be looked at, and do what the judgement says. One transaction.
+    """Judge rows that are due for it, and act on the verdicts, in one transaction.
 
     The rows are plain values, read and stored in one statement each.
     """
@@ -88,7 +88,7 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], row_
             case Release():
                 released.append(row)
             case Wait(until) if row.outcome == Outcome.RAN:
-                row.look_at = until  # a retry stays one, whatever else it has to wait for
+                row.look_at = until  # a retry stays a retry, whatever else it has to wait for
             case Wait(until, waiting_for):
                 row.look_at, row.waiting_for = until, _way_of_waiting(row, waiting_for, row_facts)
                 row.reason_operation_id = _earlier_operation(session, row, row_facts)
@@ -107,14 +107,14 @@ def _all(session: Session, statement: Select[Any]) -> Sequence[Any]:
 
 
 def _store(session: Session, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
-    """Write those columns that have changed in any of the rows: each has its price, above all where an index has it."""
+    """Write the columns that have changed in any of the rows. Each one costs time, above all if it is indexed."""
     pairs = list(zip(before, after, strict=True))
     names = ["id", *(name for name in CHANGED if any(old[name] != new[name] for old, new in pairs))]
     update_many(session, ScheduleRun, [{name: new[name] for name in names} for new in after] if names[1:] else [])
 
 
 def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, row_facts: RowFacts) -> WaitingFor:
-    """An ssh machine does not announce itself: it has to be tried."""
+    """Return what the row waits for: an ssh machine does not report to the service, so it has to be contacted."""
     repository = row_facts.repositories.get(row.repository_id)
     is_tried = waiting_for is WaitingFor.MACHINE and repository is not None and repository.execution_target == "ssh"
     return WaitingFor.CONNECTION if is_tried else waiting_for
@@ -164,9 +164,9 @@ def _place(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Place:
 
 
 def _is_online(schedule: Schedule, repository: Repository, row_facts: RowFacts) -> bool:
-    """Agents report by themselves.
+    """Whether the repository's machine is online, according to reports of agents.
 
-    Ssh machines of schedules by availability are tried first; others are expected to be there.
+    Ssh machines of availability schedules are contacted first; others are assumed to be online.
     """
     if repository.execution_target == "agent":
         return row_facts.agents.get(repository.agent_machine_id or 0) == "online"
@@ -176,7 +176,7 @@ def _is_online(schedule: Schedule, repository: Repository, row_facts: RowFacts) 
 
 
 def _earlier_operation(session: Session, row: ScheduleRun, row_facts: RowFacts) -> int | None:
-    """The operation of the earlier run that has not ended."""
+    """Return the operation of the earlier run that has not ended."""
     earlier = row_facts.earlier.get((row.schedule_id, row.repository_id))
     if earlier is None or earlier.id == row.id:
         return None

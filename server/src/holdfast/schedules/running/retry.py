@@ -1,4 +1,4 @@
-"""Which failures pass by themselves, and when a run tries again. Pure: no store."""
+"""Decides which failures are retried, and when. Pure: no store."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ LONGEST = timedelta(hours=6)
 
 
 def delay(tries: int) -> timedelta:
-    """How long to wait before the next try, given how many there were: 5, 15, 45 … minutes."""
+    """Return how long to wait before the next try, given the number of tries so far: 5, 15, 45 … minutes."""
     factor: int = FACTOR ** min(max(tries, 1) - 1, 10)
     return min(LONGEST, FIRST * factor)
 
@@ -22,7 +22,7 @@ def delay(tries: int) -> timedelta:
 def next_try(
     error_key: str | None, tries: int, retries: int, next_due_at: datetime | None, now: datetime
 ) -> datetime | None:
-    """When a failed run is tried again; None if it is not. `tries`: how often it has run."""
+    """Return when a failed run is retried; None if it is not. `tries`: how often it has run."""
     if error_key not in PASSING or tries > retries:
         return None
     moment = now + delay(tries)
@@ -30,10 +30,11 @@ def next_try(
 
 
 def to_repeat(operations: Iterable[tuple[str, str, str | None]]) -> list[int]:
-    """Given kind, status and skip reason of each operation in order, return the places of those to queue again.
+    """Given kind, status and skip reason of each operation in order, return the positions of those to queue again.
 
-    They are what failed with a passing error and what was skipped because of it; what succeeded is not done again.
-    Scripts belong to the backup that they prepare and clean up after: they run again with it, and never without it.
+    These are operations that failed with a passing error, and those skipped because of it; successful ones are not
+    repeated. Scripts belong to the backup that they prepare and clean up after: they run again with it, and never
+    without it.
     """
     known = list(operations)
     again = [

@@ -1,4 +1,4 @@
-"""What is known of everything that some rows are about, read at once: a tick looks at thousands of rows."""
+"""Everything that is needed to judge some rows, read at once: a tick judges thousands of them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
@@ -41,7 +41,9 @@ OF_REPOSITORY = plain(
     Repository.archive_name_template,
     *(getattr(Repository, name) for name in EVIDENCE.values()),
 )
-"""What of a repository is needed here, read as plain rows: so are schedules, and nothing here changes either."""
+"""The columns of a repository that are needed here. They are read as plain rows, like schedules; neither is changed
+here.
+"""
 _OF_AGENT = (
     stored_text(AgentMachine.labels).label("agent_labels"),
     AgentMachine.status.label("agent_status"),
@@ -55,7 +57,7 @@ OF_SCHEDULE = plain(
 )
 _mirrors = table("repository_mirrors", column("repository_id"))
 _databases = table("dumped_databases", column("repository_id"))
-"""Known by name alone."""
+"""Known here only by name."""
 _PLACES = ByIds(
     select(*OF_REPOSITORY, *_OF_AGENT).outerjoin(AgentMachine, AgentMachine.id == Repository.agent_machine_id),
     Repository.id,
@@ -92,7 +94,7 @@ def places(session: Session, repository_ids: Collection[int]) -> Places:
 
 @frozen
 class RowFacts:
-    """What is known of everything that some rows are about."""
+    """Everything that is needed to judge some rows."""
 
     now: datetime
     paused: bool
@@ -104,24 +106,24 @@ class RowFacts:
     earlier: Mapping[tuple[int, int], ScheduleRun]
     mirrored: Collection[int]
     dumped: Collection[int]
-    """Repositories that have databases to dump."""
+    """Repositories with databases to dump."""
     reachable: Collection[int]
     """Repositories whose ssh machine has just answered."""
     are_targets: bool = False
-    """The rows were made from the targets of their schedules in this transaction."""
+    """Whether the rows were made from the targets of their schedules in this transaction."""
     prepared: dict[Any, Any] = field(default_factory=dict)
-    """Chains that many rows share, see `chains`."""
+    """Chains shared by many rows; see `chains`."""
 
 
 @frozen
 class Known:
-    """What the transaction has read already. No run of these schedules is open."""
+    """What the transaction has already read. No run of these schedules is open."""
 
     paused: bool
     covered: Covered
     schedules: Mapping[int, Schedule]
     places: Places | None = None
-    """Of all rows; the rows were made from them."""
+    """The places of all rows, which were made from them."""
 
 
 def gather(
@@ -158,8 +160,8 @@ def _look(session: Session, rows: Sequence[ScheduleRun]) -> Known:
 
 
 def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:
-    """Repositories whose databases can be dumped. Nobody is asked unless a schedule has such a step."""
-    # A step that cannot be read is its own run's trouble: what is gathered here is for all of them.
+    """Return the repositories whose databases can be dumped. Nothing is queried unless a schedule has such a step."""
+    # An unreadable step concerns only its own run; what is gathered here is for all of them.
     steps = (step for schedule in schedules if isinstance(schedule.steps, list) for step in schedule.steps)
     if not any(isinstance(step, dict) and step.get("kind") == "dump" for step in steps):
         return ()

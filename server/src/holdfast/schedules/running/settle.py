@@ -1,4 +1,4 @@
-"""The end of a run: when its operations have ended, the row gets their result, or a time to try again."""
+"""The end of a run: once its operations have ended, the row gets their result or the time of a retry."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ DECLINED = str(Reason.SCRIPT_DECLINED)
 
 
 def handle(session: Session, entries: Sequence[OutboxEntry]) -> None:
-    """Settle the runs of operations that have ended, given what the outbox tells of them."""
+    """Settle the runs whose operations have ended, according to the outbox."""
     ids = [
         entry.operation_id
         for entry in entries
@@ -38,12 +38,12 @@ def handle(session: Session, entries: Sequence[OutboxEntry]) -> None:
 
 
 def is_anything_left(session: Session) -> bool:
-    """Whether a run was released and has not ended."""
+    """Whether a released run has not ended."""
     return session.scalar(select(ScheduleRun.id).where(*_UNENDED).limit(1)) is not None
 
 
 def sweep(session: Session, now: datetime) -> int:
-    """Settle every run that nothing of is left in the queue: whatever kept the outbox from telling. Return how many."""
+    """Settle every run with nothing left in the queue, in case the outbox did not report it. Return how many."""
     active = exists().where(
         Operation.run_id == ScheduleRun.run_id,
         Operation.repository_id == ScheduleRun.repository_id,
@@ -65,7 +65,7 @@ def _rows(session: Session, *conditions: Any) -> list[ScheduleRun]:
 
 
 def settle_rows(session: Session, rows: Iterable[ScheduleRun], now: datetime) -> int:
-    """Settle those of the rows whose operations have all ended; return how many."""
+    """Settle the rows whose operations have all ended; return how many."""
     rows = list(rows)
     schedules = store.by_ids(session, {row.schedule_id for row in rows})
     known: dict[int, Operation] = {}
@@ -120,9 +120,10 @@ def _told(step: Mapping[str, Any], known: Mapping[int, Operation]) -> dict[str, 
 
 
 def _result(found: Sequence[Operation], soft: Collection[int]) -> str:
-    """The worst of what ran. A run of which nothing is left on record counts as cancelled: nobody can say more.
+    """Return the worst result of what ran. A run without any remaining record counts as cancelled, since nothing is
+    known.
 
-    A failure of one of the `soft` operations is a warning.
+    The failure of a `soft` operation is a warning.
     """
     failed, warned = Status.FAILED, Status.COMPLETED_WITH_WARNINGS
     statuses = {warned if each.status == failed and each.id in soft else Status(each.status) for each in found}
@@ -130,7 +131,7 @@ def _result(found: Sequence[Operation], soft: Collection[int]) -> str:
 
 
 def worst(results: Collection[str]) -> str | None:
-    """The worst of several ends; None if there is none."""
+    """Return the worst of several ends; None if there are none."""
     return next((str(status) for status in WORST_FIRST if status in results), None)
 
 

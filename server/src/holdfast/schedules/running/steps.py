@@ -1,6 +1,6 @@
-"""Which operations a released run consists of: a table of steps, and what each waits for. Pure: no store.
+"""Which operations a released run consists of, and what each of them waits for. Pure: no store.
 
-A new kind of step is a row of the table.
+To add a kind of step, add a row to the table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,13 @@ SCRIPT_KIND = "script_execution"
 ALWAYS = "always"
 ONCE = "once"
 AFTER = "script_after"
-"""The place of scripts after the backup in the table."""
+"""Where scripts after the backup are placed in the table."""
 RETENTION_PREFIX = "keep_"
 
 
 @frozen
 class Surroundings:
-    """What the steps of one run are made for."""
+    """The context for which the steps of one run are made."""
 
     due_at: datetime
     gap: timedelta | None
@@ -36,7 +36,7 @@ class Surroundings:
     evidence: Mapping[str, datetime | None]
     """When each kind of step last succeeded on the repository."""
     template: str | None = None
-    """The schedule's own archive names, if it has any."""
+    """The schedule's own archive name template, if it has one."""
     repository_template: str = ""
     upload_kib: int | None = None
     has_mirror: bool = False
@@ -61,20 +61,20 @@ class StepKind:
 
 @frozen
 class PlannedStep:
-    """A step of a run. Without an operation it is left out this time."""
+    """A step of a run. A step without an operation is left out this time."""
 
     kind: str
     operation: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
     after: int | None = None
-    """Its dependency's place among the steps that have operations."""
+    """The position of its dependency among the steps that have operations."""
     needs: Needs = Needs.SUCCEEDED
     left_out: str | None = None
     next_at: datetime | None = None
     warns: bool = False
-    """If it fails, the run has succeeded with warnings all the same."""
+    """If it fails, the run still succeeds, with warnings."""
     undoes: bool = False
-    """It runs also when the run is cancelled before its turn has come."""
+    """It also runs if the run is cancelled before its turn has come."""
     once: bool = False
     """One operation for all repositories of the due time."""
 
@@ -139,13 +139,13 @@ STEPS: Mapping[str, StepKind] = {
         "sync", (("check", Needs.SUCCEEDED), ("backup", Needs.SUCCEEDED), (SCRIPT, Needs.SUCCEEDED)), _mirror
     ),
 }
-"""In the order in which they enter the queue, which is the order in which the repository's lane takes them."""
+"""In the order in which they are queued, and in which the repository's lane takes them."""
 
 
 def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: bool = False) -> list[PlannedStep]:
-    """Given the steps of a schedule, return those of a run in their order. `all_due`: whatever `every_days` says.
+    """Given the steps of a schedule, return those of one run in order. `all_due` overrides `every_days`.
 
-    Scripts that run once come first; those after the backups are not the run's.
+    Once-only scripts come first; those after the backups do not belong to the run.
     """
     planned: list[PlannedStep] = []
     places: dict[str, int] = {}
@@ -168,7 +168,7 @@ def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: b
         awaited, needs = next(((name, needs) for name, needs in row.after if name in places), (None, Needs.SUCCEEDED))
         after = places[awaited] if awaited is not None else None
         if awaited == SCRIPT and last_script_warns:
-            needs = Needs.RAN  # not "over": what was skipped because an earlier script failed did not run
+            needs = Needs.RAN  # not OVER: a step skipped because an earlier script failed has not run
         places[name], count = count, count + 1
         warns = name == AFTER or (name == SCRIPT and step.get("on_failure") == "warn")
         undoes = name == AFTER and step.get("run_on", ALWAYS) == ALWAYS
@@ -183,7 +183,7 @@ def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: b
 
 
 def next_time(kind: str, step: Mapping[str, Any], around: Surroundings) -> datetime | None:
-    """When a step comes next that is not due this time; None if it is due. Judged on when it last succeeded."""
+    """Return when a step that is not due this time is due next, based on its last success; None if it is due."""
     every_days, last = step.get("every_days"), around.evidence.get(kind)
     if not every_days or last is None:
         return None
@@ -193,7 +193,7 @@ def next_time(kind: str, step: Mapping[str, Any], around: Surroundings) -> datet
 
 
 def place_of(step: Mapping[str, Any]) -> str:
-    """The row of the table that a step belongs to."""
+    """Return the row of the table that a step belongs to."""
     kind = str(step["kind"])
     return AFTER if kind == SCRIPT and step.get("when") == "after" else kind
 

@@ -1,4 +1,4 @@
-"""What others read from schedules: when work is overdue, and which days were missed."""
+"""What other features read from schedules: when work is overdue, and which days were missed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ BACKUP = "backup"
 
 
 def overdue_after(schedule: Schedule, step: Mapping[str, Any]) -> timedelta | None:
-    """The age of a step's last success beyond which it is overdue; None where the calendar does not tell."""
+    """Return the age of the last success beyond which a step is overdue; None if the calendar does not determine it."""
     gap = gap_of(schedule)
     if gap is None:
         return None
@@ -37,14 +37,14 @@ def overdue_after(schedule: Schedule, step: Mapping[str, Any]) -> timedelta | No
 
 
 class ScheduleCadence:
-    """The seams of `repositories` filled in with schedules."""
+    """Implements the `Cadence` interface of `repositories` with schedules."""
 
     def thresholds(self, session: Session, repository: Repository) -> dict[str, Threshold]:
         known = store.every_target(session, [repository.id])
         return _shortest(store.enabled(session), known).get(repository.id, {})
 
     def of_all(self, session: Session) -> dict[int, dict[str, Threshold]]:
-        """The thresholds of every repository that a schedule works on."""
+        """Return the thresholds of every repository that a schedule works on."""
         return _shortest(store.enabled_as_values(session), store.every_target(session))
 
     def missed_runs(
@@ -82,7 +82,7 @@ class ScheduleCadence:
 
 
 def missed_since(session: Session, since: datetime) -> dict[int, int]:
-    """How many due times of each repository were missed."""
+    """Return how many due times of each repository were missed."""
     missed = ScheduleRun.outcome == Outcome.MISSED, ScheduleRun.due_at >= since, ScheduleRun.voided_at.is_(None)
     counted = (
         select(ScheduleRun.repository_id, func.sum(ScheduleRun.due_count).label("number"))
@@ -93,14 +93,14 @@ def missed_since(session: Session, since: datetime) -> dict[int, int]:
 
 
 def targets_of(session: Session, schedule_ids: Sequence[int]) -> frozenset[int]:
-    """The repositories that these schedules work on."""
+    """Return the repositories that these schedules work on."""
     known, found = store.every_target(session), store.by_ids(session, schedule_ids).values()
     existing = (schedule for schedule in found if schedule.deleted_at is None)
     return frozenset(target.id for schedule in existing for target in store.matching(schedule, known))
 
 
 def next_due(session: Session) -> dict[int, datetime]:
-    """When each repository is next due, by any schedule that knows."""
+    """Return when each repository is next due, by any schedule whose next due time is known."""
     known, found = store.every_target(session), dict[int, datetime]()
     for schedule in store.enabled_as_values(session):
         if schedule.next_due_at is None:
@@ -111,7 +111,7 @@ def next_due(session: Session) -> dict[int, datetime]:
 
 
 def _shortest(schedules: Iterable[Schedule], known: store.Known) -> dict[int, dict[str, Threshold]]:
-    """Of several schedules the one counts that allows the least time."""
+    """Return the thresholds; if several schedules apply, the one that allows the least time counts."""
     found: dict[int, dict[str, Threshold]] = defaultdict(dict)
     for schedule in schedules:
         give_way()
@@ -136,7 +136,7 @@ def _successes(session: Session, repository_id: int, begin: datetime, end: datet
 
 
 def _has_backup(row: ScheduleRun, schedule: Schedule) -> bool:
-    """Whether the row was to make a backup, by the steps that were queued, or by those of the schedule if none was."""
+    """Whether the row was to make a backup, according to its queued steps, or to the schedule's if none were queued."""
     steps = [step for step in row.steps or () if step.get("operation_id")]
     return needs_backup(steps or schedule.steps)
 
@@ -146,7 +146,7 @@ def _backup_status(row: ScheduleRun) -> str | None:
 
 
 def _is_missed(row: ScheduleRun) -> bool:
-    """What a person's rule skipped is not missed, nor what has not ended yet."""
+    """Whether a backup was missed. Rows skipped by a person's rule, and those that have not ended, are not missed."""
     if row.settled_at is None:
         return False
     if row.outcome == Outcome.SKIPPED:
@@ -155,7 +155,7 @@ def _is_missed(row: ScheduleRun) -> bool:
 
 
 def _days(row: ScheduleRun, zone: tzinfo, first: date, last: date) -> list[date]:
-    """The days on which the row was due, as far as they are asked for."""
+    """Return the requested days on which the row was due."""
     day, end = max(_day(row.due_at, zone), first), min(_day(row.due_until or row.due_at, zone), last)
     return [day + number * DAY for number in range((end - day).days + 1)]
 

@@ -1,6 +1,6 @@
 """The tick: every process that runs operations writes due rows, releases runs and settles them.
 
-Any number of them may.
+Any number of processes may do so.
 """
 
 import time
@@ -32,25 +32,27 @@ MACHINES_SECONDS = 5.0
 NOTED_EVERY = timedelta(seconds=10)
 SWEEP_EVERY = timedelta(minutes=1)
 MOST_ROUNDS = 1000
-"""Transactions of one kind in one tick; what is left is for the next."""
+"""Maximum number of transactions of one kind per tick; the next tick does the rest."""
 FIRST_SIZE, LEAST_SIZE = 50, 25
 TRANSACTION_SECONDS = 0.04
-"""What a transaction should take. On SQLite nobody else writes meanwhile, so a slow machine does less in each."""
+"""Target duration of a transaction. On SQLite nobody else can write meanwhile, so slow machines do less in each one."""
 BESIDE_REQUESTS_SECONDS = 0.01
-"""The same while requests come: a read that meets a transaction shares the interpreter with it."""
+"""The same while requests arrive, since a read during a transaction shares the interpreter with it."""
 COURTESY = 2.0
-"""For how long it gives way to requests: in a transaction, against what that should take; after it, against what it
-took.
+"""How long the tick gives way to requests, as a multiple: within a transaction, of its target duration; after it, of
+its actual duration.
 
-On a busy machine both take longer, and so does the request that is waited for.
+On a busy machine both take longer, and so does the request that the tick waits for.
 """
 LONGEST_COURTESY_SECONDS = 0.1
 SHARE_OF_OWN_WORK = 0.6
-"""On a busy machine a transaction takes longer than its work. Smaller ones would only add to that work."""
+"""On a busy machine, a transaction takes longer than its own work. Making transactions smaller would only add to that
+work.
+"""
 
 
 class _Took(NamedTuple):
-    """Seconds."""
+    """Durations in seconds."""
 
     clock: float
     processor: float
@@ -64,7 +66,7 @@ class Tick:
         self._registry = registry
         self._supervisor = supervisor
         self.wake = database.wake
-        """A hint that something has changed, and may be due sooner than the tick expects."""
+        """A hint that something has changed and may be due sooner than the tick expects."""
         self.read_clock: Callable[[Session], datetime] = clock.now_of
         self._knows_zones = False
         self._swept_at: datetime | None = None
@@ -82,7 +84,7 @@ class Tick:
             self._pause(seen, pause)
 
     def _pause(self, seen: int, seconds: float) -> None:
-        """Wait, in short stretches so that the end of the service is noticed. Hints may come in hundreds a second."""
+        """Wait in short stretches, so that a shutdown is noticed. There may be hundreds of hints per second."""
         end = time.monotonic() + seconds
         self._supervisor.stopping.wait(min(seconds, BETWEEN_HINTS_SECONDS))
         while (left := end - time.monotonic()) > 0 and not self._supervisor.stopping.is_set():
@@ -90,13 +92,13 @@ class Tick:
                 return
 
     def once(self, now: datetime | None = None) -> float:
-        """Do all that is due; return how many seconds there is nothing to do. `now` is for tests."""
+        """Do everything that is due; return for how many seconds there is nothing to do. `now` is for tests."""
         began = time.monotonic()
         with self._database.reading() as session:
             seen = look(session)
             moment = now or self.read_clock(
                 session
-            )  # after what was noted: a stall in between is no clock that went back
+            )  # read after the last noted tick, so a stall in between does not look like a clock that went back
         following, is_changed = seen.next_moment, False
         if clock.went_back(seen.last_tick_at, moment) or not self._knows_zones:
             self._put_right(now, moment)
@@ -119,7 +121,7 @@ class Tick:
         released = partial(_released_at_once, self._registry)
         try:
             self._repeat(lambda session, most: write_due_rows(session, moment, most, released), due.ROWS_AT_ONCE)
-        except due.AlreadyWritten:  # such as after a clock that went back: row by row, in two steps
+        except due.AlreadyWritten:  # for example after the clock went back: row by row, in two steps
             self._repeat(lambda session, most: write_due_rows(session, moment, most), due.ROWS_AT_ONCE)
 
     def _free_seconds(self, following: datetime | None, moment: datetime, began: float) -> float:
@@ -129,7 +131,7 @@ class Tick:
         return min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, left))
 
     def _put_right(self, given: datetime | None, moment: datetime) -> None:
-        """Repair what a wrong clock has left behind, and due times that were computed with other zone data."""
+        """Repair the effects of a wrong clock, and recompute due times based on other time zone data."""
         self._write(lambda session: clock.repair(session, lambda: given or self.read_clock(session)))
         while not self._knows_zones:
             self._knows_zones = self._write(lambda session: clock.adopt_zones(session, moment)) == 0
@@ -144,14 +146,14 @@ class Tick:
         self._write(lambda session: settle.sweep(session, now))
 
     def _note(self, noted_at: datetime | None, now: datetime, began: float, *, busy: bool) -> None:
-        """Record that the tick works; not with every empty one."""
+        """Record that the tick works, but not for every empty one."""
         if not busy and noted_at is not None and now - noted_at < NOTED_EVERY:
             return
         milliseconds = int((time.monotonic() - began) * 1000)
         self._write(lambda session: store.note_tick(session, now, milliseconds))
 
     def try_machines(self, now: datetime | None = None) -> None:
-        """Try ssh machines for which runs wait, and release the runs of those that answer."""
+        """Contact ssh machines that runs wait for, and release the runs of those that answer."""
         with self._database.reading() as session:
             moment = now or clock.now_of(session)
             candidates = machines.to_try(session, moment)
@@ -162,12 +164,12 @@ class Tick:
         self._write(lambda session: release.release_rows(session, self._registry, moment, answered, only))
 
     def agents_came_online(self, session: Session, agent_ids: Sequence[int]) -> None:
-        """Look at the runs that waited for these agents."""
+        """Have the runs that waited for these agents judged."""
         if store.agents_came_online(session, agent_ids, clock.now_of(session)):
             wake_after_commit(session)
 
     def _repeat(self, step: Callable[[Session, int], Done], most: int) -> None:
-        """Do it until nothing is left, in transactions of a size at which each is short."""
+        """Repeat a step until nothing is left, in transactions sized so that each is short."""
         size = FIRST_SIZE
         for _ in range(MOST_ROUNDS):
             done, took = self._timed(partial(_sized, step, size))
@@ -181,9 +183,9 @@ class Tick:
         return self._timed(step)[0]
 
     def _timed(self, step: Callable[[Session], Answer]) -> tuple[Answer, _Took]:
-        """One transaction, and what it took from when it may write: waiting for others says nothing about its size.
+        """Run one transaction and measure it from when it may write: waiting for others says nothing about its size.
 
-        Nor does the clock of its commit: the disk takes as long for few rows as for many.
+        The time of its commit does not count either: the disk takes as long for a few rows as for many.
         """
         with self._database.writing() as session:
             began, used = time.monotonic(), time.thread_time()
@@ -209,13 +211,13 @@ def _sized(step: Callable[[Session, int], Done], size: int, session: Session) ->
 
 
 def next_size(size: int, seconds: float, most: int, seconds_wanted: float = TRANSACTION_SECONDS) -> int:
-    """Given the size of a transaction and what it took, return that of the next: at most twice as large."""
+    """Given the size of a transaction and how long it took, return the size of the next: at most twice as large."""
     wanted = int(size * seconds_wanted / max(seconds, 1e-6))
     return max(LEAST_SIZE, min(wanted, 2 * size, most))
 
 
 class LastTick:
-    """When any process last looked for what is due, remembered for a few seconds."""
+    """When any process last checked for due work, remembered for a few seconds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

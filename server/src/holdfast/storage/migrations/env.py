@@ -1,4 +1,4 @@
-"""Alembic's entry: always on a connection that the caller opened."""
+"""The entry point for Alembic, always with a connection opened by the caller."""
 
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from holdfast.storage.base import Base
 
 
 def render_item(kind: str, item: Any, autogen: AutogenContext) -> str | Literal[False]:
-    """Write our own column types by their names, and a boolean default so that every store reads it."""
+    """Render this project's column types by name, and a boolean default in a form that every store reads."""
     if kind == "server_default" and isinstance(getattr(item, "arg", None), False_):
         return "sa.false()"
     if kind != "type":
@@ -20,7 +20,7 @@ def render_item(kind: str, item: Any, autogen: AutogenContext) -> str | Literal[
     if isinstance(item, types.UtcDateTime):
         name = "UtcDateTime()"
     elif name is None and isinstance(item, TypeDecorator):
-        return f"sa.{item.impl_instance!r}"  # what the database sees; what a domain makes of it may change
+        return f"sa.{item.impl_instance!r}"  # what the database sees; a domain may change what it makes of it
     if name is None:
         return False
     autogen.imports.add("from holdfast.storage import types")
