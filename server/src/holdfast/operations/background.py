@@ -12,9 +12,7 @@ OUTBOX_KEPT = timedelta(hours=24)
 
 
 def tidy(database: Database, settings: Settings) -> None:
-    """Delete old outbox rows that every reader has read, and remove logs that exceed their age or total size, oldest
-    first.
-    """
+    """Delete old outbox rows that every reader has read, and the oldest logs beyond the limits on age or size."""
     with database.writing() as session:
         readers.forget_old(session, clock.now() - OUTBOX_KEPT)
     tidy_logs(settings)

@@ -50,9 +50,7 @@ NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notific
 
 @frozen
 class LiveEvent:
-    """One event. `repository_id` decides who may see it; without one, only admins, or all users if `for_everyone` is
-    set.
-    """
+    """One event. `repository_id` decides who may see it; without one, only admins, or all users if `for_everyone`."""
 
     id: int | None
     topic: Topic | Unstored
@@ -77,9 +75,7 @@ class Subscriber:
     queue: "asyncio.Queue[LiveEvent | None]" = field(default_factory=lambda: asyncio.Queue(MOST_WAITING))
 
     def chosen(self, events: Iterable[LiveEvent]) -> list[LiveEvent]:
-        """Return the events that this stream gets, with a summary event if any of those its user may see affect the
-        overview.
-        """
+        """Return the events for this stream, plus a summary if anything that its user may see affects the overview."""
         seen = [event for event in events if self.may_see(event)]
         if any(event.topic not in NOT_IN_THE_OVERVIEW for event in seen):
             seen.append(LiveEvent(None, "overview.updated", None, {}))
@@ -95,9 +91,7 @@ class Subscriber:
         return self.repositories is None or event.repository_id in self.repositories
 
     def offer(self, event: LiveEvent | None) -> None:
-        """Queue an event; called from the reading thread. A stream that falls behind is ended, and its client resumes
-        by id.
-        """
+        """Queue an event, from the reading thread. A stream that falls behind is ended; its client resumes by id."""
 
         def put() -> None:
             try:
@@ -239,9 +233,7 @@ class EventHub:
         return events, rows[-1].id if len(rows) >= MOST_REPLAYED else max(after, complete)
 
     def _present(self, session: Session, rows: Iterable[OutboxEntry]) -> list[LiveEvent]:
-        """Turn rows into events. Those of operations carry the operation as it is now; those of unstored ones are
-        dropped.
-        """
+        """Turn rows into events. Those of operations carry the operation's current state; unstored ones are dropped."""
         rows = list(rows)
         wanted = {row.operation_id for row in rows if row.operation_id is not None}
         kept = select(Operation).where(Operation.id.in_(wanted), Operation.executor != "inline")

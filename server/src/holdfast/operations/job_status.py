@@ -83,9 +83,7 @@ def known_progress(operation: Operation, fields: Mapping[str, Any]) -> dict[str,
 def page_of_jobs(
     session: Session, caller: Caller, kind: str, repository_id: int | None, limit: int, cursor: str | None
 ) -> tuple[list[Operation], str | None]:
-    """Return the newest operations of a kind that the caller may see, optionally of one repository, and the next
-    cursor.
-    """
+    """Return the newest visible operations of a kind, optionally of one repository, and the next cursor."""
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return [], None

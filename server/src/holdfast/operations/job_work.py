@@ -24,9 +24,7 @@ class NothingToDo(Exception):
 
 @frozen
 class JobReport:
-    """How a job ended, in the kernel's terms. `items` are the joined parts of a long result, or None if there were
-    none.
-    """
+    """How a job ended, in the kernel's terms. `items` are the joined parts of a long result; None without any."""
 
     status: Status
     return_code: int | None = None
@@ -47,11 +45,10 @@ class JobReport:
 
 @frozen
 class JobWork:
-    """The agent's side of a kind. `block` is the job's input besides its repository; `conclude` turns a report into the
-    outcome of the operation.
+    """How agents execute a kind. `block` is the job's input; `conclude` turns a report into the operation's outcome.
 
-    `conclude` may receive anything that an agent sent, and must not trust it. It only reads; its writes go into the
-    outcome's `record`, which runs in the transaction that ends the operation.
+    `block` leaves out the repository. `conclude` may receive anything that an agent sent, and must not trust it. It
+    only reads; its writes go into the outcome's `record`, which runs in the transaction that ends the operation.
     """
 
     job_kind: str
@@ -64,9 +61,7 @@ class JobWork:
     secrets: Callable[[Session, Operation], Mapping[str, str]] | None = None
     """Secrets of the job's own, which the agent receives with the job under the references in its block."""
     leaves_archive: bool = False
-    """Whether the job creates an archive whose comment carries the operation's key, so that the repository shows how it
-    ended.
-    """
+    """Whether it creates an archive whose comment has the operation's key, so that the repository proves the end."""
 
 
 def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:

@@ -218,8 +218,7 @@ def _bounded(line: bytes) -> bytes:
 
 
 def read_page(path: Path, offset: int, limit: int, most_bytes: int = PAGE_BYTES_MOST) -> LogPage | None:
-    """Given a log and the number of lines already read, return up to `limit` of the following lines; None without a
-    log.
+    """Given a log and the number of lines already read, return up to `limit` more lines; None if there is no log.
 
     The page ends early where its lines would exceed `most_bytes`, but has at least one line.
     """
@@ -359,9 +358,7 @@ def _take(file: int, start: int, skip: int, wanted: int, most_bytes: int) -> lis
 
 
 def _lines_from(file: int, start: int) -> Iterable[bytes]:
-    """Yield the complete lines from a byte offset on; of overlong ones (written before lines were cut) only the
-    beginning.
-    """
+    """Yield the complete lines from a byte offset on. Of overlong ones (in older logs), yield only the beginning."""
     rest = b""
     for block in _blocks(file, start):
         *lines, rest = (rest + block).split(b"\n")

@@ -152,8 +152,7 @@ def _of_each_stream(session: Session, axes: Axes, bounds: Bounds, most: int, *, 
 
 @cache
 def _statement(axes: tuple[str, ...], conditions: tuple[str, ...], *, on_sqlite: bool, counted: bool) -> Select[Any]:
-    """Return one row for each combination of the axes' values: the newest ids of that stream as a list, or their
-    number.
+    """Return a row per combination of the axes' values: the newest ids of that stream as a list, or their number.
 
     A condition that restricts nothing is left out: without any, the rows are counted in the smallest index.
     """

@@ -28,9 +28,7 @@ CLAIM_LOCK = 0x486F6C64
 
 
 MOST_WAITING = 1000
-"""Maximum number of waiting operations per repository for requests by people. Every claim and list examines all of
-them.
-"""
+"""Limit on waiting operations per repository for requests by people: every claim and list examines all of them."""
 AGENT_CALL = "engine.call"
 """The capability that an agent needs when a runner executes an operation on the agent's repository."""
 

@@ -179,9 +179,7 @@ class Readers:
         return bool(unfinished)
 
     def _concerned(self, complete: int) -> list[Reader]:
-        """Return the readers with rows to handle or a position to store. It is one query for all, since it follows
-        every commit.
-        """
+        """Return the readers with rows to handle or a position to store. One query, since it follows every commit."""
         behind = [reader for reader in self._readers if complete > self._passed.get(reader.name, 0)]
         if not behind:
             return []

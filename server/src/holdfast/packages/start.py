@@ -16,9 +16,7 @@ from holdfast.packages.schemas import InstallParams
 
 
 def start(session: Session, caller: Caller, kind: Kind, package_id: int, origin: Origin | None = None) -> Operation:
-    """Queue an installation with the package's current command. Raise Forbidden if the caller is not an admin, or
-    NotFound.
-    """
+    """Queue an installation with the package's current command. Raise NotFound, or Forbidden if not an admin."""
     if caller.role is not Role.ADMIN:
         raise forbidden(Role.ADMIN)
     package = store.get(session, package_id)

@@ -22,9 +22,7 @@ OBSERVE_ONLY = "repository.observe_only"
 @frozen
 class RepositoryAct(Act):
     is_job: bool = False
-    """Whether the action waits for the repository to be set up and, for a repository on an agent, needs an agent that
-    takes work.
-    """
+    """Whether it waits for the repository's setup and, if an agent opens the repository, needs one that takes work."""
     changes_repository: bool = False
     """Whether the action is refused if the repository is in observe mode."""
 

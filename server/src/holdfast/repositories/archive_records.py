@@ -67,9 +67,7 @@ class Archive(ArchiveFacts, NumberedRow):
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
     lost_at: Mapped[datetime | None]
-    """When the archive was found to be lost because an older copy of the repository took its place. It stays listed but
-    cannot be restored.
-    """
+    """When it was found to be lost, because an older copy replaced the repository. It cannot be restored."""
     protected_at: Mapped[datetime | None]
     """Since when no prune, deletion or wipe by the service may remove it; None: not protected. See `protection`."""
 

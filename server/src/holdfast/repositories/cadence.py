@@ -32,9 +32,7 @@ class MissedRuns:
 
 
 DueBetween = Callable[[datetime, datetime, int], list[datetime]]
-"""Return the due times after one moment and up to another, oldest first, limited in number. Can be sent to another
-process.
-"""
+"""Return due times after one moment and up to another, oldest first, up to a number. Can be sent to other processes."""
 
 
 class Cadence(Protocol):

@@ -100,8 +100,7 @@ ToStart = Annotated[JobStart, Depends(job_start)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRoutes:
-    """The shared routes of one family of jobs. `name` names a route in the API document; `readers` guards the routes
-    that read.
+    """The routes of one family of jobs. `name` names a route in the API document; `readers` guards those that read.
 
     `find` and `needs` are dependencies: `find` returns the job that a path names, if kind and id alone do not decide,
     and `needs` returns what `present` requires to describe it.
@@ -185,8 +184,8 @@ class JobRoutes:
         least: Role = Role.OPERATOR,
         others: Cancel = cancel,
     ) -> None:
-        """Cancel a job, for callers with the role `least` on the repository; `others` cancels jobs that are not
-        operations.
+        """Cancel a job, for callers with the role `least` on the repository; `others` cancels jobs without an
+        operation.
         """
 
         @self.routes.post(path, name=name, summary=summary, description=description, responses=documented(404, 409))

@@ -55,8 +55,7 @@ class SshMachines(Protocol):
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """Return the engine's patterns that keep the service's own places out of a backup, if the places are on that
-        machine.
+        """Return the engine's patterns that keep the service's own places out of a backup, if they are on that machine.
 
         `known` lists the places with their local device and inode. Raise Unprocessable if they are there and the
         patterns cannot be determined, Unavailable if the machine does not answer.

@@ -108,18 +108,14 @@ class ServicePlaces:
         )
 
     def guard(self, session: Session) -> Guard:
-        """Return the places that no restore to this machine may write to: the service's own, and repositories stored
-        here.
-        """
+        """Return places on this machine that no restore may write to: the service's own, and local repositories."""
         here = [Repository.path, Repository.identity]
         statement = select(*here).where(Repository.execution_target == "local", Repository.path.startswith("/"))
         repositories = {path for row in session.execute(statement) for path in row}
         return Guard(os.fsencode(path) for path in (*self._own(), *self._stored(session), *sorted(repositories)))
 
     def identities(self) -> list[dict[str, Any]]:
-        """Return the service's own places with device and inode, by which another program can tell whether it runs on
-        this machine.
-        """
+        """Return the service's own places with device and inode, so that another program can recognise this machine."""
         found = []
         for path in self._own():
             with suppress(OSError):
@@ -133,9 +129,7 @@ class ServicePlaces:
         return caller.role is not Role.ADMIN and execution_target == "local"
 
     def sealed(self, session: Session, caller: Caller, repository: Repository) -> Sealed:
-        """Return the part of a repository's archives that the caller may not read: the service's own places, in local
-        archives.
-        """
+        """Return what the caller may not read in archives made on this machine: the service's own places."""
         if not self.may_be_sealed(caller, repository.execution_target):
             return NOTHING_SEALED
         elsewhere = session.scalars(select(StoredPlace.path)).all()

@@ -225,9 +225,7 @@ class Register:
             audit.note(session, caller, "repository.lock_broken", "repository", repository.id)
 
     def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
-        """Open the repository once with the user's confirmation that it was moved on purpose; the engine remembers
-        this.
-        """
+        """Open the repository with the user's confirmation that it was moved on purpose; the engine remembers this."""
         self._open(repository, self.opener.location(repository, relocated_ok=True))
         with self.database.writing() as session:
             audit.note(session, caller, "repository.relocation_confirmed", "repository", repository.id)

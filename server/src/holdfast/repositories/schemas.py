@@ -35,9 +35,7 @@ Encryption = Literal[
 MODES_OF_ENGINE = {1: borg1.ENCRYPTION_MODES, 2: frozenset(borg2.ENCRYPTION_MODES)}
 UNPROTECTED = frozenset({"none"})
 NOT_ENCRYPTED = UNPROTECTED | {mode for mode in get_args(Encryption) if mode.startswith("authenticated")}
-"""Modes in which anyone with the files can read them; the engine opens an unknown repository of this kind only after a
-confirmation.
-"""
+"""Modes that do not hide data from anyone with the files; the engine opens an unknown one only after confirmation."""
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
 Patterns = Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)]
@@ -156,9 +154,7 @@ class RepositoryPlace(RepositorySettings, extra="forbid"):
     own_places_confirmed: bool = Field(False, description=CONFIRMS)
 
     defaults_of_engine_2: ClassVar[Mapping[str, str]] = {"archive_name_template": "{repository}"}
-    """With engine 2, archives of the same name form a series, and the engine keys its cache of known files by that
-    name.
-    """
+    """With engine 2, archives with one name form a series, and the engine keys its cache of known files by it."""
 
     @model_validator(mode="before")
     @classmethod

@@ -216,7 +216,5 @@ def identity_of(path: str) -> str:
 
 
 def identity_on_agent(agent_machine_id: int, path: str) -> str:
-    """Return the place of a repository that an agent opens: a path on its machine, or an address that is valid
-    anywhere.
-    """
+    """Return the place of a repository that an agent opens: a path on its machine, or an address valid anywhere."""
     return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else identity_of(path)

@@ -106,9 +106,7 @@ class OccupiedThere:
             self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
 
     def add_to(self, surveyed: Survey) -> int | None:
-        """Return the free bytes there. Raise Unprocessable if the machine cannot answer, or the destination is not
-        valid.
-        """
+        """Return the free bytes there. Raise Unprocessable if the machine does not answer or the path is invalid."""
         answer = self._telling.answer()
         if answer.failure is not None:
             raise refused(answer.failure)

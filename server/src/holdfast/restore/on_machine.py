@@ -176,9 +176,7 @@ class MachinePlace(RestorePlace):
         return Guard()
 
     def protected(self) -> dict[str, Any]:
-        """Return the places the machine must not write to: repositories there, service folders, and this service if it
-        runs there.
-        """
+        """Return places that the machine must not write to: its repositories, service folders, this service."""
         known = self._own_places.identities()
         return {
             "places": _exact(map(os.fsencode, self._repositories_there)),
@@ -217,8 +215,8 @@ class MachineRestore(Restore):
         return super().interrupted(interrupted)
 
     def extracted(self, surveyed: Survey, listed: Callable[[], Iterable[ListedFile]]) -> Ended:
-        """Extract the files and move them into place. `listed` reads the listing again, which is needed only if files
-        are missing.
+        """Extract the files and move them into place. `listed` reads the listing again, only needed if files are
+        missing.
         """
         if self._there.machine.python is None:
             raise errors.python_missing()
@@ -291,9 +289,7 @@ def _add_lost(
     warnings: Iterable[Mapping[str, Any]],
     listed: Callable[[], Iterable[ListedFile]],
 ) -> None:
-    """Count files that never reached the private folder as failed, going by the listing. Name them, unless they are
-    very many.
-    """
+    """Count listed files that never reached the private folder as failed, and name them unless there are many."""
     lost = [
         *result.pop("foreign"),
         *(

@@ -148,9 +148,7 @@ PARAMETER = "computations"
 
 
 def computes(route: Route) -> Route:
-    """Mark a route that requires long computations: a generator with a caller, and without a transaction as a
-    dependency.
-    """
+    """Mark a route that needs long computations: a generator with a caller, without a transaction as a dependency."""
 
     @functools.wraps(route)
     async def computing(**values: Any) -> Response:

@@ -1,5 +1,4 @@
-"""Requests that need an engine or another machine. They have threads of their own, and wait for one without occupying
-any.
+"""Requests that need an engine or another machine: they run in separate threads, and wait for one without blocking any.
 
 The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`. It
 then runs in one of a few separate threads, limited per user and in total, so that no number of such requests delays the
@@ -34,9 +33,7 @@ PAUSE_SECONDS = (1.0, 5.0)
 PAUSE_FOR_EACH_SECONDS = 0.1
 """Pause for each request that the last run answered: a crowd that keeps asking gets ten answers a second."""
 SECONDS_BETWEEN_ANSWERS = 0.01
-"""Interval between the answers of one run. Many clients answered at the same instant, and asking again, would block
-others.
-"""
+"""Interval between the answers of one run: many clients answered at once, and asking again, would block others."""
 
 Result = TypeVar("Result")
 Route = TypeVar("Route", bound=Callable[..., Any])

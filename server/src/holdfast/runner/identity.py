@@ -14,8 +14,7 @@ FOLDER_ID = "folder-id"
 
 
 def host_id(folder: Path) -> str:
-    """Return the identity of this folder on this machine. Only processes that share both can see a runner's lock and
-    spools.
+    """Return the identity of this folder on this machine: only processes sharing both see a runner's lock and spools.
 
     The machine's own identity is not enough: machines made from one image often share it. The lock file of a runner on
     the other machine would then be missing here, and the runner would seem dead.

@@ -1,6 +1,4 @@
-"""Inline calls: engine calls that a request waits for. They use the repository's lane like operations, but have limits
-on time.
-"""
+"""Inline calls: engine calls that a request waits for, in the repository's lane like operations but limited in time."""
 
 import secrets
 import signal
@@ -158,9 +156,7 @@ class InlineCalls:
             return waiting_reasons.is_kept_from_readers(session, lane)
 
     def _let_go(self, operation_id: int) -> bool:
-        """Free the lane. Return False, with the lane still held, while an engine in it lives or the store is
-        unreachable.
-        """
+        """Free the lane. Return False if it is still held: an engine in it lives, or the store is unreachable."""
         folder = Path(self._spool_root) / str(operation_id)
         if any(spool.is_alive() for spool in spools_below(folder)):
             return False
@@ -257,9 +253,7 @@ class Hold:
         return Spool(self.folder / "1" / f"call-{self._calls}")
 
     def _wait(self, spool: Spool, child: Child) -> None:
-        """Wait until nothing of the call is alive, since an engine may outlive its shim. Stop an engine that takes too
-        long.
-        """
+        """Wait until nothing of the call is alive (an engine may outlive its shim). Stop one that takes too long."""
         deadline = time.monotonic() + STEP_SECONDS
         while not (child.wait(LOOK_SECONDS) and Adopted(spool).wait(LOOK_SECONDS)):
             if self._stopping.is_set():

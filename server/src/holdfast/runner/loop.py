@@ -47,9 +47,7 @@ CAPACITY = 64
 
 
 class Runner:
-    """Executes operations, each in its own thread. Every thread is replaceable: all state is in the store and the
-    spools.
-    """
+    """Executes operations, each in its own thread. Threads are replaceable: state is in the store and the spools."""
 
     def __init__(
         self, settings: Settings, database: Database, registry: Registry, supervisor: Supervisor, role: str
@@ -65,9 +63,7 @@ class Runner:
         self._executes = False
         self._attempts: dict[int, Attempt] = {}
         self._executing: set[tuple[int, int]] = set()
-        """Operations with their attempts: the next attempt may start while the thread of the previous one is still
-        ending.
-        """
+        """Operations with their attempts: the next attempt may start while the previous thread is still ending."""
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._spool_root = str(settings.spool_dir.absolute())
@@ -220,9 +216,7 @@ class Runner:
                 raise Stopping
 
     def _execute_once(self, operation: Operation, kind: Kind, params: BaseModel) -> bool:
-        """Execute the operation or resume its earlier execution, and record the end. Return False on trouble of the
-        machine.
-        """
+        """Execute the operation or resume its execution, and record the end. Return False on trouble of the machine."""
         try:
             attempt = self._attempt_of(operation, params)
             self._execute_attempt(operation, kind, attempt)

@@ -66,9 +66,7 @@ class Recovery:
             self.sweep_spools()
 
     def _forget_requests(self, abandoned: list[int]) -> None:
-        """Remove requests whose process died while they waited; otherwise they would keep their place in the queue
-        forever.
-        """
+        """Remove requests whose process died while they waited; otherwise they would keep their places indefinitely."""
         if abandoned:
             with self.database.writing() as session:
                 for request in abandoned:

@@ -19,9 +19,7 @@ Cells = Mapping[str, OverdueAfter]
 
 
 class ScheduleRules:
-    """Rules from enabled schedules. If a repository has several, the shortest counts; if it has none, `otherwise`
-    applies.
-    """
+    """Rules from enabled schedules: the shortest if a repository has several, and `otherwise` if it has none."""
 
     def __init__(self, otherwise: OverdueRules) -> None:
         self._otherwise = otherwise

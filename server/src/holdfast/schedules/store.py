@@ -34,9 +34,7 @@ def get_even_deleted(session: Session, schedule_id: int) -> Schedule | None:
 
 
 def lock(session: Session, schedule_id: int) -> Schedule | None:
-    """Return the current schedule, locked until the transaction ends, so that due times come before or after, never
-    between.
-    """
+    """Return the current schedule, locked until the transaction ends: due times come before or after, never between."""
     if not 0 < schedule_id < 2**63:
         return None
     statement = select(Schedule).where(Schedule.id == schedule_id, Schedule.deleted_at.is_(None))

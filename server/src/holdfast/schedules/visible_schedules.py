@@ -55,9 +55,7 @@ class VisibleSchedules:
         return self.visible is None or repository_id in self.visible
 
     def sees(self, schedule: Schedule) -> bool:
-        """Whether the caller may see the schedule: with a visible target, or without targets if the caller sees
-        everything.
-        """
+        """Whether the caller may see the schedule: with a visible target, or if the caller sees all repositories."""
         return self.visible is None or bool(self.targets(schedule))
 
 

@@ -69,9 +69,7 @@ class Library:
         return script
 
     def _check_uses(self, session: Session, script: StoredScript) -> None:
-        """Raise Unprocessable if a schedule passes parameters that the script no longer accepts, or lacks required
-        ones.
-        """
+        """Raise Unprocessable if a schedule passes parameters that the script no longer has, or omits required ones."""
         for use in self.uses(session, script.id):
             kept = self.secrets.read(session, use.step.get("secret_id")) or {}
             secret = {str(one["name"]) for one in script.parameters if one["secret"]}

@@ -215,9 +215,7 @@ class StepsOfScripts:
         return {**result, "parameters": plain, **({"secret_id": name} if name else {})}
 
     def _kept_before(self, session: Session, wanted: ScriptStep, previous: Sequence[Step]) -> str | None:
-        """Return the name of secrets already stored for the same script in the same place; they are kept unless given
-        again.
-        """
+        """Return the name of secrets stored for the same script in the same place; they are kept unless given again."""
         del session
         names = (
             step.get("secret_id")

@@ -48,9 +48,7 @@ def plain(*columns: Any) -> list[Any]:
 
 
 def plan_for_size(session: Session) -> None:
-    """Make PostgreSQL plan each statement of this transaction for its actual values; a cached plan fits no particular
-    size.
-    """
+    """Make PostgreSQL plan each statement of this transaction for its actual values; a cached plan fits no size."""
     if session.get_bind().dialect.name == "postgresql":
         session.connection().exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
 
@@ -137,9 +135,7 @@ def _many(
 
 
 def _converted(connection: Connection, model: type[DeclarativeBase], name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Return a column's values as the driver takes them. Rows often share times and JSON values, so each is converted
-    once.
-    """
+    """Return a column's values as the driver takes them. Rows often share times and JSON: each is converted once."""
     convert = _converter(connection.dialect, model, name)
     if convert is None:
         return values

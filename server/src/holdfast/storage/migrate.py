@@ -34,9 +34,7 @@ def migrate(database: Database) -> None:
 
 
 def revisions() -> list[str]:
-    """Return the names of all revisions, oldest first. Each file name begins with its revision, and revisions are
-    ascending.
-    """
+    """Return the names of all revisions, oldest first. Each file name begins with its revision, in ascending order."""
     return sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
 
 

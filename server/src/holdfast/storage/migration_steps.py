@@ -65,9 +65,7 @@ def create_table(
 
 
 def create_indexes(table: str, indexes: str) -> None:
-    """Create indexes, one per line: `ix_name: columns` or `unique ix_name: columns`, optionally with ` where
-    condition`.
-    """
+    """Create indexes, one per line: `ix_name: columns` or `unique ix_name: columns`, then maybe ` where condition`."""
     for line in indexes.strip().splitlines():
         named, content = line.strip().split(": ", 1)
         name = named.removeprefix("unique ")

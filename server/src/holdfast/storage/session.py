@@ -74,8 +74,7 @@ class Database:
 
     @contextmanager
     def reading_at_once(self) -> Iterator[Session]:
-        """Like `reading`, for reads of single rows on the event loop: on a separate connection, without waiting for a
-        lock.
+        """Like `reading`, for single rows on the event loop: on a separate connection, without waiting for a lock.
 
         Raise Unavailable if it would have to wait. Only for SQLite.
         """

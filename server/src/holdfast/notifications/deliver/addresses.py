@@ -27,8 +27,8 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def is_refused(address: str) -> bool:
-    """Whether an address is link-local, a cloud's metadata service, multicast, unspecified or reserved, also if written
-    as IPv6.
+    """Whether an address, including as IPv6, is link-local, multicast, unspecified, reserved, or a cloud's metadata
+    service.
     """
     parsed: IPv4Address | IPv6Address = ip_address(address.split("%")[0])
     inner = _inside(parsed)

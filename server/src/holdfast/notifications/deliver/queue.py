@@ -223,9 +223,7 @@ _LOOKING_AT_ONE = _LOOKING.where(Delivery.destination_id == bindparam("destinati
 
 
 def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
-    """Return the message that may be sent now for each destination, the longest due first, and when the next one is
-    due.
-    """
+    """Return each destination's message that may be sent now, the longest due first, and when the next one is due."""
     if destination_id is None:
         rows = session.execute(_LOOKING, {"now": now}).all()
     else:

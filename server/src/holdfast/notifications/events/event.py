@@ -23,9 +23,7 @@ class Event:
     type: str
     severity: Severity
     state: State
-    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders, `news` has no effect
-    on it.
-    """
+    """`bad` opens or continues an incident, `good` closes it, `acknowledged` ends its reminders; `news` is neutral."""
     key: str | None
     """Key of the incident."""
     at: datetime

@@ -14,8 +14,7 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 
 class RestoreGrant(Base):
-    """Allows a user, or all users with a role or a higher one, to restore into a folder of a machine and everything
-    below it.
+    """Allows a user, or all users with at least a role, to restore into a folder of a machine and everything below it.
 
     It is removed with its user or its machine.
     """

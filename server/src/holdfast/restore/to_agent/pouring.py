@@ -74,9 +74,7 @@ class Pourings:
         self._current: dict[int, threading.Event] = {}
 
     def open(self, agent: KnownAgent, job_id: int, gone: threading.Event) -> Opened:
-        """Open the stream of a job. Raise NotFound for a job that this agent may not receive, Conflict if it is not
-        running.
-        """
+        """Open the stream of a job. Raise NotFound if it is not for this agent, Conflict if it is not running."""
         operation, repository = self.job(agent, job_id)
         with self._guard:
             before = self._current.get(job_id)

@@ -142,9 +142,7 @@ def _steady_midnight(timezone: str, day: date) -> datetime | None:
 
 
 def groups(pattern: Pattern, timezone: str, after: datetime) -> Iterator[tuple[list[datetime], bool]]:
-    """Yield due times later than an instant in ordered groups: one whole ordinary day (true), or any other days
-    (false).
-    """
+    """Yield due times later than an instant in ordered groups: a whole ordinary day (true), or other days (false)."""
     held: set[datetime] = set()
     # Start a day earlier: where the clock goes back across midnight, yesterday's times may still come.
     for day, midnight in _starts_from(pattern.days, timezone, zones.to_local(timezone, after).date() - DAY):

@@ -139,8 +139,9 @@ def _affordable(entries: Iterator[Entry]) -> Iterator[Entry]:
 
 
 def _ended(stored: Stored) -> Iterator[Entry]:
-    """Yield entries for rows; repositories with the same outcome share one. Times with the same offset and length sort
-    as their text does.
+    """Yield entries for rows; repositories with the same outcome share one.
+
+    Times with the same offset and length sort as their text does.
     """
     for _, group in groupby(sorted(stored.past, key=_key), key=_key):
         yield _entry_of_rows(list(group), stored)

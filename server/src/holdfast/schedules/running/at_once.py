@@ -43,8 +43,7 @@ def _is_ready(row: dict[str, Any], due: Due) -> bool:
 
 
 def _has_scripts(schedule: Schedule) -> bool:
-    """Whether a schedule has scripts. Those that run once for all repositories of a due time need the rows of the
-    others.
+    """Whether a schedule has scripts: once-only ones need the rows of all repositories of a due time.
 
     Unreadable steps count as scripts: there is no hurry.
     """

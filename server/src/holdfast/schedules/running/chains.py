@@ -58,9 +58,7 @@ def _enqueue(
     begun: Mapping[str, Sequence[int]],
     caller: Caller | None,
 ) -> None:
-    """Queue the chains of the rows. `begun` are operations of once-only scripts by run, on which the queued ones
-    depend.
-    """
+    """Queue the chains of the rows. `begun` are operations of once-only scripts by run, on which these may depend."""
     chains: list[list[Link]] = []
     chained: list[tuple[ScheduleRun, Sequence[PlannedStep], list[int]]] = []
     for row in rows:
@@ -192,9 +190,7 @@ def _chain(
     caller: Caller | None,
     shared: Sequence[int],
 ) -> list[Link]:
-    """Return the chain of a row. `shared` are operations of its first steps, already queued by another repository's
-    chain.
-    """
+    """Return a row's chain. `shared` are operations of first steps, queued by another repository's chain."""
     subject = repositories.subject(repository)
     chain = []
     for step, kind, params in prepared:

@@ -386,9 +386,7 @@ def _end_older(session: Session, schedule: Schedule, row: ScheduleRun, now: date
 def _availability_rows(
     session: Session, schedule: Schedule, targets: Sequence[Target], around: _Surroundings
 ) -> tuple[list[dict[str, Any]], datetime]:
-    """Return rows for repositories whose last success is long enough ago and that are not waiting yet, and when to
-    check again.
-    """
+    """Return rows for repositories whose last success is too old and that are not waiting; and when to check again."""
     latest = around.now + check_interval(schedule)
     gap = timedelta(minutes=schedule.min_success_interval_minutes or 0)
     ids = [target.id for target in targets]

@@ -173,7 +173,7 @@ def _asked(schedule: Schedule, run_id: str) -> Asked:
 
 
 def _worst(session: Session, schedule: Schedule, run_id: str) -> Status:
-    """Return the worst end among the due time's rows. A missed one counts as failed; one skipped by a rule does not
+    """Return the worst end among the due time's rows. Missed ones count as failed; those skipped by a rule do not
     count.
     """
     ends = select(ScheduleRun.outcome, ScheduleRun.result, ScheduleRun.released_at.is_not(None).label("released"))

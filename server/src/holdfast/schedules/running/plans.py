@@ -50,9 +50,7 @@ def _time(value: str | None) -> time:
 
 
 def opens_at(schedule: Schedule, *, respected: bool = True) -> OpensAt:
-    """Return the function that finds when work may start. Schedules often share windows, so its results are worth
-    caching.
-    """
+    """Return a function that finds when work may start. Schedules often share windows, so results are worth caching."""
     found = windows_of(schedule) if respected else []
     return cast("OpensAt", partial(windows.opens_at, found, schedule.timezone)) if found else always
 
@@ -66,9 +64,7 @@ def upload_limit(schedule: Schedule, moment: datetime) -> int | None:
 
 
 def timetable(schedule: Schedule, moment: datetime) -> list[tuple[str, int | None]] | None:
-    """Return the upload limits of the coming week in UTC, by hour where they change, for programs that follow a
-    timetable.
-    """
+    """Return the upload limits of the coming week in UTC, by hour where they change, as a timetable for programs."""
     found = windows_of(schedule)
     if all(window.upload_kib is None for window in found):
         return None

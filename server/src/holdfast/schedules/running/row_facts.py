@@ -41,9 +41,7 @@ OF_REPOSITORY = plain(
     Repository.archive_name_template,
     *(getattr(Repository, name) for name in EVIDENCE.values()),
 )
-"""The columns of a repository that are needed here. They are read as plain rows, like schedules; neither is changed
-here.
-"""
+"""The columns of a repository that are needed here. Repositories and schedules are plain rows, never changed here."""
 _OF_AGENT = (
     stored_text(AgentMachine.labels).label("agent_labels"),
     AgentMachine.status.label("agent_status"),

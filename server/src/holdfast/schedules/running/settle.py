@@ -120,8 +120,7 @@ def _told(step: Mapping[str, Any], known: Mapping[int, Operation]) -> dict[str, 
 
 
 def _result(found: Sequence[Operation], soft: Collection[int]) -> str:
-    """Return the worst result of what ran. A run without any remaining record counts as cancelled, since nothing is
-    known.
+    """Return the worst result of what ran. A run without any record left counts as cancelled: nothing more is known.
 
     The failure of a `soft` operation is a warning.
     """

@@ -39,16 +39,13 @@ TRANSACTION_SECONDS = 0.04
 BESIDE_REQUESTS_SECONDS = 0.01
 """The same while requests arrive, since a read during a transaction shares the interpreter with it."""
 COURTESY = 2.0
-"""How long the tick gives way to requests, as a multiple: within a transaction, of its target duration; after it, of
-its actual duration.
+"""How long the tick gives way to requests: a multiple of a transaction's target (within it) or duration (after it).
 
 On a busy machine both take longer, and so does the request that the tick waits for.
 """
 LONGEST_COURTESY_SECONDS = 0.1
 SHARE_OF_OWN_WORK = 0.6
-"""On a busy machine, a transaction takes longer than its own work. Making transactions smaller would only add to that
-work.
-"""
+"""On a busy machine, a transaction takes longer than its own work; smaller ones would only add to that work."""
 
 
 class _Took(NamedTuple):
