@@ -1,4 +1,4 @@
-"""Puts the service together: the only file that knows every part."""
+"""Assembles the service. This is the only file that imports every part."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -106,7 +106,7 @@ SHARED: tuple[Maker, ...] = (
 
 
 class Service:
-    """Everything that one `holdfast serve` process holds."""
+    """All parts of one `holdfast serve` process."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""Errors that carry their HTTP status. The domain raises them; ``api.errors`` turns them into answers, once."""
+"""Errors that carry their HTTP status. Domain code raises them; ``api.errors`` alone turns them into responses."""
 
 from typing import Any, ClassVar
 
@@ -36,7 +36,7 @@ class Conflict(HoldfastError):
 
 
 class ChangedMeanwhile(Conflict):
-    """The caller has changed a state that is no longer the newest."""
+    """The caller's change was based on an outdated state."""
 
     def __init__(self, key: str, what: str, given: int, current: int) -> None:
         sentence = (
@@ -50,7 +50,7 @@ class TooLarge(HoldfastError):
 
 
 class RangeNotSatisfiable(HoldfastError):
-    """With the `size` of what some of was asked for."""
+    """The requested range is outside the resource. The parameter `size` is the full length."""
 
     status = 416
 

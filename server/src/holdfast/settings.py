@@ -1,4 +1,4 @@
-"""Every setting of the service, from the environment (``HOLDFAST_…``) or ``holdfast.toml``."""
+"""All settings of the service, read from the environment (``HOLDFAST_…``) or ``holdfast.toml``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -150,7 +150,7 @@ class Settings(BaseSettings):
 
     @property
     def calls_dir(self) -> Path:
-        """Calls that wait for agents."""
+        """Folder for calls that agents have yet to pick up."""
         return self.data_dir / "calls"
 
     @classmethod

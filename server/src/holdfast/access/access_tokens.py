@@ -1,4 +1,4 @@
-"""Access tokens: signed, short-lived, and useless without the session that they name."""
+"""Access tokens: signed, short-lived, and useless once the session they refer to has ended."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from backup_engine.frozen import frozen
 from holdfast.access.vault import SecretUnreadable, Vault
 from holdfast.errors import Unauthenticated
 
-# Pinned: the algorithm named in the token is only ever compared with this.
+# Fixed: a token cannot choose its own algorithm.
 ALGORITHM = "HS256"
 PURPOSE = "access"
 MAX_TOKEN_CHARACTERS = 2048

@@ -25,7 +25,7 @@ class Account:
     caller: Caller
 
     def change_password(self, current: str, new: str, *, end_tokens: bool = False) -> LoggedIn:
-        """Change the password and end all other sessions, and the account tokens if asked to.
+        """Change the password and end all other sessions; with ``end_tokens``, also revoke all account tokens.
 
         Raise Forbidden, LoginThrottled, Unprocessable.
         """
@@ -46,7 +46,7 @@ class Account:
             return self.login.token(own.public_id, user.must_change_password)
 
     def set_up_totp(self, session: Session) -> Enrolment:
-        """Prepare a secret. Logins require codes only once one has been confirmed."""
+        """Create a secret. Logins require codes only after ``enable_totp`` has confirmed one."""
         user = self._own_row(session)
         if user.totp_enabled:
             raise Conflict("auth.totp_already_enabled", "Codes are already enabled; disable them first.")
@@ -64,7 +64,7 @@ class Account:
         audit.record(session, actor=self.caller, action="auth.totp_enabled")
 
     def disable_totp(self, password: str, code: str) -> None:
-        """Switch codes off, given the password and a code. Raise Forbidden, LoginThrottled, Conflict."""
+        """Turn off login codes, given the password and a code. Raise Forbidden, LoginThrottled, Conflict."""
         self._require_codes_on()
         self._check_password(password)
         attempts = throttle.code_attempts(self.caller.username)
@@ -77,9 +77,9 @@ class Account:
             audit.record(session, actor=self.caller, action="auth.totp_disabled")
 
     def _check_password(self, password: str) -> str:
-        """Return the hash that the password fits.
+        """Return the stored hash if the password matches it.
 
-        A stolen token must not become a way to guess: attempts are counted.
+        Attempts are counted, so that a stolen token cannot be used to guess the password.
         """
         attempts = throttle.password_attempts(self.caller.username, self.caller.address)
         with throttle.turn(attempts):
@@ -120,7 +120,7 @@ def set_password(
     must_change: bool,
     except_session: int | None = None,
 ) -> None:
-    """Set another password for a user; their sessions end, and an open invitation becomes invalid."""
+    """Replace a user's password, end their sessions, and invalidate any open invitation."""
     user.password_hash = password_hash
     user.must_change_password = must_change
     user.invitation_hash = user.invitation_expires_at = None
@@ -136,5 +136,5 @@ def remove_totp(user: User) -> None:
 
 
 def _wrong_password() -> Forbidden:
-    """Not 401: the credential of the request is fine."""
+    """403 rather than 401: the credential of the request itself is valid."""
     return Forbidden("auth.password_wrong", "The current password is wrong.")

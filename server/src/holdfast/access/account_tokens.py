@@ -57,7 +57,10 @@ def create(session: Session, caller: Caller, name: str, scope: TokenScope, expir
 
 
 def revoke(session: Session, caller: Caller, token_id: int) -> None:
-    """Remove one of the caller's own tokens; other users' tokens are not found. A token may revoke only itself."""
+    """Revoke one of the caller's own tokens; tokens of other users are reported as not found.
+
+    A request made with an account token can revoke only that token.
+    """
     if caller.account_token_id not in (None, token_id):
         raise Forbidden(
             "auth.login_token_required", "An account token can revoke only itself; log in to revoke others."
@@ -70,7 +73,7 @@ def revoke(session: Session, caller: Caller, token_id: int) -> None:
 
 
 def end_all(session: Session, user_id: int) -> int:
-    """Remove all tokens of a user and return how many there were."""
+    """Revoke all tokens of a user and return their number."""
     removed = session.execute(delete(AccountToken).where(AccountToken.user_id == user_id).returning(AccountToken.id))
     return len(removed.scalars().all())
 

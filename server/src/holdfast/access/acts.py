@@ -1,6 +1,6 @@
-"""Which acts a caller is allowed, by name: so that clients need not repeat the rules of the routes.
+"""Names of the actions that a caller may perform, so that clients need not duplicate the rules of the routes.
 
-Each act names the route that performs it; a test holds the two equal.
+Each act names the route that performs it; a test checks that act and route agree.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class Act:
     needs_login: bool = False
 
     def refusal(self, caller: Caller, held: Role) -> str | None:
-        """The error key with which the route refuses a caller who holds this role; None if it does not."""
+        """Return the error key with which the route would refuse a caller with this role, or None if it would not."""
         if self.needs_login and caller.session_id is None:
             return LOGIN_NEEDED
         if caller.token_scope is not None:
@@ -34,7 +34,7 @@ class Act:
 
 
 def refusals(acts: Iterable[Act], caller: Caller, held: Role) -> dict[str, str]:
-    """The acts that a caller is refused, each with its error key."""
+    """Return the acts that the caller may not perform, each with its error key."""
     found = ((act.name, act.refusal(caller, held)) for act in acts)
     return {name: key for name, key in found if key is not None}
 
@@ -55,7 +55,7 @@ OF_THE_SERVICE = (
 
 
 def capabilities(caller: Caller) -> list[str]:
-    """The acts of the service that the caller is allowed."""
+    """Return the service-wide acts that the caller may perform."""
     if caller.must_change_password:
         return []
     refused = refusals(OF_THE_SERVICE, caller, caller.role)

@@ -1,4 +1,4 @@
-"""What ``holdfast admin`` does with users and keys, beside a running service."""
+"""User and key administration for ``holdfast admin``, which can run alongside the service."""
 
 from dataclasses import field
 
@@ -24,7 +24,7 @@ from holdfast.storage.session import Database
 
 @frozen
 class PasswordGiven:
-    """The login after the command: the password only if it was generated here."""
+    """The user's login after the command. The password is included only if the command generated it."""
 
     user_id: int
     username: str
@@ -48,7 +48,7 @@ def create_user(
     email: str | None = None,
     all_repositories_role: str | None = None,
 ) -> PasswordGiven:
-    """Create a user; without a password a random one is made, to be changed at the first login. Raise Unprocessable."""
+    """Create a user. Without a password, generate one that must be changed at the first login. Raise Unprocessable."""
     wanted = _checked(
         username=username,
         password=random_password() if password is None else password,
@@ -79,9 +79,9 @@ def reset_password(
     enable: bool = False,
     end_tokens: bool = False,
 ) -> PasswordGiven:
-    """Set another password for a user; their sessions end. Also the way back in for a user who lost their phone.
+    """Set a new password for a user and end their sessions.
 
-    Raise NotFound, Unprocessable.
+    ``disable_totp`` lets a user who has lost their phone log in again. Raise NotFound, Unprocessable.
     """
     chosen = random_password() if password is None else password
     if not is_acceptable(chosen):
@@ -111,9 +111,10 @@ def reset_password(
 
 
 def rotate_key(database: Database, settings: Settings, *, drop_old: bool = False) -> Rotation:
-    """With ``drop_old`` no key is added: secrets under old keys move to the active one, and the old keys are removed.
+    """Rotate the key for stored secrets.
 
-    Keys of HOLDFAST_SECRET_KEY are added and removed by the operator; the secrets then move to the first of them.
+    With ``drop_old``, no key is added: secrets under old keys move to the active one, and the old keys are removed. If
+    the keys come from HOLDFAST_SECRET_KEY, the operator adds and removes them, and the secrets move to the first one.
     """
     vault = Vault(settings)
     from_file = vault.key_file is not None

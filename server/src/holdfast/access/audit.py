@@ -1,4 +1,4 @@
-"""The audit trail: rows are added, never changed."""
+"""The audit trail. Entries are added and never changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -18,13 +18,13 @@ _followers: list[Follower] = []
 
 
 def followed_by(follower: Follower) -> None:
-    """For layers above this one that report what has changed. One for the whole program, like its tables."""
+    """Register a follower, for higher layers that report changes. Followers are global to the process."""
     if follower not in _followers:
         _followers.append(follower)
 
 
 class About(TypedDict, total=False):
-    """What an entry is about."""
+    """The object, outcome and details of an entry."""
 
     object_type: str | None
     object_id: str | int | None
@@ -40,9 +40,9 @@ def record(
     address: str | None = None,
     **about: Unpack[About],
 ) -> None:
-    """Add an entry in the caller's transaction: the entry and the change are durable together.
+    """Add an entry in the caller's transaction, so that the entry and the change are committed together.
 
-    ``details`` must hold no secret.
+    ``details`` must not contain secrets.
     """
     number, name = (actor.user_id, actor.username) if actor else (None, None)
     address = address or (actor.address if actor else None)
@@ -57,12 +57,12 @@ def note(
     object_id: str | int,
     details: dict[str, Any] | None = None,
 ) -> None:
-    """As ``record``, for what a caller did to an object."""
+    """Like ``record``, for an action of a caller on an object."""
     record(session, actor=actor, action=action, object_type=object_type, object_id=object_id, details=details)
 
 
 def add(session: Session, *entries: dict[str, Any]) -> None:
-    """As ``record``, for actors who are not signed in: those who log in, or try to, and agents."""
+    """Add entries whose actor is not a signed-in caller: login attempts and agents."""
     if entries:
         session.execute(insert(AuditEntry), entries)
         for follower in _followers:

@@ -1,4 +1,4 @@
-"""Programs that support only a user name and a password: an account token is the password."""
+"""Basic authentication, for programs that support only a user name and a password: an account token is the password."""
 
 import base64
 import binascii
@@ -10,9 +10,9 @@ from holdfast.access.caller import Caller, identified_by, with_final_password
 
 
 async def signed_in_by_basic(request: Request) -> Caller:
-    """The owner of the account token, if the user name is theirs. A bearer token works as everywhere else.
+    """Return the owner of the account token, provided that the user name is theirs. Bearer tokens work as elsewhere.
 
-    Passwords are not accepted: they would be sent with every request, and guessed by anyone. Raise Unauthenticated.
+    Passwords are not accepted: they would be sent with every request and open to guessing. Raise Unauthenticated.
     """
     scheme, _, value = request.headers.get("Authorization", "").strip().partition(" ")
     if scheme.lower() != "basic":

@@ -1,4 +1,4 @@
-"""Recognises requests of the web UI, and the cookie that they carry."""
+"""Recognise requests of the web UI, and read and write its cookie."""
 
 from urllib.parse import urlsplit
 
@@ -53,6 +53,9 @@ def clear_cookie(request: Request, response: Response) -> None:
 
 
 def _is_secure(request: Request) -> bool:
-    """Over TLS, also where a proxy terminates it: the page's origin shows that; browsers write it, scripts cannot."""
+    """Whether the connection uses TLS, even if a proxy terminates it.
+
+    The page's origin shows that: the browser sets this header, and scripts cannot.
+    """
     origin = request.headers.get("origin", "")
     return request.url.scheme == "https" or origin.startswith("https://")

@@ -1,8 +1,8 @@
-"""The login of a browser: a cookie that only refreshes, beside the access token that the page keeps in memory.
+"""Browser logins: a cookie that can only refresh, next to the access token that the page keeps in memory.
 
-Only `/api/auth/refresh` and `/api/auth/logout` read the cookie, and both require a header that no other site can send,
-so no other route can be called on a user's behalf. Each use of the cookie replaces it; a replaced cookie that comes
-again was copied, and its session ends.
+Only `/api/auth/refresh` and `/api/auth/logout` read the cookie, and both require a header that other sites cannot send,
+so no other route can be called on a user's behalf. Each use of the cookie replaces it. If a replaced cookie is used
+again, it has been copied, and its session ends.
 """
 
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ class Refreshed:
 
 
 def begin(session: Session, public_id: str) -> str:
-    """Give the login session a cookie. Return it."""
+    """Create a cookie for the login session and return it."""
     cookie = new_token(PREFIX)
     changed = update(LoginSession).where(LoginSession.public_id == public_id)
     session.execute(changed.values(refresh_hash=token_hash(cookie), refreshed_at=clock.now()))
@@ -40,7 +40,7 @@ def begin(session: Session, public_id: str) -> str:
 
 
 def refresh(session: Session, settings: Settings, cookie: str, address: str | None) -> Refreshed | None:
-    """Replace the cookie. Return None if it is not valid; the session of a copied one has then ended."""
+    """Replace the cookie. Return None if it is not valid; if it had already been replaced, also end the session."""
     now, wanted = clock.now(), token_hash(cookie)
     found = session.execute(
         select(LoginSession, User)

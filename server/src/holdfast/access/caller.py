@@ -1,4 +1,4 @@
-"""The caller of a request, and the guards that routes declare. A route without a guard fails a test."""
+"""The caller of a request, and the guards that routes declare. A test fails for routes without a guard."""
 
 import asyncio
 from collections.abc import Callable
@@ -58,11 +58,11 @@ class Caller:
 
     @property
     def view(self) -> tuple[object, ...]:
-        """Everything, beside the store, that decides what the caller sees: callers with the same view see the same."""
+        """Everything about the caller that affects what they see: callers with equal views see the same."""
         return (self.user_id, self.role, self.all_repositories_role, self.token_scope)
 
     def within_scope(self) -> "Caller":
-        """The caller with the rights of their credential. Raise Forbidden if it only reads."""
+        """The caller, limited to the scope of their token. Raise Forbidden if the token may only read."""
         if self.token_scope is None:
             return self
         ceiling = self.token_scope.ceiling
@@ -77,13 +77,13 @@ class Caller:
 
 
 def guard(dependency: Guard) -> Guard:
-    """Mark a dependency as one that decides who may call a route."""
+    """Mark a dependency as a guard: it decides who may call a route."""
     dependency.is_guard = True  # type: ignore[attr-defined]
     return dependency
 
 
 def address_of(request: Request) -> str | None:
-    """The peer's address. Anyone can write headers that claim another one, so they are not read here."""
+    """The peer's address. Headers that claim another address are ignored here, because anyone can write them."""
     return request.client.host if request.client else None
 
 
@@ -122,7 +122,7 @@ _TOKEN_QUERY = Query(TOKEN_BY_HASH, "wanted")
 
 @frozen
 class Known:
-    """The meaning of a valid credential in the store. Whether it still suffices is decided at each use."""
+    """The stored record behind a valid credential. Whether it still grants access is decided at each use."""
 
     row: Row
     expires_at: datetime | None
@@ -134,14 +134,14 @@ class Known:
 
 @frozen
 class Identified:
-    """A caller, and when the store last noted that the credential was used."""
+    """A caller, and the stored time at which the credential was last used."""
 
     caller: Caller
     last_used_at: datetime | None
 
 
 def bearer(request: Request) -> str:
-    """Given a request, return the credential it carries. Raise Unauthenticated if it carries none."""
+    """Return the credential of a request. Raise Unauthenticated if there is none."""
     header = request.headers.get(PREFERRED_HEADER)
     if header is None:
         header = request.headers.get("Authorization")
@@ -160,13 +160,13 @@ def has_credential(request: Request) -> bool:
 def identify(
     database: Database, settings: Settings, vault: Vault, credential: str, address: str | None, *, may_be_expired: bool
 ) -> Identified:
-    """Given a credential, return its current owner. Raise Unauthenticated."""
+    """Return the owner of a credential as they are now. Raise Unauthenticated."""
     known = look_up(database.reading, vault, credential)
     return _admitted(known, settings, address, may_be_expired=may_be_expired)
 
 
 def look_up(reading: Reading, vault: Vault, credential: str) -> Known:
-    """Given a credential, return its meaning. Raise Unauthenticated if it is not valid."""
+    """Return the stored record of a credential. Raise Unauthenticated if the credential is not valid."""
     keys = vault.keys
     if credential.startswith(ACCOUNT_TOKEN_PREFIX):
         wanted, expires_at, query = token_hash(credential), None, _TOKEN_QUERY
@@ -188,7 +188,7 @@ def _admitted(known: Known, settings: Settings, address: str | None, *, may_be_e
 
 
 class Identities:
-    """The owners of credentials. A lookup stays valid until a row that it was made from differs."""
+    """Cache of the owners of credentials. An entry stays valid until one of the rows it was read from changes."""
 
     def __init__(self, settings: Settings, database: Database, vault: Vault) -> None:
         self._settings = settings
@@ -198,11 +198,11 @@ class Identities:
         self._asking: dict[str, Future[None]] = {}
 
     async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> Identified:
-        """As the function of this name, without a thread where the credential is known."""
+        """Like the function ``identify``, but without a thread if the credential is cached."""
         known = self._remembered(credential) or self._renewed(credential)
         if known is None and (asked := self._asking.get(credential)) is not None:
             await asyncio.shield(asyncio.wrap_future(asked))
-            known = self._remembered(credential)  # if another request's lookup is new enough
+            known = self._remembered(credential)  # set if the other request's lookup is recent enough
         if known is None:
             known = await self._look_up(credential)
         return _admitted(known, self._settings, address, may_be_expired=may_be_expired)
@@ -212,9 +212,10 @@ class Identities:
         return known if known is not None and known.keys is self._vault.keys else None
 
     def _renewed(self, credential: str) -> Known | None:
-        """Look a credential up that was valid before, here on the loop: one row, cheaper than the way to a thread.
+        """Look up a credential that was valid before, directly on the event loop: reading one row is cheaper than using
+        a thread.
 
-        Unknown ones go to a thread: strangers send as many of them as they like.
+        Unknown credentials go to a thread, because strangers can send any number of them.
         """
         if self._known.earlier(credential) is None:
             return None
@@ -226,9 +227,9 @@ class Identities:
             return None
 
     async def _look_up(self, credential: str) -> Known:
-        """Once for all requests that come with a credential at the same time."""
+        """Look up a credential once for all requests that carry it at the same time."""
         asked: Future[None] = Future()
-        if self._database.version is not None:  # else nothing is remembered, and there is nothing to wait for
+        if self._database.version is not None:  # otherwise nothing is cached
             self._asking[credential] = asked
         read = partial(look_up, self._database.reading, self._vault, credential)
         try:
@@ -243,9 +244,9 @@ IDENTITIES = Part[Identities]("identities")
 
 
 def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller | None:
-    """Given an earlier caller, return them as they are now, or None once their credential is gone.
+    """Return an earlier caller as they are now, or None if their credential is no longer valid.
 
-    For objects that outlive a request: a ticket.
+    For objects that outlive a request, such as tickets.
     """
     try:
         return as_now(session, settings, caller)
@@ -254,7 +255,7 @@ def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller 
 
 
 def as_now(session: Session, settings: Settings, caller: Caller) -> Caller:
-    """As `still_valid`. Raise Unauthenticated once the credential is gone."""
+    """Like ``still_valid``, but raise Unauthenticated if the credential is no longer valid."""
     statement = SESSION_BY_ID if caller.session_id is not None else TOKEN_BY_ID
     wanted = caller.session_id if caller.session_id is not None else caller.account_token_id
     row = _read(session, statement, wanted)
@@ -262,13 +263,16 @@ def as_now(session: Session, settings: Settings, caller: Caller) -> Caller:
 
 
 def _row(reading: Reading, statement: Executable, wanted: str) -> Row | None:
-    """A transaction of its own, ended here: a connection kept while the route waits for a thread could starve both."""
+    """Read one row in a transaction that ends here.
+
+    If the route kept the connection while waiting for a thread, it could exhaust both.
+    """
     with reading() as session:
         return _read(session, statement, wanted)
 
 
 def _read(session: Session, statement: Executable, wanted: int | str | None) -> Row | None:
-    """As a plain dictionary: every request reads it, and looks for columns that it does not have."""
+    """Return the row as a plain dictionary: every request reads it, and looks up columns that may be absent."""
     found = session.connection().execute(statement, {"wanted": wanted}).mappings().one_or_none()
     return None if found is None else dict(found)
 
@@ -303,7 +307,7 @@ def _has_ended(row: Row, settings: Settings, now: datetime) -> bool:
 
 # Guards ---------------------------------------------------------------------------------------------------------------
 
-# Only for the OpenAPI document: the credential itself is read by ``bearer``, which knows which header wins.
+# Only for the OpenAPI document: ``bearer`` reads the credential itself and decides which header takes precedence.
 PreferredHeader = Annotated[
     str | None, Security(APIKeyHeader(name=PREFERRED_HEADER, scheme_name="BackupBearer", auto_error=False))
 ]
@@ -312,7 +316,7 @@ BearerHeader = Annotated[Any, Security(HTTPBearer(scheme_name="Bearer", auto_err
 
 @guard
 async def public() -> None:
-    """Marks a route as open to everyone, on purpose."""
+    """Mark a route as deliberately open to everyone."""
 
 
 async def _identified(
@@ -323,7 +327,7 @@ async def _identified(
     for_metrics: bool = False,
     credential: str | None = None,
 ) -> Caller:
-    app = request.app  # not dependencies: nearly every route would resolve them, at every request
+    app = request.app  # dependencies would be resolved for nearly every request
     identities = IDENTITIES.of(app)
     given = bearer(request) if credential is None else credential
     found = await identities.identify(given, address_of(request), may_be_expired=may_be_expired)
@@ -345,7 +349,7 @@ async def _identified(
 
 
 async def identified_by(request: Request, credential: str | None = None) -> Caller:
-    """For readers outside the API's routes: the owner of this credential, or of that in the request's own header."""
+    """Identify the owner of this credential, or of the one in the request, for handlers outside the API's routes."""
     return await _identified(request, only_reads=True, credential=credential)
 
 
@@ -369,13 +373,13 @@ SignedIn = Annotated[Caller, Depends(signed_in)]
 
 @guard
 async def identified(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> Caller:
-    """Any signed-in caller, with any scope of their token."""
+    """Any signed-in caller, whatever the scope of their token."""
     return await _identified(request, only_reads=True)
 
 
 @guard
 async def signed_in_to_read(caller: Annotated[Caller, Depends(identified)]) -> Caller:
-    """As ``signed_in``, for routes that change nothing although their method could: any scope of a token will do."""
+    """Like ``signed_in``, for routes that change nothing despite their method: a token of any scope is enough."""
     return with_final_password(caller)
 
 
@@ -408,7 +412,7 @@ AdminOnly = Annotated[Caller, Depends(admin_only)]
 
 @guard
 async def admin_login_only(caller: LoginOnly) -> Caller:
-    """For acts that would let an account token outlive or outgrow itself: users, rights and new credentials."""
+    """For actions with which an account token could outlive or exceed itself: users, rights and new credentials."""
     return require_admin(caller)
 
 
@@ -419,7 +423,7 @@ AdminLoginOnly = Annotated[Caller, Depends(admin_login_only)]
 async def session_to_refresh(
     request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None
 ) -> Caller:
-    """As ``login_only``, but an access token that has expired still names its session."""
+    """Like ``login_only``, but also accept an expired access token: it still identifies its session."""
     caller = await _identified(request, may_be_expired=True, only_reads=True)
     return _of_login(with_final_password(caller))
 
@@ -428,7 +432,7 @@ async def session_to_refresh(
 async def session_to_refresh_or_browser(
     request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None
 ) -> Caller | None:
-    """As ``session_to_refresh``; None for a browser without an access token, whose cookie is judged by the route."""
+    """Like ``session_to_refresh``, but None for a browser without an access token: the route then checks its cookie."""
     if browser_requests.is_browser(request) and not has_credential(request):
         browser_requests.require_same_origin(request)
         return None
@@ -440,9 +444,9 @@ SessionToRefresh = Annotated[Caller | None, Depends(session_to_refresh_or_browse
 
 @guard
 async def metrics_reader(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> None:
-    """Admins, and account tokens that an admin made for metrics; everyone where the settings open them.
+    """Admins, and account tokens that an admin created for metrics; everyone if the settings allow it.
 
-    The numbers name every repository, schedule and agent, so a right on some repositories is not enough.
+    The metrics name every repository, schedule and agent, so rights on individual repositories are not enough.
     """
     mode = SETTINGS.of(request.app).metrics
     if mode == "off":

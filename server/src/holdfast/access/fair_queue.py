@@ -1,4 +1,4 @@
-"""A fair queue: no client waits for more than one place of any other."""
+"""A fair queue: a client waits for at most one item of each other client."""
 
 from collections import deque
 from collections.abc import Collection
@@ -11,14 +11,14 @@ Item = TypeVar("Item")
 
 @frozen
 class Whose:
-    """The order: addresses take turns, and within an address its names do."""
+    """The client of an item. Addresses take turns, and so do the names within an address."""
 
     address: str
     name: str
 
 
 class FairQueue(Generic[Item]):
-    """Dictionaries keep their order: an entry moves to the end after its turn."""
+    """Relies on the order of dictionaries: after its turn, an entry moves to the end."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, dict[str, deque[Item]]] = {}
@@ -51,7 +51,7 @@ class FairQueue(Generic[Item]):
         return None
 
     def fullest(self) -> Whose | None:
-        """The name with the most items of the address with the most items."""
+        """Of the address with the most items, the name with the most items."""
         if not self._counts:
             return None
         address = max(self._counts, key=self._counts.__getitem__)
@@ -64,7 +64,7 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, whose: Whose, item: Item) -> None:
-        """Remove an item, if it still waits."""
+        """Remove an item if it is still waiting."""
         items = self._addresses.get(whose.address, {}).get(whose.name)
         if items is not None and item in items:
             items.remove(item)

@@ -1,4 +1,4 @@
-"""The parts of the service that access contributes."""
+"""What the access domain contributes to the service: routers, parts and housekeeping."""
 
 from datetime import datetime
 
@@ -38,7 +38,7 @@ class Access:
     refusals: RefusalListener
 
     def tidy(self, now: datetime | None = None) -> None:
-        """Remove expired rows. Runs every few minutes; a delay does no harm."""
+        """Remove expired rows. This runs periodically; delays are harmless."""
         now = now or clock.now()
         self.refusals.flush()
         with self.database.writing() as session:
@@ -47,7 +47,7 @@ class Access:
             sessions.purge(session, self.settings, now)
 
     def close(self) -> None:
-        """Finish running work and store what is only in memory."""
+        """Finish running work and store data that exists only in memory."""
         self.hashing_threads.close()
         self.last_used.close()
         self.refusals.flush(at_once=True)

@@ -1,4 +1,4 @@
-"""The first start on an empty store: one admin, and no default password."""
+"""The first start with an empty store: creates one admin, without a default password."""
 
 from dataclasses import field
 from pathlib import Path
@@ -16,7 +16,7 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 USERNAME = "admin"
-# Any number will do, as long as every process takes the same one.
+# An arbitrary number that all processes share.
 FIRST_ADMIN_LOCK = 4_863_251_977
 
 
@@ -29,7 +29,7 @@ class FirstAdmin:
     """The owner of the machine may choose a short password and gets a warning; users may not."""
 
     def announcement(self, *, to_terminal: bool) -> str:
-        """The text to print. A random password is shown on a terminal only: other output ends up in logs."""
+        """The text to print. A random password is shown only on a terminal, because other output ends up in logs."""
         if self.password_file is None:
             note = " It is short; choose a longer one." if self.password_is_short else ""
             return f"User {self.username}, password as in HOLDFAST_ADMIN_PASSWORD.{note}"
@@ -39,7 +39,7 @@ class FirstAdmin:
 
 
 def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | None:
-    """Given an empty store, create the first admin and return how to log in; None if there are users.
+    """If the store is empty, create the first admin and return how to log in; return None if users exist.
 
     Raise Unprocessable if HOLDFAST_ADMIN_PASSWORD is not a valid password.
     """
@@ -54,8 +54,8 @@ def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | N
         _one_process_at_a_time(session)
         if not _is_empty(session):
             return None
-        # Before the commit: a crash in between leaves an empty store and a file that the next start replaces. The other
-        # way round it could leave an admin with an unknown password.
+        # Write the file before the commit: a crash in between leaves an empty store and a file that the next start
+        # replaces. In the opposite order, a crash could leave an admin whose password nobody knows.
         password_file = initial_password.write(settings, password) if chosen is None else None
         _create(session, password_hash, has_initial_password=chosen is None)
     return FirstAdmin(
@@ -67,7 +67,7 @@ def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | N
 
 
 def chosen_password(settings: Settings) -> str | None:
-    """The password of HOLDFAST_ADMIN_PASSWORD, if it is set. Raise Unprocessable if it is not a password."""
+    """The password from HOLDFAST_ADMIN_PASSWORD, if set. Raise Unprocessable if it is not valid."""
     if settings.admin_password is None or not settings.admin_password.get_secret_value():
         return None
     password = settings.admin_password.get_secret_value()
@@ -100,6 +100,6 @@ def _create(session: Session, password_hash: str, *, has_initial_password: bool)
 
 
 def _remove_stale_file(session: Session, settings: Settings) -> None:
-    """A crash right after the password was changed may have left the file."""
+    """Remove the password file that a crash right after a password change may have left behind."""
     if not session.execute(select(exists().where(User.has_initial_password))).scalar_one():
         initial_password.remove(settings)

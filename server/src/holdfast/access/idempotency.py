@@ -1,4 +1,4 @@
-"""``Idempotency-Key``: a repeated POST gets the first answer again, and the work is not done twice."""
+"""``Idempotency-Key``: repeating a POST returns the first answer without doing the work again."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ ANSWER = update(IdempotencyRecord).where(*THE_RECORD).values(answer=bindparam("g
 class OnceRunner:
     """Runs an action at most once per key, in the transaction of the request.
 
-    Not for routes whose answer holds a secret: the answer is stored as it is.
+    Not for routes whose answer contains a secret, because the answer is stored unencrypted.
     """
 
     def __init__(self, user_id: int, route: str, key: str | None, request_hash: str, response: Response) -> None:
@@ -50,9 +50,9 @@ class OnceRunner:
         self._response = response
 
     def __call__(self, session: Session, action: Callable[[], Answer]) -> Answer | dict[str, Any]:
-        """Given an action, return its answer, or the stored one of the first request with this key.
+        """Return the answer of the action, or the stored answer of the first request with this key.
 
-        Raise Conflict if the key came with another request, or the first request with it is still under way.
+        Raise Conflict if the key was used with a different request, or if the first request is still running.
         """
         if self._key is None:
             return action()
@@ -63,7 +63,9 @@ class OnceRunner:
         return answer
 
     def _taken(self, session: Session, key: str) -> bool:
-        """Insert the record, after waiting for any transaction that is about to; false when it was there first."""
+        """Insert the record, and return false if it already existed. Waits for other transactions that are inserting
+        it.
+        """
         now = clock.now()
         session.execute(EXPIRE, {**self._identity(), "before": now - KEPT})
         values = {
@@ -94,7 +96,7 @@ class OnceRunner:
 
 @contextmanager
 def _bounded_wait(session: Session) -> Iterator[None]:
-    """On PostgreSQL the second of two simultaneous requests waits for the first, but not indefinitely."""
+    """Limit how long, on PostgreSQL, the second of two simultaneous requests waits for the first."""
     if session.get_bind().dialect.name != "postgresql":
         yield
         return
@@ -136,7 +138,7 @@ def in_progress() -> Conflict:
 
 
 def _request_hash(request: Request, body: bytes) -> str:
-    """The path counts too: the same key on another repository is another request."""
+    """Include the path: the same key for another repository is another request."""
     try:
         meaning = json.dumps(json.loads(body), sort_keys=True).encode()
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The file with the first admin's random password: it is removed when that password is changed."""
+"""The file with the first admin's random password. It is removed when that password is changed."""
 
 import os
 from functools import partial
@@ -15,10 +15,10 @@ def path(settings: Settings) -> Path:
 
 
 def write(settings: Settings, password: str) -> Path:
-    """Write the password, readable only for the owner of the data folder, and make it durable."""
+    """Write the password to a durable file that only the owner of the data folder can read."""
     target = path(settings)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target.unlink(missing_ok=True)  # one from a first start that did not finish; never written through a link
+    target.unlink(missing_ok=True)  # from an unfinished first start; a link is never followed
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
         opened.write(password + "\n")

@@ -1,4 +1,4 @@
-"""Invitations: with a link that works once, a user chooses their own password, which no admin ever knows."""
+"""Invitations: single-use links with which users choose their own passwords, unknown to any admin."""
 
 from datetime import datetime, timedelta
 
@@ -29,7 +29,7 @@ class Invited:
 
 
 def invite(session: Session, actor: Caller, user_id: int, hours: int) -> tuple[str, Invited]:
-    """Make a link for a user; an earlier one becomes invalid. Raise NotFound, Conflict."""
+    """Create a link for a user and invalidate any earlier one. Raise NotFound, Conflict."""
     user = users.locked(session, user_id)
     if user.disabled:
         raise Conflict("users.disabled", "The user is disabled; enable them first.")
@@ -43,7 +43,7 @@ def invite(session: Session, actor: Caller, user_id: int, hours: int) -> tuple[s
 
 
 def withdraw(session: Session, actor: Caller, user_id: int) -> None:
-    """Raise NotFound if the user has no invitation."""
+    """Withdraw a user's invitation. Raise NotFound if there is none."""
     user = users.locked(session, user_id)
     if user.invitation_hash is None:
         raise NotFound("users.not_invited", "The user has no open invitation.")
@@ -52,12 +52,12 @@ def withdraw(session: Session, actor: Caller, user_id: int) -> None:
 
 
 def find(session: Session, token: str) -> Invited:
-    """Raise NotFound for an invitation that is unknown, expired, used or withdrawn."""
+    """Return the invitation of a token. Raise NotFound if it is unknown, expired, used or withdrawn."""
     return _invited(session.scalars(_with(token)).one_or_none())
 
 
 def accept(database: Database, settings: Settings, token: str, password: str) -> Invited:
-    """Set the password that the user has chosen. Of several requests with one invitation, one succeeds."""
+    """Set the password chosen by the user. If several requests use the same invitation, only one succeeds."""
     password_hash = hash_password(password)
     with database.writing() as session:
         user = session.scalars(_with(token).with_for_update()).one_or_none()

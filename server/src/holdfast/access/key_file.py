@@ -1,4 +1,4 @@
-"""The file that holds the keys for secrets at rest: one per line, the active one first."""
+"""The key file for stored secrets: one key per line, the active one first."""
 
 import base64
 import binascii
@@ -47,7 +47,7 @@ class Key:
 
     @classmethod
     def parse(cls, line: str) -> "Key":
-        """Given the base64 form of a key, with its time of creation behind it or not, return it. Raise BadKey."""
+        """Parse a base64 key, optionally followed by its time of creation. Raise BadKey."""
         encoded, *rest = line.split()
         try:
             material = base64.b64decode(encoded.replace("-", "+").replace("_", "/"), validate=True)
@@ -82,7 +82,7 @@ def read(path: Path) -> tuple[Key, ...]:
 
 
 def create_if_missing(path: Path) -> None:
-    """Make a key file with one new key. Of two simultaneous processes one succeeds and both use its key."""
+    """Create a key file with one new key. If two processes do so simultaneously, both end up with the same file."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -97,7 +97,7 @@ def create_if_missing(path: Path) -> None:
 
 
 def replace(path: Path, keys: Iterable[Key]) -> None:
-    """Replace the old keys by these: after a crash the file holds all of the old or all of the new."""
+    """Replace all keys. After a crash, the file contains either all of the old keys or all of the new ones."""
     _prepared(path, keys).replace(path)
     _make_durable(path.parent)
 

@@ -1,4 +1,4 @@
-"""When a session or token was last used: written behind the request, at most once a minute each."""
+"""Records when a session or token was last used: in the background, at most once a minute each."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ TOUCH: dict[Credential, Update] = {
 
 
 class LastUsed:
-    """A request never waits for this, and a reader never becomes a writer: one thread writes the collected uses."""
+    """Collects uses, which one thread writes. No request waits for it, and reading requests never have to write."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,7 +40,9 @@ class LastUsed:
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="last-used")
 
     def touch(self, credential: Credential, row_id: int, stored: datetime | None, now: datetime) -> None:
-        """Note a use, given the stored time. A use lost in a crash or while the store is down costs a minute."""
+        """Note a use, given the stored time. Losing one, in a crash or while the store is down, costs one minute of
+        accuracy.
+        """
         if stored is not None and now - stored < INTERVAL:
             return
         with self._lock:
@@ -69,7 +71,9 @@ class LastUsed:
             return dict(self._pending)
 
     def _forget(self, noted: dict[tuple[Credential, int], datetime]) -> None:
-        """Only after the commit: until then the stored time is old and the next use would be noted again."""
+        """Drop written uses, only after the commit: until then the stored time is old, and the next use would be noted
+        again.
+        """
         with self._lock:
             for key in noted:
                 self._pending.pop(key, None)
@@ -81,10 +85,10 @@ class LastUsed:
                     session.connection().execute(TOUCH[credential], {"row_id": row_id, "used_at": used_at})
 
     def _batches(self, noted: list[Noted]) -> list[list[Noted]]:
-        """All in one statement where there is one writer; otherwise one by one.
+        """All in one transaction if there is a single writer (SQLite); otherwise one by one.
 
-        Ending all sessions of a user locks the same rows in another order; holding one lock at a time avoids a
-        deadlock.
+        Ending all sessions of a user locks the same rows in a different order; holding one lock at a time avoids
+        deadlocks.
         """
         return [noted] if self._database.is_sqlite else [[one] for one in noted]
 

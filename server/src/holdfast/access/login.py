@@ -1,7 +1,7 @@
-"""Login, with a password and, where enabled, a code; refresh; logout.
+"""Login with a password and, if enabled, a code; refresh; logout.
 
-Nothing is hashed inside a write transaction. Decisions made outside are checked again inside, under the user's row
-lock, so that a password changed or a user disabled meanwhile wins.
+Passwords are never hashed inside a write transaction. Decisions made outside it are checked again inside, under the
+user's row lock, so that a concurrent password change or disabling of the user takes precedence.
 """
 
 from datetime import datetime, timedelta
@@ -42,7 +42,9 @@ class CodeNeeded:
 
 
 class LoginRefused(Unauthenticated):
-    """Names the user for the audit trail, if there is one; the text typed for an unknown user may be a password."""
+    """Carries the user for the audit trail, if they exist. For an unknown user the typed text is not recorded, because
+    it may be a password.
+    """
 
     def __init__(self, key: str, message: str, user: User | None) -> None:
         super().__init__(key, message)
@@ -64,9 +66,9 @@ class Login:
     vault: Vault
 
     def with_password(self, username: str, password: str, address: str | None) -> LoggedIn | CodeNeeded:
-        """Given the right password, return an access token, or a challenge where a code is needed too.
+        """Given the right password, return an access token, or a challenge if a code is also required.
 
-        Raise LoginRefused, the same for an unknown user, a disabled one and a wrong password; LoginThrottled.
+        Raise LoginRefused (identical for an unknown user, a disabled one and a wrong password) or LoginThrottled.
         """
         attempts = throttle.password_attempts(username, address)
         with throttle.turn(attempts):
@@ -105,7 +107,7 @@ class Login:
                 return self._start(session, locked, address, now)
 
     def refreshed(self, session: Session, caller: Caller) -> LoggedIn:
-        """A new access token for the caller's session."""
+        """Return a new access token for the caller's session."""
         public_id = session.execute(
             select(LoginSession.public_id).where(LoginSession.id == caller.session_id)
         ).scalar_one()
@@ -117,7 +119,7 @@ class Login:
         return LoggedIn(token, int(life.total_seconds()), must_change_password, public_id)
 
     def count(self, attempts: throttle.Attempts, user: User | None) -> None:
-        """Count an attempt in a transaction of its own. Raise LoginThrottled if none is allowed."""
+        """Count an attempt in its own transaction. Raise LoginThrottled if no further one is allowed."""
         try:
             with self.database.writing() as session:
                 throttle.count(session, attempts, clock.now())

@@ -1,4 +1,4 @@
-"""Tables of users, their credentials and rights, and of the audit trail."""
+"""Tables for users, their credentials and rights, and the audit trail."""
 
 from datetime import datetime
 from typing import Any
@@ -27,50 +27,50 @@ class User(Base):
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     username: Mapped[str] = mapped_column(String(USERNAME_LENGTH))
-    # The case-folded form: two names that differ only in case are one.
+    # Case-folded: names that differ only in case are the same.
     username_key: Mapped[str] = mapped_column(String(USERNAME_LENGTH), unique=True)
     email: Mapped[str | None] = mapped_column(String(320))
     password_hash: Mapped[str]
     role: Mapped[Role] = mapped_column(RoleText, index=True)
     all_repositories_role: Mapped[Role | None] = mapped_column(RoleText)
     must_change_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
-    # The first admin's random password is in a file until it is changed.
+    # True while the first admin still has the random password that was written to a file.
     has_initial_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     disabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     totp_enabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     totp_secret: Mapped[str | None]
-    # The time step of the last accepted code: that code and older ones are no longer valid.
+    # Time step of the last accepted code. That code and older ones are no longer valid.
     totp_last_step: Mapped[int | None] = mapped_column(Identifier)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now, onupdate=clock.now)
     last_login_at: Mapped[datetime | None]
-    # Of the link with which the user may choose a password, once.
+    # Hash of the single-use link with which the user may choose a password.
     invitation_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
     invitation_expires_at: Mapped[datetime | None]
 
 
 class LoginSession(Base):
-    """The session behind an access token. It ends by ``ended_at`` or by disuse."""
+    """The session behind an access token. It ends when ``ended_at`` is set, or after a period of disuse."""
 
     __tablename__ = "login_sessions"
     __table_args__ = NEVER_REUSED
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
-    # Carried by access tokens, which are signed: worthless without the signing key.
+    # Part of access tokens, which are signed, so it is worthless without the signing key.
     public_id: Mapped[str] = mapped_column(String(64), unique=True)
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
     address: Mapped[str | None] = mapped_column(String(ADDRESS_LENGTH))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     last_used_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     ended_at: Mapped[datetime | None]
-    # Of a browser's cookie, and of the previous one, which may come once more if an answer was lost.
+    # Hashes of a browser's current cookie and of the previous one, which may be sent once more if a response was lost.
     refresh_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
     earlier_refresh_hash: Mapped[str | None] = mapped_column(String(64), index=True)
     refreshed_at: Mapped[datetime | None]
 
 
 class LoginChallenge(Base):
-    """The password was right; the code is still missing."""
+    """A login whose password was correct and whose code is still outstanding."""
 
     __tablename__ = "login_challenges"
 
@@ -109,7 +109,7 @@ class RepositoryRight(Base):
 
 
 class LoginFailure(Base):
-    """Failed logins of one user name from one address, known or not: five times at most, then the block."""
+    """Failed logins with one user name, known or not, from one address: at most five before the block."""
 
     __tablename__ = "login_failures"
     __table_args__ = (UniqueConstraint("username_key", "address"),)
@@ -136,7 +136,7 @@ class IdempotencyRecord(Base):
 
 
 class AuditEntry(Base):
-    """Who did what, from where, to what, and how it ended. It names users without depending on their rows."""
+    """Who did what to which object, from where, and with what outcome. User names are copied: entries outlive users."""
 
     __tablename__ = "audit_entries"
     __table_args__ = (

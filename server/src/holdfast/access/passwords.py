@@ -1,4 +1,4 @@
-"""Password hashes, and the few threads in which they are computed."""
+"""Password hashes, and the small thread pool that computes them."""
 
 import asyncio
 import contextvars
@@ -28,7 +28,7 @@ MAX_OF_ADDRESS = 50
 MAX_WAITING_ALIKE = 20
 """Logins of one name from one address; after five failures none is tried anyway."""
 
-# Argon2id with 19 MiB and two passes. One lane: a login should not take all cores from the engines.
+# Argon2id with 19 MiB, two passes and one lane: a login should not take all cores from the engines.
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 AnyPassword = Annotated[str, PlainText(1, MAX_BYTES, max_bytes=MAX_BYTES)]
@@ -39,12 +39,12 @@ Result = TypeVar("Result")
 
 
 def is_acceptable(password: str) -> bool:
-    """Valid as a new password."""
+    """Whether the text is valid as a new password."""
     return _fits(password, NewPassword)
 
 
 def is_storable(password: str) -> bool:
-    """Valid as a password at all."""
+    """Whether the text is valid as any password, including a short one chosen by the operator."""
     return _fits(password, AnyPassword)
 
 
@@ -61,7 +61,7 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: str, password_hash: str | None) -> bool:
-    """Whether the password is the one of the hash. Without a hash the answer is no, after the same work."""
+    """Whether the password matches the hash. Without a hash, return false after the same amount of work."""
     try:
         HASHER.verify(password_hash or _hash_of_nobody(), password)
     except (VerificationError, InvalidHashError):
@@ -79,13 +79,13 @@ def _hash_of_nobody() -> str:
 
 
 class HashingThreads:
-    """Hashes passwords: two at a time, so that a flood of logins takes neither all memory nor the threads that answer
-    all other requests.
+    """Hashes passwords two at a time, so that a flood of logins can exhaust neither the memory nor the threads that
+    answer all other requests.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="hashing")
-        self._pool.submit(_hash_of_nobody)  # otherwise the first login with an unknown name would take twice as long
+        self._pool.submit(_hash_of_nobody)  # otherwise the first login with an unknown name takes twice as long
         self._guard = threading.Lock()
         self._queue: FairQueue[Future[None]] = FairQueue()
         self._running: set[Whose] = set()
@@ -94,7 +94,9 @@ class HashingThreads:
     async def run(
         self, whose: Whose, function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
-        """Run a use case that hashes, in its turn. Raise Unavailable if too many wait."""
+        """Run a function that hashes passwords when it is this client's turn. Raise Unavailable if too many are
+        waiting.
+        """
         await self._turn(whose)
         call = partial(contextvars.copy_context().run, partial(function, *arguments, **named))
         future = self._pool.submit(call)
@@ -121,7 +123,7 @@ class HashingThreads:
             raise
 
     def _make_room(self, whose: Whose) -> None:
-        """Refuse the latest of the address with the most waiting, so that a flood only affects itself."""
+        """Refuse the latest login of the address with the most waiting ones, so that a flood affects only itself."""
         fullest = self._queue.fullest()
         if fullest is None or self._queue.of_address(fullest.address) <= self._queue.of_address(whose.address) + 1:
             raise _busy()
@@ -138,9 +140,9 @@ class HashingThreads:
             self._done(whose)
 
     def _next(self) -> None:
-        """Give free places to those whose turn it is.
+        """Give free places to the next in line.
 
-        Equal ones run one after the other: they would wait for each other.
+        Logins of the same client run one after the other, because they would block each other anyway.
         """
         while self._places and (found := self._queue.take(self._running)) is not None:
             whose, turn = found

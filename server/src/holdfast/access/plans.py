@@ -1,4 +1,4 @@
-"""The plan that a feature requires. The owner of the machine sets the plan; there is no licence server."""
+"""The plan that each feature requires. The owner of the machine sets the plan; there is no licence server."""
 
 from typing import Annotated, Literal
 
@@ -30,7 +30,7 @@ def require_feature(settings: Settings, feature: Feature) -> None:
 
 
 async def needs_archive_history(_caller: SignedIn, settings: TheSettings) -> None:
-    """After authentication: strangers get no information about the plan."""
+    """Depends on a signed-in caller first, so that strangers learn nothing about the plan."""
     require_feature(settings, "archive_history")
 
 

@@ -1,4 +1,4 @@
-"""Refused requests go into the audit trail, limited, so that they cannot fill the disk."""
+"""Records refused requests in the audit trail, rate-limited so that they cannot fill the disk."""
 
 import threading
 from collections import Counter
@@ -31,7 +31,7 @@ MAX_SUMMARIES = 100
 
 @frozen
 class Refusal:
-    """Two are equal when they differ only in the exact path."""
+    """A refused request. Refusals that differ only in their exact path are equal."""
 
     action: str
     key: str
@@ -58,7 +58,7 @@ class RefusalCounts:
         self._stored = 0
 
     def add(self, refusal: Refusal, now: datetime) -> list[tuple[Refusal, int]]:
-        """Count a refusal; return the ones to store now, each with how often it happened."""
+        """Count a refusal. Return the refusals to store now, each with its number of occurrences."""
         with self._lock:
             due = self._finish_window(now)
             if self._began is None:
@@ -73,7 +73,9 @@ class RefusalCounts:
             return due
 
     def finished(self, now: datetime, *, at_once: bool = False) -> list[tuple[Refusal, int]]:
-        """Refusals that were only counted in a past minute, or with ``at_once`` up to now."""
+        """Return the refusals of past minutes that were only counted; with ``at_once``, also those of the current
+        minute.
+        """
         with self._lock:
             return self._finish_window(now, at_once=at_once)
 
@@ -89,7 +91,7 @@ class RefusalCounts:
 
 
 class RefusalListener:
-    """Called with every refused request, before its answer is sent."""
+    """Called for every refused request before its response is sent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -122,7 +124,7 @@ class RefusalListener:
                             details=_details(refusal, count),
                         ),
                     )
-        except Unavailable:  # the refusal stays valid even if it could not be stored
+        except Unavailable:  # the request stays refused even if that could not be recorded
             log.warning("refusals could not be stored", count=len(due))
 
 

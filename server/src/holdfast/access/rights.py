@@ -1,4 +1,4 @@
-"""A caller's rights on repositories."""
+"""Callers' rights on repositories."""
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
@@ -19,14 +19,14 @@ def sees_all(caller: Caller) -> bool:
 
 
 def visible_repositories(session: Session, caller: Caller) -> frozenset[int] | None:
-    """The ids of the repositories that the caller may see; None means all of them."""
+    """Ids of the repositories that the caller may see; None means all of them."""
     if sees_all(caller):
         return None
     return frozenset(session.connection().execute(GIVEN_REPOSITORIES, {"user_id": caller.user_id}).scalars())
 
 
 def repository_role(session: Session, caller: Caller, repository_id: int) -> Role | None:
-    """The caller's role on a repository, never above their global one; None where they may not see it."""
+    """The caller's role on a repository, never above their global one; None if they may not see it."""
     if caller.role is Role.ADMIN:
         return Role.ADMIN
     key = {"user_id": caller.user_id, "repository_id": repository_id}
@@ -35,7 +35,7 @@ def repository_role(session: Session, caller: Caller, repository_id: int) -> Rol
 
 
 def effective_role(role: Role, all_repositories_role: Role | None, given: Role | None) -> Role | None:
-    """The role on a repository that follows from a global role, the right on all repositories and that on this one."""
+    """The role on a repository, given the global role, the right on all repositories, and the right on this one."""
     if role is Role.ADMIN:
         return Role.ADMIN
     roles = [one for one in (all_repositories_role, given) if one is not None]
@@ -43,7 +43,7 @@ def effective_role(role: Role, all_repositories_role: Role | None, given: Role |
 
 
 def require_repository(session: Session, caller: Caller, repository_id: int, required: Role) -> None:
-    """Raise NotFound if the caller may not see the repository, Forbidden if they may see it but not do this."""
+    """Raise NotFound if the caller may not see the repository, Forbidden if they may but their role is too low."""
     role = repository_role(session, caller, repository_id)
     if role is None:
         raise repository_not_found(repository_id)

@@ -10,7 +10,7 @@ from sqlalchemy.types import TypeDecorator
 
 
 class Role(Enum):
-    """Ordered by rank; its text form is used by the API and the store."""
+    """A role, ordered by rank. The API and the store use its text."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -45,14 +45,14 @@ def _of_repositories(role: Role) -> Role:
     return role
 
 
-# No user is an admin of one repository.
+# Admins are global: no user is an admin of a single repository.
 RepositoryRole = Annotated[
     Role, AfterValidator(_of_repositories), WithJsonSchema({"type": "string", "enum": ["viewer", "operator"]})
 ]
 
 
 class RoleText(TypeDecorator[Role]):
-    """A role in a text column."""
+    """Column type that stores a role as text."""
 
     impl = String(16)
     cache_ok = True
@@ -67,6 +67,6 @@ class RoleText(TypeDecorator[Role]):
 
 
 def holds(column: str, *roles: Role) -> CheckConstraint:
-    """The database constraint on the roles that a column may hold."""
+    """A database constraint that limits a column to these roles."""
     words = ", ".join(f"'{role.value}'" for role in roles)
     return CheckConstraint(f"{column} IN ({words})", name=column)

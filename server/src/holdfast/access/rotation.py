@@ -1,8 +1,8 @@
-"""A new key for the secrets at rest, beside a running service.
+"""Rotates the key for stored secrets while the service is running.
 
-Adding the key, moving the values and dropping old keys are steps that may each be the last before a crash: the file is
-replaced atomically, the values move in one transaction, and an old key is removed only when nothing in the store needs
-it and no request that began under it can still be running.
+Adding a key, moving the values and dropping old keys each survive a crash right afterwards: the file is replaced
+atomically, the values move in one transaction, and an old key is removed only when nothing in the store needs it and no
+request that started under it can still be running.
 """
 
 from datetime import datetime, timedelta
@@ -18,7 +18,8 @@ from holdfast.errors import Conflict
 from holdfast.kit import clock
 from holdfast.storage.session import Database
 
-# Longer than any transaction: a request that encrypted with the old key just before the rotation has committed by then.
+# Longer than any transaction: after this time, requests that encrypted with the old key just before the rotation have
+# committed.
 SETTLED = timedelta(minutes=10)
 
 
@@ -31,10 +32,10 @@ class Rotation:
 
 
 def rotate(database: Database, vault: Vault, *, add_key: bool = True, drop_old: bool = False) -> Rotation:
-    """Add a key, encrypt every stored secret with it, and with ``drop_old`` drop the keys that are out of use.
+    """Add a key, re-encrypt every stored secret with it and, with ``drop_old``, remove keys that are no longer used.
 
-    Raise Conflict if a key is to be added or dropped where the keys come from HOLDFAST_SECRET_KEY, and
-    SecretUnreadable, with nothing moved, if a stored secret does not open.
+    Raise Conflict if a key should be added or dropped but the keys come from HOLDFAST_SECRET_KEY. Raise
+    SecretUnreadable, without moving anything, if a stored secret cannot be decrypted.
     """
     if vault.key_file is None and (add_key or drop_old):
         raise Conflict(

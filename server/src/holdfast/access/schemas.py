@@ -1,4 +1,4 @@
-"""Shapes of the access routes."""
+"""Request and response schemas of the access routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

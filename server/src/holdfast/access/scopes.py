@@ -1,6 +1,6 @@
-"""Scopes of account tokens: what a token may change. Its user's rights decide what it may read.
+"""Scopes of account tokens. The scope limits what a token may change; its user's rights decide what it may read.
 
-`metrics` is narrower than all others: such a token reads `/metrics` and nothing else.
+`metrics` is the narrowest: such a token may read `/metrics` and nothing else.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ class TokenScope(StrEnum):
 
     @property
     def ceiling(self) -> Role | None:
-        """The highest role that a token of this scope has when it changes something; None if it may change nothing."""
+        """The highest role that a token of this scope may use for changes; None if it may change nothing."""
         return CEILINGS[self]
 
 
@@ -31,8 +31,8 @@ CEILINGS = {
 
 
 def below_ceiling(ceiling: Role, role: Role, all_repositories_role: Role | None) -> tuple[Role, Role | None]:
-    """Given a user's role and their role on all repositories, return both, limited by the ceiling."""
-    if role is Role.ADMIN:  # an admin needs no right on a repository; neither does a narrower token of theirs
+    """Limit a user's role and their role on all repositories to the ceiling."""
+    if role is Role.ADMIN:  # admins need no rights on repositories, and neither do their tokens
         all_repositories_role = Role.OPERATOR
     return min(role, ceiling), None if all_repositories_role is None else min(all_repositories_role, ceiling)
 

@@ -1,4 +1,4 @@
-"""Login sessions: their start and their end."""
+"""Start and end login sessions."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ def end(session: Session, session_id: int, now: datetime) -> None:
 
 
 def end_all(session: Session, user_id: int, now: datetime, *, except_session: int | None = None) -> None:
-    """End the user's sessions, and the logins that still wait for their code."""
+    """End the user's sessions, and their logins that still await a code."""
     alive = (LoginSession.user_id == user_id, LoginSession.ended_at.is_(None))
     statement = update(LoginSession).where(*alive).values(ended_at=now)
     if except_session is not None:

@@ -1,6 +1,6 @@
-"""Where encrypted values are in the store.
+"""Registry of the columns that contain encrypted values.
 
-A domain registers its columns; rotation and the store check find them here.
+Each domain registers its columns; key rotation and the store check use the registry.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ from holdfast.storage.base import Base
 
 @frozen
 class SecretColumn:
-    """A column of ``Vault.encrypt`` values in a table with an ``id``; ``context`` returns the context of a row's
-    value.
+    """A column of ``Vault.encrypt`` values in a table with an ``id``. ``context`` returns the encryption context for a
+    row.
     """
 
     table: str
@@ -66,12 +66,12 @@ def store(session: Session, secret: StoredSecret, value: str) -> None:
 
 
 def keys_in_use(session: Session) -> set[str]:
-    """The ids of the keys without which something in the store cannot be opened."""
+    """Ids of the keys that are needed to decrypt the values in the store."""
     return {key_id_of(secret.value) for secret in stored_secrets(session)}
 
 
 def unreadable(session: Session, vault: Vault) -> list[str]:
-    """Values that the available keys do not open, as ``table.column of row id``: for the check of the store."""
+    """Values that none of the available keys can decrypt, as ``table.column of row id``, for the store check."""
     found = []
     for secret in stored_secrets(session):
         try:

@@ -1,8 +1,7 @@
-"""Counts failed logins in the store: after five in a quarter of an hour, further attempts are refused for the same
-time.
+"""Counts failed logins in the store: after five within 15 minutes, further attempts are refused for 15 minutes.
 
-An attempt is counted before it is judged, and uncounted when it succeeds: of simultaneous guesses, in any number of
-processes, five are tried.
+An attempt counts as failed before it is checked, and is uncounted if it succeeds. So even of simultaneous guesses, in
+any number of processes, only five are tried.
 """
 
 import math
@@ -23,7 +22,7 @@ from holdfast.storage.inserts import insert_unless_there
 MAX_FAILURES = 5
 WINDOW = timedelta(minutes=15)
 BLOCK = timedelta(minutes=15)
-# Wrong codes count for the user from every address: their sender already knows the password.
+# Wrong codes are counted per user, whatever the address: the sender already knows the password.
 CODE_ADDRESS = "code"
 
 
@@ -44,7 +43,7 @@ def code_attempts(username: str) -> Attempts:
 
 
 def count(session: Session, attempts: Attempts, now: datetime) -> None:
-    """Count an attempt as failed, for now. Raise TooManyRequests if none is allowed."""
+    """Count an attempt as failed for now. Raise TooManyRequests if no further attempt is allowed."""
     row = _locked_row(session, attempts, now)
     if row.blocked_until is not None and row.blocked_until > now:
         seconds = math.ceil((row.blocked_until - now).total_seconds())
@@ -56,14 +55,14 @@ def count(session: Session, attempts: Attempts, now: datetime) -> None:
 
 
 def take_back(session: Session, attempts: Attempts, now: datetime) -> None:
-    """The attempt that was counted last did not fail, but did not log in either."""
+    """Uncount the latest attempt: it did not fail, although it has not completed the login either."""
     row = _locked_row(session, attempts, now)
     row.failed_at = row.failed_at[:-1]
     row.blocked_until = None
 
 
 def forget(session: Session, attempts: Attempts) -> None:
-    """The login succeeded: earlier failures were the user's own."""
+    """Drop earlier failures after a successful login: they were the user's own."""
     session.execute(
         delete(LoginFailure).where(
             LoginFailure.username_key == attempts.username_key, LoginFailure.address == attempts.address
@@ -75,7 +74,8 @@ def purge(session: Session, now: datetime) -> None:
     session.execute(delete(LoginFailure).where(LoginFailure.updated_at < now - WINDOW - BLOCK))
 
 
-# Attempts of one user in this process take turns, so that simultaneous right passwords do not count against each other.
+# Attempts of one user in this process take turns, so that simultaneous correct passwords do not count against each
+# other.
 _TURNS = [threading.Lock() for _ in range(64)]
 
 
@@ -86,7 +86,7 @@ def turn(attempts: Attempts) -> threading.Lock:
 def _locked_row(session: Session, attempts: Attempts, now: datetime) -> LoginFailure:
     identity = {"username_key": attempts.username_key, "address": attempts.address}
     wanted = select(LoginFailure).filter_by(**identity).with_for_update()
-    while True:  # a success elsewhere may remove the row between the two statements
+    while True:  # a successful login elsewhere may remove the row between the two statements
         insert_unless_there(session, LoginFailure, {**identity, "failed_at": [], "updated_at": now})
         row = session.execute(wanted).scalar_one_or_none()
         if row is not None:
@@ -94,7 +94,7 @@ def _locked_row(session: Session, attempts: Attempts, now: datetime) -> LoginFai
 
 
 def _network(address: str | None) -> str:
-    """The address, or for IPv6 the /64 around it: a single host has that many addresses to choose from."""
+    """The address, or its /64 network for IPv6: a single host can choose from all addresses in it."""
     try:
         parsed = ip_address(address or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Codes of an authenticator app (RFC 6238): six digits, thirty seconds."""
+"""Codes from authenticator apps (RFC 6238): six digits, valid for thirty seconds."""
 
 import hmac
 from datetime import datetime
@@ -12,7 +12,7 @@ from holdfast.access.vault import Vault
 
 ISSUER = "Holdfast"
 STEP_SECONDS = 30
-# A code of the previous or next step is accepted too: phones and people are slow, clocks differ.
+# The codes of the previous and the next step are accepted too: people are slow, and clocks differ.
 DRIFT_STEPS = 1
 
 
@@ -29,7 +29,7 @@ def context(user_id: int) -> str:
 
 
 def matching_step(vault: Vault, user: User, code: str, now: datetime) -> int | None:
-    """The time step of this code, or None. ``use_step`` checks whether it was used before."""
+    """The time step of this code, or None. Whether the code was used before is checked by ``use_step``."""
     if user.totp_secret is None:
         return None
     codes = pyotp.TOTP(vault.decrypt(user.totp_secret, context(user.id)))
@@ -42,7 +42,7 @@ def matching_step(vault: Vault, user: User, code: str, now: datetime) -> int | N
 
 
 def use_step(session: Session, user_id: int, step: int) -> bool:
-    """Mark a code as used; false if it, or a later one, was used before."""
+    """Mark a code as used. Return false if it or a later one has been used before."""
     unused = or_(User.totp_last_step.is_(None), User.totp_last_step < step)
     used = session.execute(
         update(User).where(User.id == user_id, unused).values(totp_last_step=step).returning(User.id),

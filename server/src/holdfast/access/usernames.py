@@ -1,4 +1,4 @@
-"""User names: their form, and when two are the same."""
+"""User names: their syntax, and which ones count as equal."""
 
 import re
 from hashlib import sha256
@@ -15,7 +15,7 @@ EMAIL_FORM = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 def username_key(username: str) -> str:
-    """The form under which a name is unique, and under which its failed logins are counted."""
+    """The form of a name that is unique among users, and under which its failed logins are counted."""
     folded = username.strip().casefold()
     return folded if len(folded) <= USERNAME_LENGTH else sha256(folded.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Users and their rights, as managed by admins."""
+"""Users and their rights, managed by admins."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -42,7 +42,7 @@ class NewUser:
 
 @frozen
 class UserChange:
-    """The fields to change, by name, as the API has them; a password comes as its hash."""
+    """The fields to change, with the names used by the API. A password is given as its hash."""
 
     fields: dict[str, Any]
     password_hash: str | None = None
@@ -55,14 +55,14 @@ def all_users(session: Session) -> list[User]:
 
 
 def with_right_on(session: Session, repository_id: int, after: int, limit: int) -> list[tuple[User, Role | None]]:
-    """The users after an id, in the order of ids, each with their own right on the repository."""
+    """Users after a given id, ordered by id, each with their own right on the repository."""
     own = and_(RepositoryRight.user_id == User.id, RepositoryRight.repository_id == repository_id)
     statement = select(User, RepositoryRight.role).outerjoin(RepositoryRight, own).where(User.id > after)
     return [(user, role) for user, role in session.execute(statement.order_by(User.id).limit(limit))]
 
 
 def rights_by_user(session: Session, *user_ids: int) -> dict[int, list[RepositoryRight]]:
-    """The rights of the given users, or of all."""
+    """The rights of the given users, or of all users if none are given."""
     statement = select(RepositoryRight).order_by(RepositoryRight.user_id, RepositoryRight.repository_id)
     if user_ids:
         statement = statement.where(RepositoryRight.user_id.in_(user_ids))
@@ -81,7 +81,7 @@ def user_of(session: Session, user_id: int) -> User:
 
 @frozen
 class AccountRecord:
-    """A user and their rights, as the store had them; not to be changed."""
+    """A user and their rights as last read from the store; read-only."""
 
     user: User
     rights: list[RepositoryRight]
@@ -97,12 +97,14 @@ RIGHTS = Query(
 
 
 def _proof_of(known: AccountRecord) -> Proof:
-    """Of small accounts alone: it is read on the event loop."""
+    """The queries that revalidate a cached account. They run on the event loop, so large accounts have none."""
     return ((_USER, known.user.id), (RIGHTS, known.user.id)) if len(known.rights) <= FEW_RIGHTS else ()
 
 
 class Accounts:
-    """The accounts of users who read their own. A lookup stays valid until a row that it was made from differs."""
+    """Cache of accounts for users who read their own. An entry stays valid until one of the rows it was read from
+    changes.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -116,7 +118,7 @@ class Accounts:
         return known
 
     def _renewed(self, user_id: int) -> AccountRecord | None:
-        """Read a small account that was known before here on the loop: that is cheaper than the way to a thread."""
+        """Read a small, previously cached account directly on the event loop, which is cheaper than using a thread."""
         earlier = self._known.earlier(user_id)
         if earlier is None or len(earlier.rights) > FEW_RIGHTS:
             return None
@@ -159,7 +161,7 @@ def create(session: Session, actor: Caller | None, new: NewUser) -> User:
 
 
 def change(session: Session, settings: Settings, actor: Caller | None, user_id: int, wanted: UserChange) -> User:
-    """Change a user. A new role or password, and disabling, end their sessions; disabling ends their tokens.
+    """Change a user. A new role or password, or disabling, ends their sessions; disabling also revokes their tokens.
 
     Raise NotFound, Conflict.
     """
@@ -183,7 +185,7 @@ def change(session: Session, settings: Settings, actor: Caller | None, user_id: 
 
 
 def remove(session: Session, settings: Settings, actor: Caller | None, user_id: int) -> None:
-    """Remove a user with their sessions, tokens and rights. Raise NotFound, Conflict for the last admin."""
+    """Remove a user with their sessions, tokens and rights. Raise NotFound, or Conflict for the last admin."""
     user = locked(session, user_id)
     if user.role is Role.ADMIN and not user.disabled:
         _require_another_admin(session, user_id)
@@ -195,12 +197,12 @@ def remove(session: Session, settings: Settings, actor: Caller | None, user_id: 
 
 
 def give_right(session: Session, actor: Caller, user_id: int, repository_id: int, role: Role) -> None:
-    """Raise NotFound if there is no such user or repository."""
+    """Grant a right on a repository. Raise NotFound if the user or the repository does not exist."""
     locked(session, user_id)
     key = {"user_id": user_id, "repository_id": repository_id}
     try:
         insert_or_replace(session, RepositoryRight, key, {"role": role})
-    except IntegrityError as error:  # the foreign key: which tables exist beside ours is not our matter
+    except IntegrityError as error:  # relies on the foreign key; this module does not import the repositories table
         raise repository_not_found(repository_id) from error
     _record_right(session, actor, "users.right_given", user_id, repository_id, role)
 
@@ -227,9 +229,9 @@ def locked(session: Session, user_id: int) -> User:
 
 
 def _lock_admins(session: Session) -> list[int]:
-    """The ids of the admins who can log in, locked until this transaction ends.
+    """Lock the rows of all admins who can log in until this transaction ends, and return their ids.
 
-    Always in the same order and before any other user's row, so that two of these never wait for each other.
+    They are always locked in the same order and before any other user's row, which prevents deadlocks.
     """
     admins = select(User.id).where(User.role == Role.ADMIN, User.disabled.is_(False)).order_by(User.id)
     return list(session.execute(admins.with_for_update()).scalars())

@@ -1,4 +1,4 @@
-"""Secrets at rest: AES-256-GCM with a key that is stored outside the database."""
+"""Encryption of stored secrets: AES-256-GCM, with a key kept outside the database."""
 
 import base64
 import binascii
@@ -22,17 +22,17 @@ SIGNING_PURPOSE = b"holdfast access token signature"
 
 
 class SecretUnreadable(Conflict):
-    """A stored secret does not open: its key is missing, it was changed, or it belongs to another place."""
+    """A stored secret cannot be decrypted: its key is missing, or the value was altered or belongs to another row."""
 
     def __init__(self, reason: str) -> None:
         super().__init__("secrets.unreadable", f"A stored secret cannot be opened: {reason}.")
 
 
 class Vault:
-    """Encrypts and decrypts with the keys of the settings. Each value names its key, so several may be in use.
+    """Encrypts and decrypts with the configured keys. Each value names its key, so several keys may be in use.
 
-    The context names the value and its owner (``repository:7:passphrase``); a value opens in its own context only,
-    so one copied over another row's column is refused.
+    The context names the value and its owner (``repository:7:passphrase``). A value decrypts only in its own context,
+    so one that was copied to another row or column is refused.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -49,7 +49,7 @@ class Vault:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """All keys, the active one first; the file is read again when it was replaced, as a rotation does."""
+        """All keys, the active one first. The key file is read again after a rotation has replaced it."""
         self._read_if_changed()
         return self._keys
 
@@ -58,7 +58,7 @@ class Vault:
         return self.keys[0].id
 
     def encrypt(self, plaintext: str, context: str) -> str:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 8 MB that an idle service does without
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 8 MB that an idle service can save
 
         key = self.keys[0]
         nonce = secrets.token_bytes(NONCE_BYTES)
@@ -66,9 +66,9 @@ class Vault:
         return f"{VERSION}.{key.id}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
 
     def decrypt(self, value: str, context: str) -> str:
-        """Given a value of ``encrypt`` and its context, return the plaintext.
+        """Return the plaintext of a value from ``encrypt``, given its context.
 
-        Raise SecretUnreadable if it does not open.
+        Raise SecretUnreadable if it cannot be decrypted.
         """
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -89,7 +89,7 @@ class Vault:
         return opened.decode("utf-8", "surrogatepass")
 
     def signing_key(self, key_id: str) -> bytes:
-        """The key that signs access tokens, derived so that it reveals nothing about the key of the secrets."""
+        """The key that signs access tokens. It is derived, so that it reveals nothing about the key for secrets."""
         return _signing_key(self._key(key_id).material)
 
     def _key(self, key_id: str) -> Key:
@@ -105,7 +105,7 @@ class Vault:
             found = self.key_file.stat()
         except FileNotFoundError:
             if self._keys:
-                return  # removed under a running service: the keys in memory still open everything
+                return  # removed while the service is running: the keys in memory still work
             raise
         seen = (found.st_ino, found.st_mtime_ns)
         if seen == self._seen:
@@ -126,7 +126,7 @@ def _signing_key(material: bytes) -> bytes:
 
 
 def check_key(settings: Settings) -> None:
-    """Raise BadKey if the key in the settings or in its file is not valid. A missing file is not created."""
+    """Raise BadKey if the key in the settings or the key file is not valid. A missing file is not created."""
     if settings.secret_key is not None:
         _keys_of_setting(settings.secret_key.get_secret_value())
     elif (path := _key_file_of(settings)).exists():
@@ -138,7 +138,7 @@ def _key_file_of(settings: Settings) -> Path:
 
 
 def key_id_of(value: str) -> str:
-    """Given a value of ``encrypt``, return the id of its key. Raise SecretUnreadable if it is not such a value."""
+    """Return the id of the key that encrypted a value. Raise SecretUnreadable if the value is not from ``encrypt``."""
     parts = value.split(".")
     if len(parts) != 3:
         raise SecretUnreadable("the stored value is not an encrypted secret")
@@ -146,7 +146,7 @@ def key_id_of(value: str) -> str:
 
 
 def _keys_of_setting(text: str) -> tuple[Key, ...]:
-    """Several keys may be given, the active one first, separated by commas."""
+    """Parse the setting: one or more keys separated by commas, the active one first."""
     try:
         return key_file.parse_keys(text.replace(",", "\n"))
     except BadKey as error:

@@ -100,7 +100,7 @@ def exported(database: Database, wanted: Conditions) -> StreamingResponse:
 
 
 async def _exported(database: Database, wanted: Conditions) -> AsyncIterator[str]:
-    """The lines, a few hundred at a time: a slow client holds neither a thread nor a transaction."""
+    """Yield the lines a few hundred at a time, so that a slow client occupies neither a thread nor a transaction."""
     before: int | None = None
     while True:
         lines, before = await run_in_threadpool(_lines, database, wanted, before)
@@ -111,12 +111,12 @@ async def _exported(database: Database, wanted: Conditions) -> AsyncIterator[str
 
 
 def _lines(database: Database, wanted: Conditions, before: int | None) -> tuple[str, int | None]:
-    """The next lines, and the id before which to continue; None after the last ones."""
+    """Return the next lines and the id before which to continue; that id is None after the last lines."""
     statement = select(AuditEntry).where(*wanted).order_by(AuditEntry.id.desc()).limit(EXPORTED_AT_ONCE)
     if before is not None:
         statement = statement.where(AuditEntry.id < before)
     with database.reading() as session:
         rows = list(session.scalars(statement))
-    # In ASCII: some readers of lines also split at separators that Unicode has for them.
+    # ASCII only: some line readers also split at Unicode line separators.
     text = "".join(f"{AuditItem.of(row).model_dump_json(ensure_ascii=True)}\n" for row in rows)
     return text, rows[-1].id if len(rows) == EXPORTED_AT_ONCE else None

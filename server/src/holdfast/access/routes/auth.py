@@ -1,4 +1,4 @@
-"""/api/auth: login, sessions and the own account."""
+"""/api/auth: login, sessions and the caller's own account."""
 
 from functools import partial
 from typing import Annotated
@@ -97,7 +97,7 @@ async def accept_invitation(
     request: Request, body: InvitationAccepted, database: TheDatabase, settings: TheSettings, hashing: Hashing
 ) -> InvitationAnswer:
     """It works once. Log in with the new password afterwards; a second factor stays as it is."""
-    invited = await run_in_threadpool(_invited, database, body.token)  # before any work is spent on the password
+    invited = await run_in_threadpool(_invited, database, body.token)  # before spending any work on the password
     whose = Whose(address_of(request) or "", invited.username)
     found = await hashing.run(whose, invitations.accept, database, settings, body.token, body.new_password)
     return InvitationAnswer(username=found.username, expires_at=found.expires_at)
@@ -109,7 +109,7 @@ def _invited(database: Database, token: str) -> Invited:
 
 
 def _begin_in_browser(request: Request, response: Response, login: Login, result: LoggedIn | CodeNeeded) -> None:
-    """Give a browser, identified by its header, a cookie that refreshes its session."""
+    """Set a cookie that refreshes the session if the request comes from the web UI, as its header shows."""
     if isinstance(result, CodeNeeded) or not browser_requests.is_browser(request):
         return
     browser_requests.require_same_origin(request)

@@ -1,4 +1,4 @@
-"""/api/users: for admins."""
+"""/api/users: user management for admins."""
 
 import secrets
 from typing import Annotated
@@ -135,7 +135,7 @@ def _change(database: Database, settings: Settings, caller: Caller, user_id: int
 
 
 def _changed_fields(body: UserUpdate) -> dict[str, object]:
-    """The fields that were sent: null removes optional ones, and leaves required ones alone."""
+    """The fields that were sent. Null clears optional fields and leaves required ones unchanged."""
     sent = {name: getattr(body, name) for name in body.model_fields_set & {"email", "all_repositories_role"}}
     for name in ("role", "disabled"):
         if getattr(body, name) is not None:
