@@ -1,4 +1,4 @@
-"""Reads the evidence of many repositories with a fixed number of statements."""
+"""Collect the evidence for many repositories with a fixed number of statements."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def judge_all(
     rules: Mapping[int, Mapping[str, OverdueAfter]],
     reconcile_minutes: int,
 ) -> list[Judgement]:
-    """Every repository with its verdict, those that need attention first."""
+    """Return every repository with its verdict, those that need attention first."""
     now = clock.now()
     newest = pages.newest_ended(session, [one.id for one in repositories], RECURRING)
     endings: dict[int, dict[str, Ended]] = defaultdict(dict)

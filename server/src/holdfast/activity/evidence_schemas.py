@@ -1,4 +1,4 @@
-"""The first page of the web UI: the verdict, the repositories that need attention, and the evidence for each."""
+"""Schemas for the first page of the web UI: the verdict, what needs attention, and the evidence per repository."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The parts of the service that the activity and the overview contribute."""
+"""What the activity history and the overview contribute to the service: their routes."""
 
 from holdfast.activity import overview_routes, routes, timeline_routes
 from holdfast.operations.manifest import Feature

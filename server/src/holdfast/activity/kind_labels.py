@@ -1,4 +1,4 @@
-"""The labels of operation kinds in the activity history."""
+"""Labels of operation kinds in the activity history."""
 
 from holdfast.operations.kinds import Registry
 
@@ -17,7 +17,7 @@ WORDS_OF_THE_CONTRACT = {
 
 
 def kinds_of(registry: Registry, word: str) -> tuple[str, ...]:
-    """The kinds behind a label: one of the contract's labels, or a kind's own name. Empty if it is neither."""
+    """Return the kinds behind a label: one of the contract's labels, or a kind's own name. Empty if it is neither."""
     if word in WORDS_OF_THE_CONTRACT:
         return (WORDS_OF_THE_CONTRACT[word],)
     return tuple(kind.name for kind in registry.kinds.values() if kind.word == word and kind.name != "inline")

@@ -1,4 +1,4 @@
-"""Whether everything is backed up: running and failed jobs, overdue repositories, offline agents."""
+"""The overall backup status: running and failed jobs, overdue repositories, offline agents."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""HTTP for the first page of the web UI: whether everything can be restored, and what needs attention."""
+"""Routes for the first page of the web UI: whether everything can be restored, and what needs attention."""
 
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

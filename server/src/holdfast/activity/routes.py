@@ -1,4 +1,4 @@
-"""HTTP for the activity history: past operations for users."""
+"""Routes for the activity history: the operations that users can see."""
 
 from typing import Annotated
 
@@ -153,7 +153,7 @@ def _item(session: Session, caller: Caller, presenter: Presenter, job_type: str,
 
 
 def _nested(session: Session, presenter: Presenter, parents: list[Operation]) -> list[OperationItem]:
-    """Follow-ups under the operation that they follow."""
+    """Nest follow-ups under the operation that started them."""
     children = pages.children(session, [parent.id for parent in parents])
     items = presenter.items(session, [*parents, *children])
     by_id = {item.id: item for item in items[: len(parents)]}

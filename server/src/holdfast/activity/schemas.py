@@ -1,4 +1,4 @@
-"""The state of everything that a user may see."""
+"""Schemas of the backup status and the timeline."""
 
 from typing import Any, Literal
 

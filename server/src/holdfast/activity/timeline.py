@@ -1,4 +1,4 @@
-"""Get past and planned work for a time span, in few bytes: for a picture of days or weeks."""
+"""Past and planned work within a time span, as compact rows for a chart of days or weeks."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ def read(
     *,
     of_repositories_only: bool,
 ) -> tuple[list[Row], bool]:
-    """The rows of the span, oldest start first, and whether the oldest ones were left out."""
+    """Return the rows of the span, oldest start first, and whether some were omitted."""
     operations = select(
         Operation.id,
         Operation.kind,

@@ -1,4 +1,4 @@
-"""HTTP for the timeline."""
+"""The route for the timeline."""
 
 from datetime import timedelta
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""How well a repository is protected: one word, from evidence alone, and the most important reason for it."""
+"""How well a repository is protected: a verdict based on evidence alone, and the most important reason for it."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ NO_RULES: Mapping[str, OverdueAfter] = {}
 
 
 def allowed_days(rules: Mapping[str, OverdueAfter], cell: str) -> int | None:
-    """After how many days without it a cell is overdue, rounded up; None where it is not wanted."""
+    """Number of days after which a cell is overdue, rounded up; None if no rule applies to it."""
     return math.ceil(rules[cell].seconds / 86_400) if cell in rules else None
 
 
@@ -73,7 +73,10 @@ def judge(
     rules: Mapping[str, OverdueAfter],
     reconcile_minutes: int,
 ) -> Judged:
-    """Given a repository, how its jobs ended last, its failures, and what is overdue when, return the worst reason."""
+    """Return the most severe verdict that applies to a repository.
+
+    `endings` contains the latest result of each kind of job, `rules` when each cell becomes overdue.
+    """
     return (
         _broken(repository, failures)
         or _at_risk(repository, failures, now, rules)
@@ -111,7 +114,7 @@ def _at_risk(
 
 
 def _unknown(repository: Repository, now: datetime, reconcile_minutes: int) -> Judged | None:
-    """Evidence that is too old proves nothing, however good it was."""
+    """Old evidence proves nothing, however good it was."""
     if repository.index_mode == "off":
         return None
     if repository.last_synced is None:
@@ -129,7 +132,7 @@ def _unproven(
     now: datetime,
     rules: Mapping[str, OverdueAfter],
 ) -> Judged | None:
-    """`ended` is how the last restore check did."""
+    """`ended` is the latest result of a restore check."""
     failed = failures.get("restore_check")
     if failed is not None:
         return _of("unproven", "restore_check_failed", failed)

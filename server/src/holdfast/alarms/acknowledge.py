@@ -1,4 +1,4 @@
-"""Acknowledges alarms, and changes their thresholds."""
+"""Acknowledge alarms and change their thresholds."""
 
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from holdfast.repositories import store as repositories
 
 
 def require(session: Session, caller: Caller, alarm_id: int, role: Role) -> Alarm:
-    """The alarm, if the caller may see it and has the role. Raise NotFound or Forbidden."""
+    """Return the alarm if the caller may see it and has the role. Raise NotFound or Forbidden."""
     alarm = store.get(session, alarm_id)
     if alarm is None:
         raise errors.not_found(alarm_id)
@@ -33,7 +33,7 @@ def require(session: Session, caller: Caller, alarm_id: int, role: Role) -> Alar
 
 
 def acknowledge(session: Session, caller: Caller, alarm_id: int, wanted: AlarmAcknowledgement, now: datetime) -> Alarm:
-    """Silence an alarm until a time, or until it gets worse. Raise Conflict if it has cleared."""
+    """Silence an alarm until a given time, or until it gets worse. Raise Conflict if it has already cleared."""
     alarm = require(session, caller, alarm_id, Role.OPERATOR)
     if alarm.state == State.CLEARED:
         raise Conflict(

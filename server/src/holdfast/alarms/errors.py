@@ -1,4 +1,4 @@
-"""Refusals of the alarm routes."""
+"""Errors of the alarm routes."""
 
 from holdfast.errors import NotFound
 

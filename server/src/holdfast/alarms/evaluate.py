@@ -1,4 +1,4 @@
-"""The round of all alarms: once a minute in the whole installation, from stored evidence alone."""
+"""Evaluate all alarms once a minute across the whole installation, using stored evidence only."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ ROUND_LOCK = 0x616C6172
 
 
 class Rounds:
-    """Evaluates alarms in every minute that has had no round yet."""
+    """Runs one evaluation round per minute, in whichever process comes first."""
 
     def __init__(self, database: Database, rules: OverdueRules, kinds: Sequence[AlarmKind] = KINDS) -> None:
         self._database = database
@@ -41,7 +41,7 @@ class Rounds:
         self._kinds = kinds
 
     def run_if_due(self) -> bool:
-        """Evaluate all kinds if this minute has had no round; return whether this process did it."""
+        """Evaluate all kinds unless this minute's round has already run. Return whether this process ran it."""
         now = clock.now()
         minute = int(now.timestamp()) // ROUND_SECONDS
         with self._database.reading() as session:
@@ -57,7 +57,7 @@ class Rounds:
         return True
 
     def run(self, now: datetime, minute: int | None = None) -> None:
-        """Evaluate all kinds. Evidence is read without the write lock; it is held only for the changes."""
+        """Evaluate all kinds. Evidence is read without the write lock, which is taken only to apply the changes."""
         with self._database.reading() as session, courtesy.shown(COURTESY_SECONDS):
             planned = self._plan(session, now)
         if planned.is_empty and not planned.still_there:
@@ -98,7 +98,7 @@ ROUNDS = Part[Rounds]("rounds")
 
 
 class RoundPlan(Plan):
-    """The changes of all kinds."""
+    """The combined changes of all kinds."""
 
     still_there: bool = False
     """Some alarm stays as it is, and its evidence was seen again."""
@@ -144,6 +144,6 @@ def _is_due(last: int | None, minute: int) -> bool:
 
 
 def _one_at_a_time(session: Session) -> None:
-    """Two rounds never change alarms at the same time. SQLite's write lock does it already."""
+    """Ensure that rounds never change alarms at the same time. On SQLite, the write lock already does."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text(f"SELECT pg_advisory_xact_lock({ROUND_LOCK})"))

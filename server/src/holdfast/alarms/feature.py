@@ -1,4 +1,4 @@
-"""The parts of the service that alarms contribute."""
+"""What alarms contribute to the service."""
 
 from holdfast.alarms.evaluate import ROUNDS, Rounds
 from holdfast.alarms.routes import routes

@@ -1,4 +1,4 @@
-"""A kind of alarm: a query for bad evidence, and the sentence that explains it."""
+"""A kind of alarm: a query for bad evidence, and the message that explains it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -39,7 +39,7 @@ THE_SERVICE = Subject("service", 0)
 
 @frozen
 class Finding:
-    """The evidence about a subject. A subject without a finding is well."""
+    """The evidence about a subject. A subject without a finding is fine."""
 
     subject: Subject
     severity: Severity | None
@@ -50,7 +50,7 @@ class Finding:
 
 
 def unclear(subject: Subject) -> Finding:
-    """Between the two thresholds."""
+    """The evidence is between the thresholds for raising and for clearing."""
     return Finding(subject, None)
 
 
@@ -60,7 +60,9 @@ def unknown(subject: Subject) -> Finding:
 
 @frozen
 class Look:
-    """The input of a query. `open` holds the ids of subjects with an alarm of this kind, watched ones included."""
+    """The input of a query. `open` contains the ids of subjects that have an alarm of this kind, including watched
+    ones.
+    """
 
     session: Session
     now: datetime
@@ -72,7 +74,10 @@ class Look:
 
 
 def least_overdue(overdue: Mapping[int, Mapping[str, OverdueAfter]]) -> dict[str, float]:
-    """Most repositories share their rules, so few of them are looked at."""
+    """Return the shortest overdue limit per cell.
+
+    Most repositories share the same rules object, so each object is examined only once.
+    """
     least: dict[str, float] = {}
     for cells in {id(cells): cells for cells in overdue.values()}.values():
         for cell, rule in cells.items():
@@ -93,12 +98,12 @@ class AlarmKind:
 
 
 def shown(at: datetime | None) -> str | None:
-    """A time in evidence, which is JSON."""
+    """Format a time for the evidence, which is stored as JSON."""
     return at.isoformat(timespec="seconds") if at is not None else None
 
 
 def age(seconds: float) -> str:
-    """A duration for a sentence: `3 days`, `5 hours`."""
+    """Format a duration for a message: `3 days`, `5 hours`."""
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= 2 * size or (seconds >= size and unit == "minute"):
             return f"{seconds / size:.0f} {unit}s"
@@ -106,5 +111,5 @@ def age(seconds: float) -> str:
 
 
 def on_day(text: Any) -> str:
-    """A time of the evidence for users."""
+    """Format a time from the evidence for users."""
     return str(text)[:16].replace("T", " ") + " UTC"

@@ -1,4 +1,4 @@
-"""The tables of alarms."""
+"""Tables for alarms."""
 
 from datetime import date, datetime
 from enum import StrEnum
@@ -34,7 +34,7 @@ def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
 
 
 class Alarm(NumberedRow):
-    """One problem of one subject, from when the evidence showed it until the evidence shows its end."""
+    """One problem of one subject, from the first evidence of it until the evidence shows that it is over."""
 
     __tablename__ = "alarms"
 
@@ -71,7 +71,7 @@ class Alarm(NumberedRow):
 
 
 class AlarmOverride(Base):
-    """Thresholds of one repository that differ from those of all."""
+    """Thresholds of one repository that differ from the general ones."""
 
     __tablename__ = "alarm_overrides"
 
@@ -80,7 +80,7 @@ class AlarmOverride(Base):
 
 
 class StorageDay(Base):
-    """The last measurement of a day of the space where a repository is stored: what growth is computed from."""
+    """The last measurement per day of the free space where a repository is stored. Growth is computed from these."""
 
     __tablename__ = "storage_days"
 

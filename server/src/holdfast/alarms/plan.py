@@ -1,4 +1,4 @@
-"""How new evidence changes alarms: a pure function, so that it can be tested against a model."""
+"""How new evidence changes alarms. A pure function, so that it can be tested against a model."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Current(NamedTuple):
 
 
 class News(NamedTuple):
-    """A change that subscribers are notified of. `id` is None for an alarm that is not stored yet."""
+    """A change to report to subscribers. `id` is None for an alarm that has not been stored yet."""
 
     topic: Topic
     kind: str
@@ -42,7 +42,7 @@ class News(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The changes of one round."""
+    """The changes that one round makes."""
 
     added: list[dict[str, Any]] = field(default_factory=list)
     changed: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Plan:
 
 
 def plan(kind: AlarmKind, current: Mapping[str, Current], findings: Iterable[Finding], now: datetime) -> Plan:
-    """Given the alarms of a kind and the current evidence, return the changes."""
+    """Return the changes that the current evidence makes to the alarms of a kind."""
     planned = Plan()
     judged: set[str] = set()
     for finding in findings:
@@ -151,7 +151,7 @@ def _go_on(planned: Plan, kind: AlarmKind, alarm: Current, finding: Finding, sev
 
 
 def _hold(planned: Plan, alarm: Current, finding: Finding) -> None:
-    """Neither bad nor good: an open alarm stays, a watched one starts over when the evidence is bad again."""
+    """Handle evidence that is neither bad nor good: an open alarm stays open, and a watched one is dropped."""
     if alarm.state == State.WATCHED:
         planned.forgotten.append(alarm.id)
         return

@@ -1,4 +1,4 @@
-"""Alarms as answers and as events."""
+"""Present alarms as responses and as events."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ def items(session: Session, alarms: Sequence[Alarm], now: datetime) -> list[Alar
 
 
 def open_messages(session: Session) -> list[str]:
-    """The sentences of all open alarms, the newest first."""
+    """The messages of all open alarms, newest first."""
     now = clock.now()
     return [item.message for item in items(session, store.newest_open(session, now, MOST_MESSAGES), now)]
 
@@ -59,13 +59,13 @@ def state_of(alarm: Alarm, now: datetime) -> AlarmState:
 
 
 def message_of(kind: AlarmKind | None, subject: Subject, name: str | None, evidence: Mapping[str, Any]) -> str:
-    """The sentence for users. A name is data: it cannot break out of its line."""
+    """The message for users. The name is untrusted, so it is made printable and stays on one line."""
     shown = printable(name) if name is not None else f"{subject.type} {subject.id}"
     return kind.message(shown, evidence) if kind is not None else f"{shown}: an alarm of an unknown kind."
 
 
 def news_payload(kind: AlarmKind | None, news: News, name: str | None, alarm_id: int) -> dict[str, Any]:
-    """The outbox payload of a change."""
+    """The outbox payload for a change."""
     return {
         "id": alarm_id,
         "kind": news.kind,

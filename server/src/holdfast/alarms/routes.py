@@ -1,4 +1,4 @@
-"""HTTP for alarms."""
+"""Routes for alarms."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Shapes of the alarm routes."""
+"""Request and response schemas of the alarm routes."""
 
 from typing import Annotated, Any, Literal
 

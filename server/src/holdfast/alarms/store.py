@@ -1,4 +1,4 @@
-"""All statements on alarms. Nothing else writes their state."""
+"""All statements on alarms. No other module writes their state."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def get(session: Session, alarm_id: int) -> Alarm | None:
 
 
 def not_cleared(session: Session) -> dict[str, dict[str, Current]]:
-    """Open and watched alarms, by kind and subject."""
+    """Return open and watched alarms by kind and subject."""
     found: dict[str, dict[str, Current]] = {}
     for kind, *values in beside_objects(session).execute(_NOT_CLEARED).all():
         alarm = Current._make(values)
@@ -41,7 +41,7 @@ def not_cleared(session: Session) -> dict[str, dict[str, Current]]:
 
 
 def ids_of(session: Session, news: Iterable[News]) -> dict[tuple[str, str], int]:
-    """The ids of alarms that were just added, by kind and subject."""
+    """Return the ids of newly added alarms by kind and subject."""
     by_kind: dict[str, list[str]] = {}
     for one in news:
         by_kind.setdefault(one.kind, []).append(one.subject.text)
@@ -67,7 +67,7 @@ def page(
     limit: int,
     after: str | None,
 ) -> tuple[list[Alarm], str | None]:
-    """Alarms that the reader may see, newest first, and the cursor of the next page."""
+    """Return the alarms that the caller may see, newest first, and the cursor of the next page."""
     statement = select(Alarm).where(_in_states(states, now))
     if after:
         statement = statement.where(Alarm.id < int(cursor.decode(after, int)[0]))
@@ -85,13 +85,13 @@ def page(
 def newest_open(
     session: Session, now: datetime, limit: int, visible: frozenset[int] | None = None, *, sees_all: bool = True
 ) -> list[Alarm]:
-    """Open alarms that the reader may see, newest first."""
+    """Return the open alarms that the caller may see, newest first."""
     wanted: dict[str, Any] = {"states": ("open",), "severities": (), "repository_id": None, "after": None}
     return page(session, visible=visible, sees_all=sees_all, now=now, limit=limit, **wanted)[0]
 
 
 def _in_states(states: Sequence[str], now: datetime) -> Any:
-    """`acknowledged` is an open alarm that a user has acknowledged, while that is in force."""
+    """A condition for these states. `acknowledged` means open with an acknowledgement that is still in force."""
     silent = and_(
         Alarm.acknowledged_by.is_not(None),
         or_(Alarm.acknowledged_until.is_(None), Alarm.acknowledged_until > now),
@@ -105,7 +105,7 @@ def _in_states(states: Sequence[str], now: datetime) -> Any:
 
 
 def names(session: Session, subjects: Iterable[Subject]) -> dict[Subject, str]:
-    """The current names of subjects that still exist."""
+    """Return the current names of the subjects that still exist."""
     found: dict[Subject, str] = {}
     by_type: dict[str, set[int]] = {}
     for subject in subjects:
@@ -123,7 +123,7 @@ def names(session: Session, subjects: Iterable[Subject]) -> dict[Subject, str]:
 
 
 def add(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Add alarms. Existing ones stay as they are."""
+    """Add alarms. Existing ones are left unchanged."""
     for first in range(0, len(rows), IDS_AT_ONCE):
         some = list(rows[first : first + IDS_AT_ONCE])
         session.execute(conflict_aware_insert(session, Alarm).values(some).on_conflict_do_nothing())
@@ -136,7 +136,7 @@ def change(session: Session, changes: Sequence[tuple[int, dict[str, Any]]]) -> N
 
 
 def note_seen(session: Session, now: datetime) -> None:
-    """Record that the evidence still shows the open alarms, all that are neither unknown nor about to clear."""
+    """Record that the evidence still confirms the open alarms, except those that are unknown or about to clear."""
     shown = Alarm.state == State.OPEN, Alarm.known, Alarm.clearing_since.is_(None), Alarm.seen_at < now
     session.execute(update(Alarm).where(*shown).values(seen_at=now).execution_options(synchronize_session=False))
 
@@ -157,10 +157,10 @@ def tidy(session: Session, now: datetime) -> None:
 
 
 def keep_measurements(session: Session) -> None:
-    """Note today's measurement of each repository that has a newer one than the last noted."""
+    """Record the latest storage measurement of each repository, unless it has already been recorded."""
     noted = exists().where(
         StorageDay.repository_id == Repository.id,
-        StorageDay.day >= func.date(Repository.storage_seen_at),  # what the key finds at once
+        StorageDay.day >= func.date(Repository.storage_seen_at),  # redundant, but lets the primary key find the row
         StorageDay.seen_at >= Repository.storage_seen_at,
     )
     measured = select(Repository.id, Repository.storage_seen_at, Repository.storage_free_bytes).where(

@@ -1,4 +1,4 @@
-"""When evidence counts as bad: thresholds for all, and individual ones per repository."""
+"""When evidence counts as bad: general thresholds, and overrides per repository."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -72,7 +72,7 @@ class RepositoryThresholds(Closed):
 
 @frozen
 class InForce:
-    """All thresholds, resolved per repository."""
+    """All thresholds, resolved for each repository."""
 
     of_all: AlarmThresholds
     of_repositories: Mapping[int, AlarmThresholds] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class InForce:
         return self.of_repositories.get(repository_id, self.of_all)
 
     def least(self, name: str) -> float:
-        """The smallest value of a threshold that any repository has: a query need not look below it."""
+        """The smallest value of a threshold for any repository, which limits what a query has to examine."""
         return min(float(getattr(one, name)) for one in self.every())
 
     def most(self, name: str) -> float:
@@ -108,7 +108,7 @@ def put_for_all(session: Session, thresholds: AlarmThresholds) -> None:
 
 
 def put_for_repository(session: Session, repository_id: int, thresholds: RepositoryThresholds | None) -> None:
-    """Set the thresholds of a repository; None: it gets those of all again."""
+    """Set the thresholds of a repository; None restores the general ones."""
     given: dict[str, Any] = thresholds.model_dump(exclude_none=True) if thresholds is not None else {}
     found = session.get(AlarmOverride, repository_id)
     if found is not None and not given:

@@ -1,4 +1,4 @@
-"""Every kind of alarm. To add one: a file with a `KIND`, and its line here."""
+"""All kinds of alarms. To add one, create a file with a `KIND` and list it here."""
 
 from holdfast.alarms.kind import AlarmKind
 from holdfast.alarms.kinds import (

@@ -1,4 +1,4 @@
-"""`agent_silent`: a machine has a backup to make, and its agent has been silent for a day."""
+"""`agent_silent`: the agent of a machine with a pending backup has been silent for a day."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ def find(look: Look) -> Iterator[Finding]:
         if (seen or row.created_at) < limit:
             silent[row.id] = seen
         elif row.id in look.open and (seen or row.created_at) < look.now - PRESENT:
-            yield unclear(Subject("agent", row.id))  # back and silent again: one heartbeat does not clear the alarm
+            yield unclear(Subject("agent", row.id))  # came back, but silent again: one heartbeat is not enough
     due = _due(look) if silent else {}
     for number, seen in silent.items():
         if number in due:
@@ -55,7 +55,7 @@ def find(look: Look) -> Iterator[Finding]:
 
 
 def _due(look: Look) -> dict[int, int]:
-    """How many repositories of each agent have a backup to make: it waits, or it is overdue."""
+    """Return, for each agent, the number of repositories whose backup is queued or overdue."""
     waiting = {*look.session.scalars(_QUEUED), *look.session.scalars(_WAITING.where(_runs.c.due_at <= look.now))}
     due: dict[int, int] = {}
     for row in look.session.execute(_REPOSITORIES):

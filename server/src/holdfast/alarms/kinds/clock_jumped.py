@@ -1,4 +1,4 @@
-"""`clock_jumped`: the service's clock went back, so due times were recomputed."""
+"""`clock_jumped`: the service's clock was set back, so due times were recomputed."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta

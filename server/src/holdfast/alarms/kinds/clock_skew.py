@@ -1,4 +1,4 @@
-"""`clock_skew`: the clock of an agent's machine differs from the service's."""
+"""`clock_skew`: the clock of an agent's machine differs from that of the service."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta

@@ -15,7 +15,7 @@ DAMAGED = "engine.damaged"
 SAY_SO = ("check", "restore_check")
 
 _LAST_SEEN = (
-    # Few operations end so, and they have an index of their own.
+    # Few operations end with this error, and they have their own index.
     select(Operation.repository_id, func.max(Operation.id).label("id"))
     .where(Operation.error_key == DAMAGED, Operation.kind.in_(SAY_SO), Operation.repository_id.is_not(None))
     .group_by(Operation.repository_id)
@@ -38,7 +38,7 @@ def find(look: Look) -> Iterator[Finding]:
 
 
 def _full_checks(look: Look, damage: Mapping[int, int]) -> dict[int, int]:
-    """The newest full check of each of these repositories that passed after the damage was found."""
+    """Return, for each of these repositories, the newest full check that passed after the damage was found."""
     if not damage:
         return {}
     checks = select(Operation.id, Operation.repository_id, Operation.result).where(
@@ -52,7 +52,7 @@ def _full_checks(look: Look, damage: Mapping[int, int]) -> dict[int, int]:
 
 
 def _is_full(result: Mapping[str, Any]) -> bool:
-    """A check that looked at everything, changed nothing and found nothing."""
+    """Whether a check covered everything, changed nothing and found nothing."""
     return bool(result.get("complete")) and not result.get("repair") and not result.get("problem_count")
 
 

@@ -1,4 +1,4 @@
-"""`key_not_exported`: without a copy of its key, a repository can be lost with one disk."""
+"""`key_not_exported`: the key of a repository has no copy, so a single disk failure can make its data unreadable."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -19,8 +19,8 @@ def find(look: Look) -> Iterator[Finding]:
     least = timedelta(days=look.thresholds.least("key_export_days"))
     for row in look.session.execute(_NEVER.where(Repository.created_at < look.now - least)):
         if look.now - row.created_at > timedelta(days=look.thresholds.of(row.id).key_export_days):
-            # A key file is on one machine alone; a key in the repository is lost only with the repository's own
-            # records.
+            # A key file exists on one machine only; a key in the repository is lost only together with the repository's
+            # own metadata.
             severity = Severity.CRITICAL if row.encryption.startswith("keyfile") else Severity.WARNING
             yield Finding(Subject("repository", row.id), severity, {"encryption": row.encryption})
 

@@ -1,4 +1,4 @@
-"""`notifications_failing`: messages to a destination do not arrive."""
+"""`notifications_failing`: messages to a destination are not being delivered."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta

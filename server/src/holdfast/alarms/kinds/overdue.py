@@ -22,8 +22,8 @@ _mirrors = table(
 
 
 def _candidates(column_: InstrumentedAttribute[datetime | None], asked: Any) -> Select[*tuple[Any, ...]]:
-    """Repositories with their last success, the time that its age counts from, and whether it is wanted without a
-    schedule.
+    """Select repositories with their last success, the time from which its age is measured, and whether the alarm
+    applies without a schedule.
     """
     since = func.coalesce(column_, Repository.created_at)
     chosen = select(Repository.id, column_.label("success"), since.label("since"), asked.label("asked"))
@@ -38,7 +38,7 @@ def _find(
     since: Any,
     own: Callable[[AlarmThresholds], float | None],
 ) -> Iterator[Finding]:
-    """`own` is a threshold set for alarms."""
+    """Find repositories whose last success is too old. `own` returns a threshold set for alarms, if there is one."""
     least = _least(look, cell, own)
     if least is None:
         return
@@ -62,7 +62,7 @@ def _find(
 
 
 def _least(look: Look, cell: str, own: Callable[[AlarmThresholds], float | None]) -> float | None:
-    """The smallest threshold of all repositories: anything that succeeded later is not overdue."""
+    """The smallest threshold of any repository: repositories with a more recent success cannot be overdue."""
     known = [look.least_overdue[cell]] if cell in look.least_overdue else []
     known += [seconds for one in look.thresholds.every() if (seconds := own(one)) is not None]
     return min(known, default=None)
@@ -85,7 +85,11 @@ def _kind(
     *,
     always: bool = False,
 ) -> AlarmKind:
-    """`always`: wanted on every repository, and not only where a schedule asks for it or it has succeeded before."""
+    """Build a kind of alarm.
+
+    With `always`, it applies to every repository, not only where a schedule asks for the job or the job has succeeded
+    before.
+    """
     since = func.coalesce(column_, Repository.created_at)
     asked = true() if always else column_.is_not(None)
     find = partial(_find, cell=cell, candidates=_candidates(column_, asked), since=since, own=own)
@@ -112,8 +116,8 @@ RESTORE_CHECK = _kind(
     _of("restore_check_overdue_days", DAY),
 )
 
-# A mirror that is synced by hand is late only where a schedule requires it, and one that holds the last backup is not
-# behind, however old both are.
+# A mirror that is synced manually is late only if a schedule requires it. A mirror that contains the latest backup is
+# not behind, however old both are.
 _SINCE_MIRROR = func.coalesce(Repository.last_mirror, _mirrors.c.created_at)
 _BEHIND = (
     select(

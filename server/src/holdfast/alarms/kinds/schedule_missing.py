@@ -1,4 +1,4 @@
-"""`schedule_missing`: nothing will back this repository up, and nothing has for a week."""
+"""`schedule_missing`: no schedule backs up this repository, and it has had no backup for a week."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta

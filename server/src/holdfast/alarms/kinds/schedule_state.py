@@ -1,4 +1,4 @@
-"""The state that the tick of schedules stores. Its table is known only by name."""
+"""The state stored by the schedules' tick. To avoid a dependency, its table is referenced only by name."""
 
 from datetime import datetime
 
@@ -16,11 +16,11 @@ _state = table(
 
 
 def last_tick(session: Session) -> datetime | None:
-    """When due schedules were last looked for; None if never."""
+    """When the service last checked for due schedules; None if never."""
     return session.execute(select(_state.c.last_tick_at)).scalars().first()
 
 
 def clock_jump(session: Session) -> tuple[datetime | None, int | None]:
-    """When the clock was last found to have gone back, and by how many seconds."""
+    """When the clock was last found to have been set back, and by how many seconds."""
     row = session.execute(select(_state.c.clock_jumped_at, _state.c.clock_jumped_seconds)).first()
     return (row.clock_jumped_at, row.clock_jumped_seconds) if row is not None else (None, None)

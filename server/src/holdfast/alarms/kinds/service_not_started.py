@@ -1,4 +1,4 @@
-"""`service_not_started`: a backup has stopped a service, and it does not start again."""
+"""`service_not_started`: a backup stopped a service that cannot be started again."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

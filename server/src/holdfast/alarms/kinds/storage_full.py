@@ -1,4 +1,4 @@
-"""`storage_full`: the place of a repository is nearly full, or soon will be."""
+"""`storage_full`: the storage of a repository is nearly full, or soon will be."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -37,13 +37,13 @@ def find(look: Look) -> Iterator[Finding]:
 
 
 def _is_low(look: Look) -> ColumnElement[bool]:
-    """Only these can be below the threshold of a repository, or too close to it to clear."""
+    """Preselect repositories whose free space is below a threshold, or too close to it for the alarm to clear."""
     percent = look.thresholds.most("storage_free_percent") + CLEAR_PERCENT
     return _TOTAL * (percent / 100) >= _FREE
 
 
 def _shrinks(look: Look, first_free: ScalarSelect[int]) -> ColumnElement[bool]:
-    """Only these can be used up in time: growth is measured over three days at least."""
+    """Preselect repositories that could run out of space in time; growth is measured over at least three days."""
     days = look.thresholds.most("storage_full_days") * CLEAR_DAYS
     used = cast(first_free, Float) - _FREE
     return _FREE * float(GROWTH_NEEDS.days) <= used * days
@@ -68,7 +68,7 @@ def _judge(row: Any, days_left: float | None, thresholds: AlarmThresholds) -> Fi
 
 
 def _days_left(row: Any) -> float | None:
-    """Days until the space is used up, at the growth of the last 14; None if it does not shrink or is unknown."""
+    """Days until the space runs out at the growth rate of the last 14 days; None if it is not shrinking or unknown."""
     if row.first_at is None:
         return None
     days = (row.storage_seen_at - row.first_at) / timedelta(days=1)
@@ -79,7 +79,7 @@ def _days_left(row: Any) -> float | None:
 
 
 def _of_first(look: Look, column: InstrumentedAttribute[Value]) -> ScalarSelect[Value]:
-    """From the oldest measurement of the last 14 days of a repository. Each looks for its own, which the key finds."""
+    """The value of a repository's oldest measurement within the last 14 days, found through the primary key."""
     first = select(column).where(
         StorageDay.repository_id == Repository.id, StorageDay.day >= (look.now - GROWTH_OVER).date()
     )
@@ -93,7 +93,7 @@ def message(name: str, evidence: Mapping[str, Any]) -> str:
     return f"{free}{soon}. Prune and compact, or add space."
 
 
-# As floating point: whole numbers that an agent makes up would overflow.
+# As floating point: arbitrary large integers from an agent would overflow.
 _FREE, _TOTAL = cast(Repository.storage_free_bytes, Float), cast(Repository.storage_total_bytes, Float)
 _MEASURED = select(
     Repository.id, Repository.storage_free_bytes, Repository.storage_total_bytes, Repository.storage_seen_at

@@ -1,4 +1,4 @@
-"""`tick_late`: no process checks for due schedules, so no schedule starts."""
+"""`tick_late`: no process checks for due schedules, so none of them starts."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -21,5 +21,5 @@ def message(name: str, evidence: Mapping[str, Any]) -> str:
     return f"Schedules have not been checked since {since}: no scheduled work starts. Check the service's log."
 
 
-# A service that was down for an hour has not ticked for an hour; its first tick comes within a minute.
+# After an hour of downtime the last tick is an hour old, but the next one comes within a minute.
 KIND = AlarmKind("tick_late", find, message, raise_after=timedelta(minutes=2))
