@@ -1,1 +1,1 @@
-"""Agents on other machines: enrolment, their runtime API, and the jobs that they execute."""
+"""Agents on other machines: enrolment, their runtime API, and the jobs they execute."""

@@ -1,4 +1,4 @@
-"""The interface through which the management of agents starts backups; the backup feature implements it."""
+"""The interface for starting backups on agents. The backup feature implements it."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from holdfast.operations.models import Operation
 
 class BackupStarter(Protocol):
     def __call__(self, session: Session, caller: Caller, agent_machine_id: int, wanted: NewBackupJob) -> Operation:
-        """Queue a backup of a repository of this agent. Raise NotFound if the agent does not own it."""
+        """Queue a backup of one of this agent's repositories. Raise NotFound if the repository is not one of them."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The engines of agents' machines, as engines of this machine: each command becomes a call that the agent fetches."""
+"""Engines on agents' machines, used like local ones: each command becomes a call that the agent fetches."""
 
 import json
 import sys
@@ -36,13 +36,15 @@ LOOK_SECONDS = 50.0
 
 @frozen
 class CalledEngines:
-    """Gives repositories of agents their engines, and asks agents about their folders."""
+    """Provides engines for agents' repositories, and queries agents about their folders."""
 
     database: Database
     folder: Path
 
     def engine(self, repository: Repository) -> Engine:
-        """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
+        """Return the repository's engine. Raise Unprocessable, Conflict or Unavailable if its agent cannot be called
+        now.
+        """
         agent = self._agent(repository)
         self._require_reachable(agent, JobKind.ENGINE_CALL)
         reads_chunks = Capability.CHUNKS_READ in (agent.capabilities or ())
@@ -55,8 +57,9 @@ class CalledEngines:
             return None
 
     def look(self, agent_machine_id: int, question: Mapping[str, Any]) -> Answer:
-        """Ask an agent about folders of its machine. Raise NotFound, Conflict, Unavailable or Unprocessable if it
-        cannot be asked now.
+        """Query an agent about folders of its machine.
+
+        Raise NotFound, Conflict, Unavailable or Unprocessable if it cannot be queried now.
         """
         with self.database.reading() as session:
             agent = store.get(session, agent_machine_id)
@@ -114,7 +117,7 @@ def _program(agent: AgentMachine, major: int) -> EngineProgram:
 
 
 class _CalledEngine:
-    """Builds the command as the engine here would, to check the request and to show it, and adds the call."""
+    """Builds each command like a local engine, which validates the request, and attaches the call."""
 
     def __init__(self, engine: Engine, *, reads_chunks: bool) -> None:
         self._engine = engine
@@ -138,7 +141,10 @@ class _CalledEngine:
         return self._for_chunks(location, "try_chunks", request)
 
     def _for_chunks(self, location: RepositoryLocation, method: str, request: Any) -> Command:
-        """No command of the engine itself: the agent starts what reads chunks under the engine's own Python."""
+        """Build a call for a chunk reader.
+
+        This is not a command of the engine: the agent starts the reader under the engine's own Python.
+        """
         opened = self._engine.list_archives(location, ListArchivesRequest(last=1))
         return replace(opened, argv=(method,), call=Call(method, write(request)), most_output=LARGEST_STREAM)
 

@@ -1,4 +1,4 @@
-"""The guard of the runtime routes: an agent's credential, in its own header, and no other."""
+"""The guard of the runtime routes. It accepts an agent's credential, in its own header, and no other."""
 
 import time
 from typing import Annotated
@@ -30,7 +30,7 @@ TheGateway = Annotated[Gateway, Depends(GATEWAY)]
 async def agent_only(
     request: Request, gateway: TheGateway, _header: Annotated[str | None, _documented_header]
 ) -> KnownAgent:
-    """Raise Unauthenticated without a valid credential, Forbidden for an agent that is shut out."""
+    """Return the agent. Raise Unauthenticated without a valid credential, Forbidden if the agent is shut out."""
     try:
         return await admitted(gateway, request)
     except HoldfastError as error:
@@ -39,7 +39,7 @@ async def agent_only(
 
 
 async def admitted(gateway: Gateway, request: Request) -> KnownAgent:
-    """The agent whose credential a request carries, as it is now. Raise Unauthenticated, Forbidden."""
+    """Return the current state of the agent whose credential a request carries. Raise Unauthenticated, Forbidden."""
     agent = await gateway.credentials.of(bearer(request))
     if agent.status in store.SHUT_OUT:
         raise errors.revoked(agent.status)
@@ -61,7 +61,7 @@ def bearer(request: Request) -> str:
 
 
 class _RefusalLog:
-    """Keeps refused callers from filling the log."""
+    """Rate-limits log lines about refused callers, so that they cannot fill the log."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str | None, str], float] = {}

@@ -1,7 +1,7 @@
-"""Calls that wait for agents: offers them to their agent, and connects the agent's stream with the waiting caller.
+"""Offers pending calls to their agents, and connects the agent's output stream to the waiting caller.
 
-A call is a file in a folder, written by `backup_engine.far.agent_call` beside a socket, and removed when its caller no
-longer waits. So nothing is stored, and after a crash only files with a dead socket have to be removed.
+`backup_engine.far.agent_call` writes each call as a file in a folder, next to a socket, and removes it when the caller
+stops waiting. Nothing else is stored, so after a crash only files with a dead socket need to be removed.
 """
 
 import asyncio
@@ -54,11 +54,11 @@ class Calls:
 
     @property
     def are_fetched(self) -> bool:
-        """Whether any agent has come for work lately."""
+        """Whether any agent has recently asked for work."""
         return time.monotonic() - self._fetched_at < FETCHED_SECONDS
 
     def look(self) -> None:
-        """Look for new calls. Costs some microseconds while nothing changes."""
+        """Look for new calls. This costs a few microseconds while nothing changes."""
         changed = self._folder.stat().st_mtime_ns
         if changed != self._seen or time.time_ns() - changed < SAME_MOMENT:
             self._look()
@@ -75,7 +75,9 @@ class Calls:
         self._wake(frozenset(waiting))
 
     def wait_for(self, agent_machine_id: int) -> bool:
-        """Whether a call waits for an agent, which has come for work, and was not just offered to it."""
+        """Note that an agent has asked for work, and return whether a call for it is pending that was not offered just
+        now.
+        """
         self._fetched_at = time.monotonic()
         return any(self._may_be_offered(name) for name in self._waiting.get(agent_machine_id, ()))
 
@@ -83,7 +85,7 @@ class Calls:
         return time.monotonic() - self._offered.get(name, float("-inf")) > OFFERED_SECONDS
 
     def offers(self, session: Session, agent: KnownAgent) -> list[Offer]:
-        """The calls that wait for an agent, with everything it needs to run them."""
+        """Return the calls pending for an agent, with everything it needs to run them."""
         found = []
         for name in self._waiting.get(agent.id, ()):
             payload = self._payload(session, agent, name) if self._may_be_offered(name) else None
@@ -111,7 +113,7 @@ class Calls:
         return self._payloads.with_passphrase(repository, envelope(JobKind.ENGINE_CALL, repository, block, older))
 
     async def connect(self, agent: KnownAgent, name: str, output: AsyncIterator[bytes]) -> None:
-        """Pass the agent's stream on to the waiting caller. Raise NotFound if there is none, or no longer."""
+        """Forward the agent's stream to the waiting caller. Raise NotFound if nobody is waiting any more."""
         found = NAME.fullmatch(name)
         if found is None or int(found["agent"]) != agent.id:
             raise errors.call_over()
@@ -125,7 +127,7 @@ class Calls:
                 writer.write(block)
                 await writer.drain()
         except ClientDisconnect:
-            return  # the agent is gone; the caller sees that the end frame is missing
+            return  # the agent disconnected; the caller notices the missing end frame
         except OSError as error:
             raise errors.call_over() from error
         finally:
@@ -135,13 +137,13 @@ class Calls:
 
     async def _open(self, name: str) -> asyncio.StreamWriter:
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:  # the name of a socket must be short, and the folder's may be long
+        try:  # socket paths must be short, but the folder's may be long
             _, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{name}.sock")
         finally:
             os.close(folder)
         return writer
 
     def _remove(self, name: str) -> None:
-        """Files that a killed process left behind."""
+        """Remove the files that a killed process left behind."""
         for suffix in ("json", "sock"):
             (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)

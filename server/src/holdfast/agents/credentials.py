@@ -1,7 +1,7 @@
-"""The agent that a credential belongs to, from memory where nothing has changed.
+"""Looks up the agent of a credential, from memory if nothing has changed.
 
-A cached answer lets an agent report that it is alive and find out that there is nothing to do. Requests with an effect
-look the agent up again in their own transaction.
+A cached result is enough for a heartbeat and for a poll that finds nothing to do. Requests that change something look
+the agent up again in their own transaction.
 """
 
 import threading
@@ -22,7 +22,7 @@ OLDEST_SECONDS = 1.0
 
 @frozen
 class KnownAgent:
-    """An agent as it was when its credential was last looked up."""
+    """An agent as of the last lookup of its credential."""
 
     id: int
     agent_id: str
@@ -43,18 +43,18 @@ class Credentials:
         self._checked = float("-inf")
 
     async def of(self, credential: str) -> KnownAgent:
-        """The agent, from memory where that is fresh enough. Raise Unauthenticated for an unknown credential."""
+        """Return the agent, from memory if that is fresh enough. Raise Unauthenticated for an unknown credential."""
         known = self.cached(credential)
         return known if known is not None else await run_in_threadpool(self.find, credential)
 
     def cached(self, credential: str) -> KnownAgent | None:
-        """The agent, if memory knows it and is fresh enough."""
+        """Return the agent if it is in memory and fresh enough."""
         if time.monotonic() - self._checked > OLDEST_SECONDS:
             return None
         return self._known.get(token_hash(credential))
 
     def find(self, credential: str) -> KnownAgent:
-        """The agent, from the store. Raise Unauthenticated for an unknown credential."""
+        """Return the agent from the store. Raise Unauthenticated for an unknown credential."""
         hashed = token_hash(credential)
         if (found := self._of_everybody(hashed)) is not None:
             return found
@@ -72,7 +72,9 @@ class Credentials:
             return found
 
     def _of_everybody(self, hashed: str) -> KnownAgent | None:
-        """If one agent is missing, as after a start, all are: read them together, once for each generation."""
+        """Read all agents together, once per generation: if one is missing from memory, as after a start, all of them
+        are.
+        """
         with self._loading:
             if time.monotonic() - self._checked <= OLDEST_SECONDS and self._loaded == self._generation:
                 return self._known.get(hashed)
@@ -88,9 +90,10 @@ class Credentials:
                 return self._known.get(hashed)
 
     def check(self) -> bool:
-        """Check with the store whether memory is still valid; return whether anything has changed since the last time.
+        """Check against the store whether memory is still valid, and return whether anything has changed since the last
+        check.
 
-        Called several times a second; without agents, it rests.
+        Called several times a second; does nothing while there are no agents.
         """
         if not self._known and not self._is_forgotten:
             return False
@@ -104,7 +107,7 @@ class Credentials:
         return generation != before
 
     def forget_all(self) -> None:
-        """A change of this process is durable: trust nothing in memory until the store has been read."""
+        """Invalidate the memory after this process has committed a change, until the store has been read again."""
         with self._guard:
             self._known.clear()
             self._loaded = -1

@@ -1,4 +1,4 @@
-"""Why an agent does not do its work: what is known of it, and one call that it must answer."""
+"""Diagnoses why an agent does not do its work, from stored facts and one live query."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Known:
 
 
 def findings(known: Known, agents: AgentEngines) -> Iterator[AgentFinding]:
-    """In the order in which they matter; an agent that cannot be asked is not asked."""
+    """Yield the findings, most important first. The live query is skipped if the agent cannot be reached."""
     agent = known.agent
     if agent.status in SHUT_OUT:
         word = "disabled; enable it" if agent.status == "disabled" else "revoked; enrol the machine again"

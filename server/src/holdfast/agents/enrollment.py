@@ -1,4 +1,4 @@
-"""How machines become agents, and how they leave."""
+"""Enrol, disable, revoke and remove agents."""
 
 import uuid
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ CROSSING_SECONDS = 60.0
 
 
 def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -> tuple[EnrollmentToken, str]:
-    """A new token and its value, which is not stored."""
+    """Create a token and return it with its value, which is not stored."""
     now = clock.now()
     value = new_token(ENROLLMENT_TOKEN_PREFIX)
     token = EnrollmentToken(
@@ -50,7 +50,7 @@ def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -
 
 
 def revoke_token(session: Session, caller: Caller, token_id: int) -> EnrollmentToken:
-    """Raise Conflict for a token that was used: then it is the agent that must be revoked."""
+    """Revoke an unused token. Raise Conflict for a used one: its agent must be revoked instead."""
     token = store.token(session, token_id)
     session.refresh(token, with_for_update=True)
     if token.used_at is not None:
@@ -62,7 +62,7 @@ def revoke_token(session: Session, caller: Caller, token_id: int) -> EnrollmentT
 
 
 def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Registered:
-    """Register the holder of an unused token as an agent. Raise Unauthenticated for any other token."""
+    """Register the holder of an unused token as an agent. Raise Unauthenticated if the token is not valid."""
     now = clock.now()
     credential = new_token(AGENT_TOKEN_PREFIX)
     with gateway.database.writing() as session:
@@ -105,7 +105,7 @@ def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Regis
 
 
 def unregister(gateway: Gateway, agent: KnownAgent) -> str:
-    """An agent unregisters: it is disabled, and its unfinished jobs have failed."""
+    """Disable the agent at its own request and fail its unfinished jobs."""
     with gateway.database.writing() as session:
         machine = store.active(session, agent.id, to_change=True)
         shut_out(session, gateway, machine, AgentStatus.DISABLED)
@@ -116,7 +116,7 @@ def unregister(gateway: Gateway, agent: KnownAgent) -> str:
 def change_status(
     session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine, status: AgentStatus
 ) -> AgentMachine:
-    """Disable, enable or revoke. Raise Conflict for a change that its status does not allow."""
+    """Disable, enable or revoke an agent. Raise Conflict if its current status does not allow the change."""
     session.refresh(agent, with_for_update=True)
     if agent.status == status:
         return agent
@@ -133,7 +133,7 @@ def change_status(
 
 
 def delete(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine) -> None:
-    """Remove the record of an agent. Its jobs end, its past ones stay in the history."""
+    """Remove an agent's record. Its unfinished jobs end; its past jobs stay in the history."""
     session.refresh(agent, with_for_update=True)
     ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
     store.forget(session, agent)
@@ -143,7 +143,7 @@ def delete(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachi
 
 
 def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: AgentStatus) -> None:
-    """From the commit on, the agent gets no work, and nothing that it sends is accepted."""
+    """Stop an agent: once this is committed, it gets no work, and nothing that it sends is accepted."""
     store.set_status(session, agent, status)
     ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
     _believe_nothing(session, gateway)
@@ -152,10 +152,11 @@ def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: Ag
 
 
 def ended_jobs(database: Database, agent_machine_id: int, claimed_to_run: Sequence[int]) -> list[int]:
-    """Jobs that the agent still runs although they have ended in the store.
+    """Return jobs that have ended in the store although the agent still reports them as running.
 
-    A job that the agent has just reported is left out: the heartbeat was sent before the report. Agents of the version
-    before end when they get the cancel of a job whose files they have just removed.
+    Jobs that the agent has reported within the last minute are omitted, because the heartbeat may have been sent before
+    the report: agents of the previous version exit when they are told to cancel a job whose files they have just
+    removed.
     """
     just_now = clock.now() - timedelta(seconds=CROSSING_SECONDS)
     statement = (
@@ -174,14 +175,14 @@ def ended_jobs(database: Database, agent_machine_id: int, claimed_to_run: Sequen
 
 
 class _Forgetting:
-    """A hint for after the commit: equal ones run once."""
+    """An after-commit hook. Equal hooks run only once."""
 
     def __init__(self, gateway: Gateway, agent_id: int) -> None:
         self._gateway, self._agent_id = gateway, agent_id
 
     def __call__(self) -> None:
         self._gateway.fleet.forget(self._agent_id)
-        self._gateway.work_cache.call(frozenset({self._agent_id}))  # its long poll ends now
+        self._gateway.work_cache.call(frozenset({self._agent_id}))  # ends its long poll
 
 
 def _believe_nothing(session: Session, gateway: Gateway) -> None:
@@ -197,7 +198,7 @@ def _tell(
 
 
 def changed(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine) -> None:
-    """An administrator has changed the record of an agent."""
+    """Record and announce that an administrator has changed an agent."""
     agent.updated_at = clock.now()
     session.flush()
     store.tell(session, agent)

@@ -1,4 +1,4 @@
-"""The parts of the service that agents contribute."""
+"""What agents contribute to the service."""
 
 from functools import partial
 

@@ -1,7 +1,8 @@
-"""Which agents are alive: tracked in memory, stored together, once a minute at most unless something changed.
+"""Tracks which agents are alive: in memory, stored for all of them together, at most once a minute unless something
+changed.
 
-After the service was killed, its stored times may be older by that minute and one look. No agent counts as silent
-because of that: a service that has just started waits for as long as an agent may be silent.
+After the service has been killed, the stored times may be older by that minute plus one tick. No agent is considered
+silent because of that: a newly started service waits for the full offline threshold before it sets any agent offline.
 """
 
 import threading
@@ -36,7 +37,7 @@ NOTED_SKEW_SECONDS = 5.0
 
 @frozen
 class Heard:
-    """The state of an agent that has connected to this process."""
+    """The state of an agent that has sent a heartbeat to this process."""
 
     seen: datetime
     stored: datetime
@@ -68,7 +69,7 @@ class Fleet:
         """Called with the ids of agents that have come online, in the transaction that records it."""
 
     def note(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> bool:
-        """Take a heartbeat without news into memory. False for one that has to be stored at once."""
+        """Record a heartbeat in memory if it reports nothing new. Return False if it has to be stored."""
         with self._guard:
             known = self._heard.get(agent.id)
             if known is None or known.profile != profile(body):
@@ -77,9 +78,9 @@ class Fleet:
             return True
 
     def take(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
-        """Take heartbeats that memory could not, and return for each why it was refused, if it was.
+        """Process heartbeats that could not be handled in memory. Return, for each, why it was refused, or None.
 
-        After a restart memory is empty, but the store is not: a whole fleet that comes back writes nothing.
+        After a restart memory is empty but the store is not: a whole fleet can reconnect without a single write.
         """
         with self._database.reading() as session:
             machines = store.by_id(session, [heartbeat.agent.id for heartbeat in heartbeats])
@@ -100,7 +101,7 @@ class Fleet:
         return refusals
 
     def _store(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
-        """Store first heartbeats, those after a silence, and those with other facts, in one transaction."""
+        """Store heartbeats in one transaction: first ones, those after a silence, and those with changed facts."""
         with self._database.writing() as session:
             machines = store.by_id(session, [heartbeat.agent.id for heartbeat in heartbeats], to_change=True)
             refusals = [refusal(machines.get(heartbeat.agent.id)) for heartbeat in heartbeats]
@@ -137,7 +138,7 @@ class Fleet:
             self._heard[heartbeat.agent.id] = heard
 
     def last_seen(self, agent: AgentMachine) -> datetime | None:
-        """The newest that is known, in memory or stored."""
+        """The latest known time, in memory or stored."""
         return self._latest(agent.id, agent.last_seen_at)
 
     def _latest(self, agent_id: int, stored: datetime | None) -> datetime | None:
@@ -158,7 +159,7 @@ class Fleet:
     # --- ticks -----------------------------------------------------------------------------------------------------
 
     def store_seen(self, *, at_once: bool = False) -> None:
-        """Store when agents last connected: of all of them together, because neighbours share a write."""
+        """Store when agents last connected. All are written together, because neighbouring agents share a row."""
         now = clock.now()
         if now < self._next_store and not at_once:
             return
@@ -188,7 +189,7 @@ class Fleet:
         now = clock.now()
         if now - self._began < self._threshold:
             self._read_recorded()
-            return  # while the service was down, no agent could report
+            return  # agents could not report while the service was down
         if now < self._next_look:
             return
         self._read_recorded()
@@ -210,7 +211,7 @@ class Fleet:
                 return
             known = last_heard.latest((machine.last_seen_at, last_heard.one(session, agent_id)))
             if known is not None and known >= now - self._threshold:
-                return  # another process has received its heartbeat meanwhile
+                return  # another process has received a heartbeat in the meantime
             if store.went_silent(session, machine, machine.last_seen_at):
                 note_transitions(session, {machine: AgentStatus.ONLINE})
         self.forget(agent_id)
@@ -223,7 +224,7 @@ class Fleet:
 
 
 def refusal(machine: AgentMachine | None) -> HoldfastError | None:
-    """Why an agent's messages are refused."""
+    """Return the error with which an agent's messages are refused, or None."""
     try:
         store.not_shut_out(machine)
     except HoldfastError as error:
@@ -232,7 +233,7 @@ def refusal(machine: AgentMachine | None) -> HoldfastError | None:
 
 
 def note_transitions(session: Session, before: Mapping[AgentMachine, str]) -> None:
-    """Log and audit the agents whose state has changed, given their previous states."""
+    """Log and audit agents whose status has changed, given their previous statuses."""
     for machine, status in before.items():
         log.info("an agent changed its state", agent_id=machine.agent_id, before=str(status), now=str(machine.status))
     audit.add(
@@ -245,18 +246,18 @@ def note_transitions(session: Session, before: Mapping[AgentMachine, str]) -> No
 
 
 def audited(machine: AgentMachine, action: str, **more: Any) -> dict[str, Any]:
-    """A line of the audit trail for an agent's action on itself."""
+    """An audit entry for an agent's action on itself."""
     name = actor(machine.agent_id)
     return audit.entry(actor_user_id=None, actor=name, action=action, object_type="agent", object_id=machine.id, **more)
 
 
 def actor(agent_id: str) -> str:
-    """How an agent is named in the audit trail."""
+    """The agent's name in the audit trail."""
     return f"agent:{agent_id}"
 
 
 def profile(body: HeartbeatBody) -> tuple[Any, ...]:
-    """The facts of a heartbeat, beside the sign of life."""
+    """The facts that a heartbeat reports about the agent."""
     engines = tuple((engine.major, engine.version, engine.path) for engine in body.engine_versions)
     capabilities = tuple(dict.fromkeys(body.capabilities))
     unstarted = tuple((service.name, service.error) for service in body.unstarted_services)
@@ -264,7 +265,7 @@ def profile(body: HeartbeatBody) -> tuple[Any, ...]:
 
 
 def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
-    """The stored facts of an agent, in the same form."""
+    """The stored facts of an agent, in the form of ``profile``."""
     engines = tuple((engine["major"], engine["version"], engine["path"]) for engine in machine.engine_versions)
     unstarted = tuple((service["name"], service["error"]) for service in machine.unstarted_services)
     capabilities = tuple(machine.capabilities)
@@ -272,14 +273,14 @@ def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
 
 
 def skew_changed(heard: Heard) -> bool:
-    """Whether the error of an agent's clock differs from the stored one by more than the travel time of a message."""
+    """Whether the agent's clock skew differs from the stored one by more than a message's travel time can explain."""
     if heard.skew is None or heard.stored_skew is None:
         return heard.skew is not heard.stored_skew and heard.skew is not None
     return abs(heard.skew - heard.stored_skew) >= NOTED_SKEW_SECONDS
 
 
 def skew_of(body: HeartbeatBody, now: datetime) -> float | None:
-    """How far the agent's clock is ahead of ours; None when it does not report one, 0 when it is about right."""
+    """Seconds by which the agent's clock is ahead of ours; None if it reported no time, 0 if it is about right."""
     if body.sent_at is None:
         return None
     skew = (body.sent_at - now).total_seconds()

@@ -1,4 +1,4 @@
-"""The objects behind the runtime routes, and the threads that keep them up to date."""
+"""The objects behind the runtime routes, and the threads that keep them current."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ MOST_REDACTORS = 1000
 
 @dataclass
 class _Due:
-    """A step that is due at an interval."""
+    """A task that runs at an interval."""
 
     name: str
     every: float
@@ -101,7 +101,7 @@ class Gateway:
         return self._stopping.is_set()
 
     def redactor(self, job_id: int) -> Redactor | None:
-        """The redactor of a running job, where memory has it: progress comes too often to read the store each time."""
+        """Return the cached redactor of a running job: progress arrives too often to read the store each time."""
         return self._redactors.get(job_id)
 
     def remember_redactor(self, job_id: int) -> Redactor:
@@ -121,7 +121,7 @@ class Gateway:
     # --- threads ---------------------------------------------------------------------------------------------------
 
     def _follow_board(self) -> None:
-        """Keep the work cache fresh while agents come for work: look after every hint, and now and then without one."""
+        """Refresh the work cache while agents poll for work: after every hint, and regularly even without one."""
         seen = -1
         while not self.is_stopping:
             seen = self.database.work.wait(seen, BOARD_SECONDS)
@@ -152,7 +152,7 @@ class Gateway:
         return min(LOOK_SECONDS, self.settings.agent_offline_seconds / 4)
 
     def _end_abandoned_jobs(self) -> None:
-        """End the jobs that agents have lost, and those whose stop was never confirmed: a lane is not held
+        """End jobs that agents have lost and jobs whose cancellation was never confirmed, so that no lane is held
         indefinitely.
         """
         if reported := self.sightings.take_reported():
@@ -163,7 +163,7 @@ class Gateway:
             with self.database.writing() as session:
                 lost_jobs.end_lost(session, self.registry, job, self.settings.agent_offline_seconds)
             self.sightings.forget(job)
-        # Early enough that the job has ended when the threshold is over, however the looks fall.
+        # Start early, so that the job has ended when the threshold is reached, whatever the timing of the ticks.
         patience = timedelta(seconds=self.settings.agent_offline_seconds - 2 * self._look_seconds)
         with self.database.reading() as session:
             unconfirmed = lost_jobs.unconfirmed_since(session, clock.now() - patience)
@@ -173,7 +173,7 @@ class Gateway:
         jobs.end_orphans(self.database, self.registry)
 
     def _check_credentials(self) -> None:
-        """Another process may have shut an agent out: then a long poll that waits here must end."""
+        """End long polls of agents that another process may have shut out."""
         if self.credentials.check() and (waiting := self.work_cache.waiting()):
             with self.database.reading() as session:
                 shut_out = waiting - store.admitted(session)
@@ -185,7 +185,10 @@ class Gateway:
         self._forget_ended_jobs()
 
     def _forget_ended_jobs(self) -> None:
-        """A job may have reported its end to another process. Record the known ones first: a job that begins stays."""
+        """Drop cached data of jobs whose end may have been reported to another process.
+
+        The cached jobs are listed before the store is read, so that a job that starts in between is kept.
+        """
         remembered = self.progress.known() | frozenset(self._redactors)
         if not remembered:
             return

@@ -1,4 +1,4 @@
-"""Heartbeats that must reach the store, taken together: a fleet that comes back at once costs few transactions."""
+"""Batches heartbeats that must be stored, so that a whole fleet can reconnect with few transactions."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ MOST_AT_ONCE = 200
 
 
 class HeartbeatBatches:
-    """Belongs to the event loop of the service."""
+    """Collects heartbeats for the next transaction. For use on the service's event loop only."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -20,7 +20,7 @@ class HeartbeatBatches:
         self._worker: asyncio.Task[None] | None = None
 
     async def take(self, heartbeat: Heartbeat) -> None:
-        """Return when the heartbeat is stored, if it has to be. Raise if the agent is shut out."""
+        """Return once the heartbeat has been processed and, if necessary, stored. Raise if the agent is shut out."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((heartbeat, done))
         if self._worker is None:
@@ -28,7 +28,7 @@ class HeartbeatBatches:
         await done
 
     async def _work(self) -> None:
-        """Heartbeats that arrive during a transaction are in the next one."""
+        """Process batches until none are left. Heartbeats that arrive during a transaction go into the next one."""
         try:
             while self._waiting:
                 now, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
@@ -44,7 +44,7 @@ class HeartbeatBatches:
                 for _, done in taken:
                     _answer(done, error)
                 return
-            for each in taken:  # a fault of one must not affect the others
+            for each in taken:  # one faulty heartbeat must not affect the others
                 await self._take([each])
             return
         for (_, done), refused in zip(taken, refusals, strict=True):
@@ -53,7 +53,7 @@ class HeartbeatBatches:
 
 def _answer(done: "asyncio.Future[None]", refused: Exception | None) -> None:
     if done.done():
-        return  # its caller has left
+        return  # the caller is no longer waiting
     if refused is None:
         done.set_result(None)
     else:

@@ -1,8 +1,8 @@
-"""The two requests that a fleet sends all day, answered before the framework is involved.
+"""Answers the two most frequent requests of agents before the framework gets involved.
 
-A heartbeat and a poll that finds nothing cost a fifth of what they cost as ordinary routes, so one process holds a
-fleet that is several times larger. Requests that are refused, or answered with more than "nothing to do", continue to
-the routes with their body untouched; the routes are the contract.
+A heartbeat and a poll that finds nothing cost a fifth of an ordinary route, so one process can serve a fleet several
+times as large. Requests that are refused, or whose answer is more than "nothing to do", continue to the routes with
+their body intact; the routes define the contract.
 """
 
 import json
@@ -53,7 +53,7 @@ class HotPath:
             await _send(send, answer)
 
     async def _answer(self, asked: Awaitable[bytes | None]) -> bytes | None:
-        """Refusals come from the routes."""
+        """Return None if the request is refused: the routes then report the refusal."""
         try:
             return await asked
         except HoldfastError:
@@ -106,7 +106,7 @@ class HotPath:
 
 
 class _Body:
-    """The body of a request, as far as it was read, for the next handler."""
+    """The part of a request's body that has been read, which can be replayed to the next handler."""
 
     def __init__(self, messages: list[Message], receive: Receive, content: bytes, *, is_whole: bool) -> None:
         self._messages = messages

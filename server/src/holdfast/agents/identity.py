@@ -1,4 +1,4 @@
-"""Whether an agent's report is about the intended repository: an agent of another maker may not have checked that."""
+"""Checks that an agent's report is about the intended repository, because third-party agents may not check that."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ SENTENCE = (
 
 
 def compared(session: Session, operation: Operation, report: JobReport) -> JobReport:
-    """The report; or a failure without its content, if it names another repository by its engine's id."""
+    """Return the report, or a failure without its content if it names a different repository by the engine's id."""
     reported = reported_id(report.details)
     if not store.is_another(session, operation.repository_id or 0, reported):
         return report
@@ -26,7 +26,7 @@ def compared(session: Session, operation: Operation, report: JobReport) -> JobRe
 
 
 def reported_id(details: Mapping[str, Any]) -> str | None:
-    """The repository's id in a report: in `repository`, or in the engine's output (`created`, `info`)."""
+    """The repository's id in a report: under `repository`, or in the engine's output (`created`, `info`)."""
     for document in (details, details.get("created"), details.get("info")):
         repository = document.get("repository") if isinstance(document, Mapping) else None
         reported = repository.get("id") if isinstance(repository, Mapping) else None

@@ -1,4 +1,4 @@
-"""The installer of the agent and the wheels that it fetches, as the agent's own package provides them."""
+"""Routes for the agent's installer and the wheels it downloads. The agent's package provides both."""
 
 from typing import Annotated, Any
 

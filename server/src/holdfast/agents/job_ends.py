@@ -1,4 +1,4 @@
-"""The end of an agent's job, as its kind concludes it from a report."""
+"""Ends an agent's job, as its kind concludes from the report."""
 
 from typing import Any
 
@@ -21,7 +21,10 @@ def finish(
     report: JobReport,
     progress: dict[str, Any] | None = None,
 ) -> None:
-    """End an operation as its kind concludes from the report. A report that cannot be stored still ends it."""
+    """End an operation with the outcome that its kind concludes from the report.
+
+    If that outcome cannot be stored, the operation still ends, with what the report itself says.
+    """
     kind = registry.kinds.get(operation.kind)
     outcome = reported(report)
     try:

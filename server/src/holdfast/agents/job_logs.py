@@ -1,8 +1,8 @@
-"""The log lines of a job, each stored once, despite repeated uploads and crashes.
+"""Stores each log line of a job exactly once, despite repeated uploads and crashes.
 
-Lines are appended to the file first; then the row is updated with the numbers and the count of lines in the file.
-Anything beyond that in the file was never acknowledged: it is cut off before the next lines are written, and the agent
-sends it again. The row is locked meanwhile, so there is one writer per operation.
+Lines are first appended to the file; then the row is updated with the sequence numbers and the number of lines in the
+file. Further lines in the file were never acknowledged: they are cut off before the next lines are written, and the
+agent sends them again. The row is locked meanwhile, so each operation has one writer at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ MOST_RANGES = 1000
 def keep(
     job: AgentJob, file: Path, entries: Sequence[LogEntryBody], redactor: Redactor, most_bytes: int
 ) -> tuple[int, int]:
-    """Append the lines that are not stored yet; return how many were new, and how many were known.
+    """Append the lines that are not stored yet. Return the number of new lines and of known ones.
 
-    Raise Conflict if the numbers have more gaps than an agent ever leaves.
+    Raise Conflict if the sequence numbers have more gaps than an agent ever leaves.
     """
     new = unknown(entries, job.log_ranges)
     if new:
@@ -43,7 +43,7 @@ def keep(
 
 
 def next_sequence(ranges: Iterable[Sequence[int]], first: int) -> int:
-    """The first number that is not stored."""
+    """The first sequence number that is not stored."""
     expected = first
     for low, high in sorted((span[0], span[1]) for span in ranges):
         if low > expected:
@@ -53,7 +53,7 @@ def next_sequence(ranges: Iterable[Sequence[int]], first: int) -> int:
 
 
 def append(file: Path, base_line: int, lines: list[str], most_bytes: int, *, is_end: bool = False) -> int:
-    """Append lines and return the new number of lines; with the end of the job, also the marker of a log too large."""
+    """Append lines and return the new number of lines. At the job's end, also complete a log that was too large."""
     writer = LogWriter(file, base_line, most_bytes)
     if writer.lines > base_line:
         writer.cut()
@@ -71,13 +71,13 @@ def append(file: Path, base_line: int, lines: list[str], most_bytes: int, *, is_
 
 
 def unknown(entries: Sequence[LogEntryBody], ranges: Sequence[Sequence[int]]) -> list[LogEntryBody]:
-    """Those whose number is not stored, in order, each number once."""
+    """The entries whose sequence number is not stored yet, in order and without duplicates."""
     by_number = {entry.sequence: entry for entry in reversed(entries)}
     return [by_number[number] for number in sorted(by_number) if not any(low <= number <= high for low, high in ranges)]
 
 
 def merged(ranges: Iterable[Sequence[int]], numbers: Iterable[int]) -> list[Range]:
-    """The ranges with further numbers in them, joined where they touch."""
+    """Add numbers to the ranges, joining ranges that touch."""
     spans = sorted([*((span[0], span[1]) for span in ranges), *((number, number) for number in numbers)])
     joined: list[Range] = []
     for low, high in spans:

@@ -1,4 +1,4 @@
-"""The contract's status of an agent's job, derived from its operation."""
+"""The status of an agent's job in the contract, derived from its operation."""
 
 from backup_protocol import JobStatus
 from holdfast.agents.models import AgentJob

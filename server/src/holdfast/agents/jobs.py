@@ -1,4 +1,6 @@
-"""The life of a job over the runtime routes. Every use case is one transaction that begins with the agent's own row."""
+"""The lifecycle of a job on the runtime routes. Each use case is one transaction that starts by locking the agent's own
+row.
+"""
 
 import json
 from collections.abc import Sequence
@@ -57,7 +59,7 @@ class Jobs:
     # --- handing out -----------------------------------------------------------------------------------------------
 
     def poll(self, agent: KnownAgent, limit: int) -> list[Job]:
-        """Jobs of this agent that may start now. Nothing is written unless there is one."""
+        """Return this agent's jobs that can start now. Nothing is written if there are none."""
         with self.database.reading() as session:
             if not startable(session, agent.id):
                 return []
@@ -71,7 +73,7 @@ class Jobs:
             ]
 
     def claim(self, agent: KnownAgent, job_id: int) -> Claimed:
-        """Assign the job to this agent. A repeated claim gives the same answer."""
+        """Assign the job to this agent. Repeated claims return the same answer."""
         with self.database.writing() as session:
             machine = store.active(session, agent.id)
             operation = own(session, agent, job_id)
@@ -104,7 +106,7 @@ class Jobs:
             record_event(session, machine.agent_id, operation, "job_claimed")
 
     def _prepared(self, session: Session, operation: Operation) -> AgentJob:
-        """The job's row; made, with its payload, when the job is handed out for the first time."""
+        """Return the job's row. It is created, with its payload, when the job is first handed out."""
         job = session.get(AgentJob, operation.id)
         if job is not None:
             return job
@@ -123,7 +125,7 @@ class Jobs:
         return session.get_one(AgentJob, operation.id)
 
     def _can_be_prepared(self, session: Session, operation: Operation) -> bool:
-        """False for a job for which no payload can be made. It ends: otherwise every poll would fail on it."""
+        """Whether the job has a payload. A job without one is ended, because it would make every poll fail."""
         try:
             with session.begin_nested():
                 self._prepared(session, operation)
@@ -170,7 +172,7 @@ class Jobs:
             return acknowledged(operation, job)
 
     def report_progress(self, agent: KnownAgent, job_id: int, values: dict[str, Any]) -> Acknowledgement:
-        """For a job that memory does not know as running; its report is kept if the store knows the job."""
+        """Record progress of a job that is not cached as running, if the store confirms that it is the agent's."""
         with self.database.reading() as session:
             store.seen(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
@@ -180,7 +182,7 @@ class Jobs:
             return acknowledged(operation, job)
 
     def keep_logs(self, agent: KnownAgent, job_id: int, entries: Sequence[LogEntryBody]) -> LogsKept:
-        """Lines of a job that has ended are kept too: they show how it ended."""
+        """Store log lines, even for a job that has ended: they show how it ended."""
         with self.database.writing() as session:
             store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id, locked=True)
@@ -223,7 +225,7 @@ class Jobs:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def end(self, agent: KnownAgent, job_id: int, body: Body, *, must_be_asked_for: bool = False) -> Acknowledgement:
-        """Record how a job ended. If it had already ended, nothing changes and the answer is its status."""
+        """Record how a job ended. If it had already ended, nothing changes and its status is returned."""
         with self.database.writing() as session:
             machine = store.active(session, agent.id)
             self._take_back(session, machine, job_id)
@@ -242,16 +244,17 @@ class Jobs:
         return acknowledged(operation, job)
 
     def _take_back(self, session: Session, machine: AgentMachine, job_id: int) -> None:
-        """A result of a job that counted as lost and waits to be tried again is the result of that job after all."""
+        """Restart a job that counted as lost and is queued for another attempt, because its agent has a result."""
         operation = pages.get(session, job_id)
         waits_again = operation is not None and operation.status == Status.PENDING and operation.attempt > 1
         if operation is not None and waits_again and operation.machine_id == machine.id:
             self._start(session, machine, operation)
 
     def _keep_late(self, session: Session, operation: Operation, job: AgentJob, body: Body) -> None:
-        """A report of a job that was ended without its agent: the status stays, the report is kept in its log.
+        """Keep a late report of a job that was ended without its agent: its status stays, and the log mentions the
+        report.
 
-        If it changed the repository, the index is brought up to date.
+        If the report shows that the repository changed, the index is updated.
         """
         report = self._report(session, operation, body, None)
         job.report = {**_summary(report), "late": True}
@@ -287,15 +290,15 @@ class Jobs:
         return identity.compared(session, operation, report)
 
     def _finish_log(self, operation: Operation, job: AgentJob) -> None:
-        """Append the end of a log that was too large."""
+        """Append the retained end of a log that was too large."""
         file = self.logs / operation.log_file if operation.log_file else None
         if file is not None and tail_path(file).exists():
             job.log_lines = job_logs.append(file, job.log_lines, [], self.most_log_bytes, is_end=True)
 
     def _last_progress(self, operation: Operation, report: JobReport) -> dict[str, Any]:
-        """The progress that stays on record.
+        """The final progress to keep.
 
-        Of a job that succeeded, the counts are those of its result, or unknown.
+        For a successful job, the counts come from its result; counts that it does not contain are dropped.
         """
         last = self.progress.latest(operation.id) or operation.progress or {}
         if not report.succeeded:
@@ -308,7 +311,7 @@ class Jobs:
     def _claimed(
         self, session: Session, agent: KnownAgent, job_id: int, *, locked: bool = False
     ) -> tuple[Operation, AgentJob | None]:
-        """The agent's own job, once it has been claimed. Raise NotFound or Conflict."""
+        """Return the agent's own job if it has been claimed. Raise NotFound or Conflict."""
         job = session.get(AgentJob, job_id, with_for_update=True) if locked else session.get(AgentJob, job_id)
         operation = own(session, agent, job_id)
         if operation.status == Status.PENDING:
@@ -318,16 +321,16 @@ class Jobs:
         return operation, job
 
     def _corrected(self, agent: AgentMachine, moment: datetime | None, job: AgentJob) -> datetime:
-        """An agent's time converted to our clock, never before the claim and never after now."""
+        """Convert a time reported by the agent to our clock, limited to between the claim and now."""
         try:
             by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0) if moment is not None else None
         except OverflowError:
-            by_our_clock = None  # a clock at the end of the calendar
+            by_our_clock = None  # the reported time is at the limit of the calendar
         return within(by_our_clock, job.claimed_at)
 
 
 def own(session: Session, agent: KnownAgent, job_id: int) -> Operation:
-    """A job of this agent. Raise NotFound for any other: an agent must not find out whether it exists."""
+    """Return one of this agent's jobs. Raise NotFound for others, so that an agent cannot learn whether they exist."""
     operation = pages.get(session, job_id)
     if operation is None or operation.executor != "agent" or operation.machine_id != agent.id:
         raise errors.unknown_job(job_id)
@@ -335,9 +338,9 @@ def own(session: Session, agent: KnownAgent, job_id: int) -> Operation:
 
 
 def startable(session: Session, agent_machine_id: int) -> list[Operation]:
-    """Waiting operations of an agent that its lanes and its capabilities let start now, in queue order.
+    """Return the agent's pending operations that its lanes and capabilities allow to start now, in queue order.
 
-    However many wait in one lane, they do not hide what may start in another.
+    A lane with many waiting operations does not hide operations that can start in another lane.
     """
     own = (
         Operation.status == Status.PENDING,
@@ -360,7 +363,7 @@ def startable(session: Session, agent_machine_id: int) -> list[Operation]:
 
 
 def joined_parts(session: Session, job_id: int, parts: int) -> list[dict[str, Any]] | None:
-    """The items of a result that came in parts, None if none did. Raise Conflict if one is missing."""
+    """Join the items of a result that came in parts; None if none did. Raise Conflict if a part is missing."""
     if not parts:
         return None
     wanted = AgentJobPart.operation_id == job_id, AgentJobPart.part < parts
@@ -384,7 +387,7 @@ def acknowledged(operation: Operation, job: AgentJob | None, **more: Any) -> Ack
 
 
 def record_event(session: Session, agent_id: str, operation: Operation, event: str, **details: Any) -> None:
-    """Write to the service's log and the audit trail."""
+    """Record an event in the service's log and the audit trail."""
     log.info("a job of an agent", event_name=event, agent_id=agent_id, operation_id=operation.id, kind=operation.kind)
     audit.add(
         session,
@@ -400,7 +403,7 @@ def record_event(session: Session, agent_id: str, operation: Operation, event: s
 
 
 def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, error_key: str, sentence: str) -> int:
-    """Fail every job that waits for or runs on an agent, in the transaction that shuts it out."""
+    """Fail all pending and running jobs of an agent, in the transaction that shuts it out."""
     statement = select(Operation).where(
         Operation.executor == "agent",
         Operation.machine_id == agent_machine_id,
@@ -417,8 +420,9 @@ def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, 
 
 
 def end_orphans(database: Database, registry: Registry) -> int:
-    """End what waits for, or runs on, agents that no longer exist. Deleting an agent ends its jobs; this ends one that
-    was put in the queue at the same moment.
+    """Fail jobs of agents that no longer exist.
+
+    Deleting an agent ends its jobs; this catches jobs that were queued at the same moment.
     """
     orphans = select(Operation.machine_id).where(
         Operation.executor == "agent",
@@ -435,7 +439,7 @@ def end_orphans(database: Database, registry: Registry) -> int:
 
 
 def expire(database: Database, before: datetime) -> int:
-    """End jobs that have waited longer than the policy allows."""
+    """Fail jobs that have been pending since before the given time."""
     statement = select(Operation.id).where(
         Operation.status == Status.PENDING, Operation.executor == "agent", Operation.created_at < before
     )

@@ -1,4 +1,4 @@
-"""The labels by which repositories are chosen: their own and those of their agents."""
+"""Labels that select repositories: the repository's own and those of its agent."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from holdfast.repositories.models import Repository
 
 
 def together(own: Mapping[str, str] | None, of_agent: Mapping[str, str] | None) -> dict[str, str]:
-    """A repository's own label goes before one of the same name that its agent has."""
+    """Merge the labels. A repository's own label overrides its agent's label of the same name."""
     return {**(of_agent or {}), **(own or {})}
 
 
@@ -20,7 +20,7 @@ def of_repository(session: Session, repository_id: int) -> dict[str, str]:
 
 
 def of_all(session: Session) -> dict[int, dict[str, str]]:
-    """By the id of each repository."""
+    """Labels of all repositories, by repository id."""
     return _read(session, _LABELS)
 
 

@@ -1,8 +1,8 @@
-"""When agents last connected: a few rows for all of them.
+"""Stores when agents last connected, in a few rows for all of them.
 
-As a column, ten thousand times in as many rows and their index were rewritten every minute: half a megabyte a second
-for an idle fleet. Here a time takes four bytes, and a thousand agents share a row. Times only move forward, so several
-processes may each write their own.
+As a column, the times of ten thousand agents and their index entries were rewritten every minute: half a megabyte per
+second for an idle fleet. Here a time takes four bytes, and a thousand agents share a row. Times only move forward, so
+several processes may write independently.
 """
 
 import struct
@@ -27,7 +27,7 @@ _WRITE = update(AgentTimes).where(AgentTimes.number == bindparam("wanted")).valu
 
 
 def note(session: Session, heard: Mapping[int, datetime]) -> None:
-    """Store when agents last connected, by their id. Later times in the store stay."""
+    """Store when agents last connected, by agent id. Later times already in the store are kept."""
     rows: dict[int, dict[int, int]] = defaultdict(dict)
     for agent_id, moment in heard.items():
         number, place = divmod(agent_id, AGENTS_IN_A_ROW)
@@ -37,7 +37,7 @@ def note(session: Session, heard: Mapping[int, datetime]) -> None:
 
 
 def everybody(session: Session) -> dict[int, datetime]:
-    """When each agent last connected, as far as stored here. To the second."""
+    """When each agent last connected according to this table, to the second."""
     return {
         number * AGENTS_IN_A_ROW + place: _moment(seconds)
         for number, times in session.connection().execute(_ALL)

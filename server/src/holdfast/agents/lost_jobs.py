@@ -1,7 +1,8 @@
-"""Jobs that their agent no longer has: noticed when heartbeats leave them out, ended by evidence from the repository.
+"""Jobs that their agents have lost: detected by missing from heartbeats, ended by evidence from the repository.
 
-An agent names the jobs it holds in `running_job_ids`. One that stays unnamed for longer than the offline threshold,
-counted while the agent is online, and of which no report comes either, has been lost. A silent agent has lost nothing.
+An agent lists its jobs in `running_job_ids`. A job is lost if it has been missing from that list for longer than the
+offline threshold, counted while the agent is online, and if no report about it has arrived either. An agent that is
+silent has not lost any jobs.
 """
 
 import json
@@ -65,7 +66,7 @@ class _Missing:
 
 
 class Sightings:
-    """Which running jobs the heartbeats to this process leave out, and since when."""
+    """Tracks which running jobs are missing from the heartbeats that this process receives, and since when."""
 
     def __init__(self, threshold_seconds: float) -> None:
         self._threshold = threshold_seconds
@@ -74,7 +75,7 @@ class Sightings:
         self._reported: set[int] = set()
 
     def heartbeat(self, running: Collection[int], named: Collection[int]) -> None:
-        """Take a heartbeat of an agent whose running jobs are known."""
+        """Process a heartbeat, given the agent's running jobs and the jobs that it lists."""
         if not running:
             return
         now = time.monotonic()
@@ -84,28 +85,28 @@ class Sightings:
                     self._missing.pop(job, None)
                     continue
                 known = self._missing.get(job)
-                is_new = known is None or now - known.last > self._threshold  # it was offline in between
+                is_new = known is None or now - known.last > self._threshold  # the agent was offline in between
                 self._missing[job] = _Missing(now if is_new or known is None else known.since, now)
 
     def report(self, job: int) -> None:
-        """The job is alive: something was reported about it."""
+        """Note that the job is alive, because a report about it has arrived."""
         with self._guard:
             self._missing.pop(job, None)
             self._reported.add(job)
 
     def take_reported(self) -> list[int]:
-        """The jobs that were reported on since the last call."""
+        """Return the jobs with reports since the last call."""
         with self._guard:
             reported_jobs, self._reported = sorted(self._reported), set()
         return reported_jobs
 
     def lost(self) -> list[int]:
-        """Jobs that were left out for longer than the threshold, without a report to this process."""
+        """Jobs that have been missing for longer than the threshold, without a report to this process."""
         with self._guard:
             return sorted(job for job, seen in self._missing.items() if seen.last - seen.since >= self._threshold)
 
     def forget(self, job: int) -> None:
-        """Restart the count."""
+        """Restart the count for a job."""
         with self._guard:
             self._missing.pop(job, None)
 
@@ -116,7 +117,7 @@ class Sightings:
 
 
 def note_reports(session: Session, jobs: Sequence[int]) -> None:
-    """Let the other processes know that these jobs are alive."""
+    """Record in the store, for the other processes, that these jobs are alive."""
     if jobs:
         session.execute(update(AgentJob).where(AgentJob.operation_id.in_(jobs)).values(updated_at=clock.now()))
 
@@ -125,7 +126,7 @@ def note_reports(session: Session, jobs: Sequence[int]) -> None:
 
 
 def end_lost(session: Session, registry: Registry, job_id: int, threshold_seconds: float) -> None:
-    """End a lost job by evidence, or begin to gather it. Nothing happens if another process has news of the job."""
+    """End a lost job by evidence, or start gathering it. Does nothing if another process has recent news of the job."""
     job = session.get(AgentJob, job_id, with_for_update=True)
     operation = session.get(Operation, job_id, populate_existing=True)
     if job is None or operation is None or operation.status != Status.RUNNING or operation.cancel_requested_at:
@@ -142,7 +143,7 @@ def end_lost(session: Session, registry: Registry, job_id: int, threshold_second
 
 
 def end_unconfirmed(session: Session, registry: Registry, job_id: int) -> None:
-    """End a job that should have stopped long ago and whose agent has not confirmed it."""
+    """End a job that should have stopped long ago without a confirmation from its agent."""
     operation = session.get(Operation, job_id, populate_existing=True)
     if operation is None or operation.status != Status.RUNNING or operation.cancel_requested_at is None:
         return
@@ -152,12 +153,12 @@ def end_unconfirmed(session: Session, registry: Registry, job_id: int) -> None:
 
 
 def unconfirmed_since(session: Session, before: datetime) -> list[int]:
-    """Running jobs whose cancel was requested before this time."""
+    """Running jobs whose cancellation was requested before this time."""
     return list(session.scalars(_UNCONFIRMED.where(Operation.cancel_requested_at < before)))
 
 
 def _may_be_asked(session: Session, operation: Operation) -> bool:
-    """False where the agent cannot list archives, or was asked often enough."""
+    """Whether the repository can be queried: False if the agent cannot list archives or was asked often enough."""
     if not agent_target.can(session, operation.machine_id, JobKind.ARCHIVES_LIST):
         return False
     asked = select(func.count()).where(Operation.parent_id == operation.id, Operation.kind == EVIDENCE)
@@ -165,7 +166,7 @@ def _may_be_asked(session: Session, operation: Operation) -> bool:
 
 
 def _interrupt(session: Session, registry: Registry, operation: Operation, job: AgentJob, work: JobWork | None) -> None:
-    """How it ended is unknown: repeat it where that does no harm, otherwise it has failed."""
+    """Handle a job whose outcome is unknown: repeat it if that is harmless, otherwise mark it as failed."""
     may_repeat = work is not None and work.may_repeat and operation.attempt < MAX_ATTEMPTS
     if may_repeat and transitions.requeue_for_next_attempt(
         session, operation, log_lines=job.log_lines, delay_seconds=0.0
@@ -187,7 +188,7 @@ class EvidenceParams(Schema):
 
 
 def evidence_kind() -> Kind:
-    """Reads the list of archives to find out how a backup ended."""
+    """The kind of operation that lists archives to find out how a backup ended."""
     return Kind(
         name=EVIDENCE,
         category="maintenance",
@@ -200,7 +201,7 @@ def evidence_kind() -> Kind:
 
 
 def ask_for_name(session: Session, registry: Registry, operation: Operation) -> None:
-    """After a backup whose agent did not report the name of its archive: let the agent list the archives, if it can."""
+    """After a backup whose agent did not report the archive's name, have the agent list the archives, if it can."""
     kind = registry.kinds.get(operation.kind)
     is_nameless = Status(operation.status) in SUCCEEDED and operation.archive_name is None
     if kind is None or kind.agent is None or not kind.agent.leaves_archive or not is_nameless:
@@ -218,7 +219,7 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
     repository = repositories.get(session, operation.repository_id or 0)
     if repository is None or session.scalars(waiting.limit(1)).first() is not None:
         return
-    # A lost job still holds the repository's lane, so this query has a lane of its own.
+    # A lost job still holds the repository's lane, so this query uses its own lane.
     kind = registry.kinds[EVIDENCE]
     if own_lane:
         kind = replace(kind, access=Access.CHANGE, lock_key=f"evidence:{operation.id}")
@@ -232,7 +233,7 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
 
 
 def settle(session: Session, registry: Registry, asked: Operation, report: JobReport) -> None:
-    """Given the agent's answer to a query, record what it proves."""
+    """Record what the agent's answer to a query proves."""
     operation = session.get(Operation, int(asked.params.get("operation_id") or 0), populate_existing=True)
     job = session.get(AgentJob, operation.id, with_for_update=True) if operation else None
     kind = registry.kinds.get(operation.kind) if operation else None
@@ -266,7 +267,7 @@ def _complete(session: Session, registry: Registry, operation: Operation, found:
 
 
 def _name(session: Session, work: JobWork, operation: Operation, found: _Found) -> None:
-    """Complete the record of a backup whose archive had no known name."""
+    """Complete the record of a backup whose archive name was unknown."""
     known = operation.result or {}
     report = found.report(Status(operation.status), stats=known.get("stats") or {})
     outcome = work.conclude(session, operation, replace(report, return_code=known.get("return_code")))
@@ -281,7 +282,7 @@ def _name(session: Session, work: JobWork, operation: Operation, found: _Found) 
 def _made_by(
     session: Session, operation: Operation, job: AgentJob, items: Sequence[Mapping[str, Any]]
 ) -> _Found | None:
-    """The archive of a backup: the one with its key, or the only new one that its template can have named."""
+    """Find the archive of a backup: the one with its key, or the only new one whose name matches the template."""
     found = _read(items)
     key = f"{PREFIX}{operation.uuid}"
     by_key = next((each for each in found if key_in(each.archive.comment) == key), None)
@@ -321,7 +322,7 @@ def _listing(item: Mapping[str, Any]) -> bytes:
 
 
 def _fits(template: str, name: str) -> bool:
-    """Whether the engine can have made a name from a template. A checkpoint is not an archive."""
+    """Whether the engine could have created this name from the template. Checkpoints do not count as archives."""
     pattern = "".join(".+" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{[^}]*\})", template))
     return bool(template) and re.fullmatch(pattern, name) is not None and CHECKPOINT.fullmatch(name) is None
 

@@ -1,4 +1,4 @@
-"""All machines in one list, each with what it protects."""
+"""A list of all machines, with a summary of what each protects."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,7 +25,7 @@ Key = tuple[str, int]
 
 @frozen
 class Protects:
-    """The repositories of a machine, taken together."""
+    """A summary of a machine's repositories."""
 
     repositories: int = 0
     last_backup_at: datetime | None = None
@@ -41,7 +41,7 @@ def every_machine(session: Session, fleet: Fleet) -> list[MachineItem]:
 
 
 def rows(session: Session, fleet: Fleet) -> list[MachineRow]:
-    """As `every_machine`, with more of each."""
+    """Like `every_machine`, with more details."""
     known = _protected(session)
     return [
         *(_of_agent(agent, fleet, known) for agent in store.every(session)),
@@ -74,7 +74,7 @@ def _of_connection(connection: SshConnection, known: Mapping[Key, Protects]) -> 
 
 
 def _failure(connection: SshConnection) -> str | None:
-    """Why the last test of a connection did not succeed."""
+    """The message of the first step that failed in the connection's last test."""
     steps = (connection.last_test or {}).get("steps") or ()
     return next((str(step["message"]) for step in steps if step.get("verdict") != "ok" and step.get("message")), None)
 
@@ -92,7 +92,10 @@ def _row(item: MachineItem, known: Mapping[Key, Protects], **more: Any) -> Machi
 
 
 def _protected(session: Session) -> dict[Key, Protects]:
-    """By machine, in one query: repositories that a machine's engine opens, and what runs on them."""
+    """Summarise, in one query, each machine's repositories and the operations running on them.
+
+    A repository belongs to the machine whose engine opens it.
+    """
     running = (
         select(Operation.repository_id, func.count().label("running"))
         .where(Operation.status == Status.RUNNING, Operation.executor != "inline")

@@ -1,4 +1,4 @@
-"""The tables of agents."""
+"""Tables for agents."""
 
 from datetime import datetime
 from typing import Any
@@ -27,7 +27,7 @@ PREFIX_LENGTH = 16
 
 
 class AgentMachine(NumberedRow):
-    """A machine with an agent. Only the hash of its credential is stored."""
+    """A machine with an agent. Only a hash of its credential is stored."""
 
     __tablename__ = "agent_machines"
 
@@ -62,7 +62,7 @@ class AgentMachine(NumberedRow):
 
 
 class _Agents(presence.Presence):
-    """How the kernel determines from the table above whether an agent can take an operation."""
+    """Tells the kernel, from the table above, whether an agent can take an operation."""
 
     def is_online(self, machine_id: Any) -> ColumnElement[bool]:
         agent = aliased(AgentMachine)
@@ -78,7 +78,7 @@ presence.answered_by(_Agents())
 
 
 class EnrollmentToken(NumberedRow):
-    """A one-time token with which a machine becomes an agent."""
+    """A one-time token that turns a machine into an agent."""
 
     __tablename__ = "agent_enrollment_tokens"
 
@@ -94,7 +94,7 @@ class EnrollmentToken(NumberedRow):
 
 
 class AgentJob(Base):
-    """The record of an operation as an agent's job, from when it was first handed out."""
+    """The record of an operation as an agent's job, created when it is first handed out."""
 
     __tablename__ = "agent_jobs"
 
@@ -120,7 +120,7 @@ class AgentJob(Base):
 
 
 class AgentJobPart(Base):
-    """A slice of a long result, kept until the job ends."""
+    """One part of a long result, kept until the job ends."""
 
     __tablename__ = "agent_job_parts"
 
@@ -132,7 +132,7 @@ class AgentJobPart(Base):
 
 
 class AgentTimes(Base):
-    """When the agents of a thousand consecutive ids last connected: see `last_heard`."""
+    """When the agents of 1,024 consecutive ids last connected; see `last_heard`."""
 
     __tablename__ = "agent_times"
 
@@ -141,7 +141,7 @@ class AgentTimes(Base):
 
 
 class AgentFleet(Base):
-    """One row: its number grows with every change that invalidates cached credentials."""
+    """A single row with a number that increases with every change that invalidates cached credentials."""
 
     __tablename__ = "agent_fleet"
 

@@ -1,4 +1,4 @@
-"""The payload of a job: complete, unchanging, and at rest without the value of any secret."""
+"""The payload of a job: complete, unchanging, and stored without secret values."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,7 +23,7 @@ PASSPHRASE = "BORG_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 
 def secret_ref(repository: Repository) -> str:
-    """The name under which an agent keeps or gets the passphrase of a repository."""
+    """The name under which an agent stores or receives the passphrase of a repository."""
     return f"repository-{repository.id}"
 
 
@@ -33,7 +33,7 @@ class Payloads:
     opener: Opener
 
     def build(self, session: Session, operation: Operation) -> dict[str, Any]:
-        """The agent's input for an operation. Raise NotFound if its repository or its kind is gone."""
+        """Build the agent's input for an operation. Raise NotFound if its repository or its kind no longer exists."""
         kind = self.registry.kinds.get(operation.kind)
         repository = repositories.get(session, operation.repository_id or 0)
         if kind is None or kind.agent is None or repository is None:
@@ -47,9 +47,9 @@ class Payloads:
         return envelope(job_kind, repository, block, older)
 
     def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The payload as it is handed to the assigned agent, and to no one else.
+        """Return the payload with its secrets, for the assigned agent only.
 
-        An agent that does not open the repository, or not for this job, never gets its passphrase.
+        The repository's passphrase is included only if this agent opens the repository and the job requires it.
         """
         kind = self.registry.kinds.get(operation.kind)
         work = kind.agent if kind is not None else None
@@ -64,14 +64,14 @@ class Payloads:
         return {**opened, "secrets": {**opened["secrets"], **handed}}
 
     def with_passphrase(self, repository: Repository, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Only for the agent that opens the repository."""
+        """Add the repository's passphrase. Only for the agent that opens the repository."""
         passphrase = self.opener.passphrase(repository)
         if passphrase is None:
             return dict(payload)
         return {**payload, "secrets": {secret_ref(repository): {"value": passphrase}}}
 
     def redactor(self, session: Session, operation: Operation) -> Redactor:
-        """Removes the secrets of the operation and its repository from everything the agent sends."""
+        """A redactor that removes the secrets of the operation and its repository from everything the agent sends."""
         repository = repositories.get(session, operation.repository_id or 0)
         passphrase = self.opener.passphrase(repository) if repository else None
         kind = self.registry.kinds.get(operation.kind)
@@ -83,7 +83,7 @@ class Payloads:
 def envelope(
     job_kind: JobKind, repository: Repository, block: Mapping[str, Any], older: Older = "refuse"
 ) -> dict[str, Any]:
-    """The agent's payload, still without the value of any secret."""
+    """The agent's payload, without secret values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "job_kind": str(job_kind),

@@ -1,4 +1,4 @@
-"""Agents and their jobs as administrators see them."""
+"""Agents and their jobs, as presented to administrators."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -85,7 +85,7 @@ def _job_item(
 
 
 def _future_payload(session: Session, payloads: Payloads, operation: Operation) -> dict[str, object] | None:
-    """The payload the agent would get now: that of a job that was never handed out is not fixed yet."""
+    """The payload that the agent would get now: it is not fixed until the job is first handed out."""
     if operation.status != Status.PENDING:
         return None
     try:

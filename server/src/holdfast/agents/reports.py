@@ -1,4 +1,4 @@
-"""From an agent's message about the end of a job to the kernel's report, without any secret."""
+"""Convert an agent's message about the end of a job to the kernel's report, without secrets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Items = Sequence[Mapping[str, Any]] | None
 
 
 def report_of(body: Body, items: Items, redactor: Redactor) -> JobReport:
-    """Given the message that ends a job and the parts of its result, return the report, cleaned of secrets."""
+    """Build the report from the message that ends a job and the parts of its result, without secrets."""
     result = body.result or ResultBody()
     match body:
         case CompleteBody():
@@ -36,7 +36,7 @@ def report_of(body: Body, items: Items, redactor: Redactor) -> JobReport:
 
 
 def completed(return_code: int) -> Status:
-    """The agent reports that the work is done; any code but 0 means warnings."""
+    """The status of a job that the agent reports as done; any code other than 0 means warnings."""
     return Status.COMPLETED if return_code == 0 else Status.COMPLETED_WITH_WARNINGS
 
 
@@ -77,7 +77,7 @@ def cleaned(report: JobReport, redactor: Redactor) -> JobReport:
 
 
 def cleaned_value(value: Any, redactor: Redactor, depth: int = 0) -> Any:
-    """A value that any store can hold, without secrets; others become null."""
+    """Return a value without secrets that any store can hold; values that cannot be stored become None."""
     if depth > DEEPEST or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if isinstance(value, str):

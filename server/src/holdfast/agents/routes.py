@@ -1,4 +1,4 @@
-"""HTTP for the management of agents, for administrators."""
+"""Routes for managing agents, for administrators."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -199,7 +199,10 @@ def list_jobs(
 
 
 async def agent_job(job_id: RowId) -> Find:
-    """Readers are admins, who see every job; a caller who cancels one needs a role on its repository."""
+    """A finder for agent jobs.
+
+    Only admins read jobs, and they see all of them; cancelling one requires a role on its repository.
+    """
 
     def found(session: Session, caller: Caller, least: Role) -> Operation:
         if least != Role.VIEWER:

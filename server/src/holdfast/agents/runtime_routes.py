@@ -1,4 +1,4 @@
-"""HTTP for agents: these routes accept only an agent's credential, and no other route accepts one."""
+"""Routes for agents. They accept only agents' credentials, which no other route accepts."""
 
 import time
 from typing import Annotated

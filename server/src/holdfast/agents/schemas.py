@@ -1,6 +1,6 @@
-"""Requests and answers of agents and administrators.
+"""Request and response schemas for agents and administrators.
 
-The shapes of the runtime routes are those of `backup_protocol`.
+The runtime routes follow the contract in `backup_protocol`.
 """
 
 from typing import Annotated, Any, Literal
@@ -125,7 +125,7 @@ class ProgressBody(Schema):
     message: Annotated[str, PlainText(0, 1000)] | None = None
 
     def given(self) -> dict[str, Any]:
-        """The given fields. Beyond the expected size, an earlier estimate of the end is dropped."""
+        """The given fields. If the job exceeds its expected size, earlier estimates are cleared."""
         unknown = {"progress_percent": None, "estimated_time_remaining": None} if self.more_than_expected else {}
         return {**self.model_dump(exclude_none=True), **unknown}
 

@@ -1,4 +1,4 @@
-"""The operation kinds that only agents execute: making, opening and unlocking a repository on their machine."""
+"""Operation kinds that only agents execute: creating, opening and unlocking repositories on their machines."""
 
 from functools import partial
 from typing import Any
@@ -64,7 +64,7 @@ def _nothing(session: Session, operation: Operation) -> Block:
 
 
 def _conclude_setup(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """A repository is ready once its agent has made or opened it."""
+    """Mark the repository as ready once its agent has created or opened it."""
     del session
     if not report.succeeded:
         return reported(report)

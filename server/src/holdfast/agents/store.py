@@ -1,4 +1,4 @@
-"""All statements on agents and their tokens. Nothing else writes the status of an agent."""
+"""All statements on agents and their tokens. No other module writes an agent's status."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -27,7 +27,7 @@ def get(session: Session, agent_id: int) -> AgentMachine | None:
 
 
 def require(session: Session, word: str) -> AgentMachine:
-    """The agent with an id, or with the public `agent_id`. Raise NotFound."""
+    """Return the agent with this id or public `agent_id`. Raise NotFound."""
     if word.isascii() and word.isdigit() and len(word) < 20:
         found = get(session, int(word))
     else:
@@ -38,7 +38,7 @@ def require(session: Session, word: str) -> AgentMachine:
 
 
 def active(session: Session, agent_id: int, *, to_change: bool = False) -> AgentMachine:
-    """The agent as it is now, locked against changes by others. Raise if it may no longer act."""
+    """Return the agent's current row, locked against changes by others. Raise if the agent may no longer act."""
     statement = select(AgentMachine).where(AgentMachine.id == agent_id).with_for_update(read=not to_change)
     return not_shut_out(session.scalars(statement).first())
 
@@ -51,7 +51,7 @@ def by_id(session: Session, ids: Iterable[int], *, to_change: bool = False) -> d
 
 
 def seen(session: Session, agent_id: int) -> AgentMachine:
-    """The agent as it is now. Raise if it may no longer act."""
+    """Return the agent's current row. Raise if the agent may no longer act."""
     return not_shut_out(get(session, agent_id))
 
 
@@ -72,13 +72,13 @@ def by_credential(session: Session, token_hash: str) -> AgentMachine | None:
 
 
 def identities(session: Session, most: int) -> list[tuple[str, int, str, str, str]]:
-    """Hash of the credential, id, public id, name and status of the first agents."""
+    """Credential hash, id, public id, name and status of the first `most` agents."""
     columns = (AgentMachine.token_hash, AgentMachine.id, AgentMachine.agent_id, AgentMachine.name, AgentMachine.status)
     return [(*row,) for row in session.execute(select(*columns).order_by(AgentMachine.id).limit(most))]
 
 
 def admitted(session: Session) -> frozenset[int]:
-    """The ids of all agents that are not shut out."""
+    """Ids of all agents that are not shut out."""
     return frozenset(session.scalars(select(AgentMachine.id).where(AgentMachine.status.not_in(sorted(SHUT_OUT)))))
 
 
@@ -107,7 +107,7 @@ def set_online(session: Session, agents: Iterable[AgentMachine]) -> None:
 
 
 def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | None) -> bool:
-    """Set an agent offline, unless it has connected since."""
+    """Set an agent offline unless it has connected since. Return whether it was set offline."""
     changed = change_rows(
         session,
         AgentMachine,
@@ -124,20 +124,20 @@ def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | Non
 
 
 def online_since(session: Session) -> dict[int, datetime | None]:
-    """The agents that are online, and when they were last seen according to their rows."""
+    """Agents that are online, with their last connection as stored in their rows."""
     columns = select(AgentMachine.id, AgentMachine.last_seen_at).where(AgentMachine.status == AgentStatus.ONLINE)
     return {row.id: row.last_seen_at for row in session.connection().execute(columns)}
 
 
 def not_online(session: Session) -> dict[int, str]:
-    """The agents that are offline or shut out, by their status."""
+    """Agents that are offline or shut out, with their status."""
     others = [AgentStatus.OFFLINE, *sorted(SHUT_OUT)]
     columns = select(AgentMachine.id, AgentMachine.status).where(AgentMachine.status.in_(others))
     return {row.id: row.status for row in session.connection().execute(columns)}
 
 
 def note_seen(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Store when agents last connected, each row `{b_id, b_seen, b_skew}`. They are then not offline."""
+    """Store when agents last connected, as rows of `{b_id, b_seen, b_skew}`. Offline agents become online."""
     session.connection().execute(_SEEN, rows)
 
 
@@ -150,7 +150,7 @@ def forget(session: Session, agent: AgentMachine) -> None:
 
 
 def tell(session: Session, *agents: AgentMachine) -> None:
-    """Notify administrators of a change."""
+    """Notify administrators of changed agents."""
     payloads = [
         {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}
         for agent in agents
@@ -166,7 +166,7 @@ def generation(session: Session) -> int:
 
 
 def next_generation(session: Session) -> None:
-    """Once this transaction is durable, no process may trust its cached credentials."""
+    """Increase the generation: once committed, no process trusts its cached credentials."""
     statement = conflict_aware_insert(session, AgentFleet).values(id=THE_FLEET, generation=1)
     session.execute(
         statement.on_conflict_do_update(index_elements=["id"], set_={"generation": AgentFleet.generation + 1})
@@ -185,7 +185,7 @@ def token(session: Session, token_id: int) -> EnrollmentToken:
 
 
 def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentToken | None:
-    """Take a token for a registration: of simultaneous attempts one gets it, the others get None."""
+    """Use up a token for a registration. Of simultaneous attempts, one gets the token, the others None."""
     taken = change_rows(
         session,
         EnrollmentToken,
@@ -203,7 +203,7 @@ _BY_CREDENTIAL = select(AgentMachine).where(AgentMachine.token_hash == bindparam
 _MACHINES = AgentMachine.__table__
 _SEEN = (
     update(_MACHINES)  # type: ignore[arg-type]
-    # Spelled out: a list of values cannot be bound in a statement that is executed for many rows.
+    # Written as separate conditions: a list cannot be bound in a statement that is executed for many rows.
     .where(_MACHINES.c.id == bindparam("b_id"), *(_MACHINES.c.status != str(word) for word in sorted(SHUT_OUT)))
     .values(
         last_seen_at=bindparam("b_seen"),
@@ -216,12 +216,12 @@ _SEEN = (
 
 
 def has_part(session: Session, job_id: int, part: int) -> bool:
-    """Whether this part of a job's result is stored."""
+    """Whether this part of a job's result is already stored."""
     statement = select(AgentJobPart.part).where(AgentJobPart.operation_id == job_id, AgentJobPart.part == part)
     return session.scalar(statement) is not None
 
 
 def forget_parts(session: Session, job: AgentJob) -> None:
-    """The parts that an attempt has sent are of no use to the next one."""
+    """Remove the parts sent by an attempt; the next attempt cannot use them."""
     session.execute(delete(AgentJobPart).where(AgentJobPart.operation_id == job.operation_id))
     job.part_bytes = 0

@@ -1,4 +1,4 @@
-"""Which agents have work waiting, running and to be stopped: in memory, and known to be fresh or not."""
+"""A cache of the agents' pending, running and stopping jobs that detects when it is outdated."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ class RunningJob:
 
 @frozen
 class View:
-    """The content of the store when the number of hints was `number`."""
+    """The content of the store when `number` changes had been announced."""
 
     number: int = -1
     waiting: frozenset[int] = frozenset()
@@ -65,12 +65,12 @@ class WorkCache:
         self._waiters: dict[int, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 
     def fresh(self) -> View | None:
-        """The cached state, unless anything has changed since."""
+        """Return the cached state, or None if anything has changed since."""
         view = self._view
         return view if view.number == self._database.operations.number else None
 
     async def now(self) -> View:
-        """The current state, from memory where that is fresh."""
+        """Return the current state, from memory if that is fresh."""
         fresh = self.fresh()
         if fresh is not None:
             return fresh
@@ -79,13 +79,13 @@ class WorkCache:
         return await asyncio.shield(self._next_look)
 
     async def _look_for_all(self) -> View:
-        """One query for all callers that arrived before it begins: a fleet that polls at once costs one thread."""
+        """Query once for all callers that arrived before: a fleet that polls at once takes only one thread."""
         async with self._looking:
             self._next_look = None
             return await run_in_threadpool(self.refreshed)
 
     def refreshed(self) -> View:
-        """The current state from the store. Of simultaneous callers, one queries the store."""
+        """Return the current state from the store. Of simultaneous callers, only one queries the store."""
         with self._refreshing:
             fresh = self.fresh()
             return fresh if fresh is not None else self.look()
@@ -102,17 +102,18 @@ class WorkCache:
         return self._view
 
     def look_again(self) -> None:
-        """Query the store, whether or not memory is fresh."""
+        """Query the store, whether or not the cache is fresh."""
         with self._refreshing:
             self.look()
 
     async def wait_for_work(
         self, agent_machine_id: int, seconds: float, seen: View, is_there: Callable[[], bool]
     ) -> None:
-        """Return when there may be work for the agent, or the time is up. Waiting costs no thread.
+        """Return when there may be work for the agent, or after the given time. Waiting takes no thread.
 
-        `seen` is the state the caller has acted on. Changes that concern only others do not wake it: a waiting fleet
-        must not query again at every change of the queue. `is_there` is called when nothing can be missed any longer.
+        `seen` is the state on which the caller has acted. Changes that concern only other agents do not wake the
+        caller, because a waiting fleet must not query again after every change of the queue. `is_there` is called once
+        the waiter is registered, so that nothing is missed.
         """
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._guard:
@@ -121,7 +122,7 @@ class WorkCache:
             async with asyncio.timeout(seconds):
                 view = await self.now()
                 if is_there() or (view is not seen and agent_machine_id in view.waiting):
-                    return  # it came after the caller had looked
+                    return  # it arrived after the caller had looked
                 await waiter[1].wait()
         except TimeoutError:
             pass
@@ -144,12 +145,12 @@ class WorkCache:
                 loop.call_soon_threadsafe(event.set)
 
     def waiting(self) -> frozenset[int]:
-        """The agents with a waiting poll."""
+        """Agents with a waiting poll."""
         with self._guard:
             return frozenset(self._waiters)
 
     def wake_everybody(self) -> None:
-        """The service stops: end all waits."""
+        """End all waits, because the service is stopping."""
         self.call(self.waiting())
 
 
