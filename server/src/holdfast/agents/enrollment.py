@@ -175,7 +175,7 @@ def ended_jobs(database: Database, agent_machine_id: int, claimed_to_run: Sequen
 
 
 class _Forgetting:
-    """An after-commit hook. Equal hooks run only once."""
+    """An after-commit hint that makes this process forget an agent and ends its long poll."""
 
     def __init__(self, gateway: Gateway, agent_id: int) -> None:
         self._gateway, self._agent_id = gateway, agent_id

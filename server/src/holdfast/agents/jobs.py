@@ -1,5 +1,5 @@
-"""The lifecycle of a job on the runtime routes. Each use case is one transaction that starts by locking the agent's own
-row.
+"""The lifecycle of a job on the runtime routes. Use cases that write run in one transaction, which first locks the
+agent's row.
 """
 
 import json
@@ -125,7 +125,7 @@ class Jobs:
         return session.get_one(AgentJob, operation.id)
 
     def _can_be_prepared(self, session: Session, operation: Operation) -> bool:
-        """Whether the job has a payload. A job without one is ended, because it would make every poll fail."""
+        """Whether a payload can be built for the job. If not, the job is ended, or every poll would fail on it."""
         try:
             with session.begin_nested():
                 self._prepared(session, operation)
@@ -254,7 +254,7 @@ class Jobs:
         """Keep a late report of a job that was ended without its agent: its status stays, and the log mentions the
         report.
 
-        If the report shows that the repository changed, the index is updated.
+        If the job succeeded, the index is updated.
         """
         report = self._report(session, operation, body, None)
         job.report = {**_summary(report), "late": True}

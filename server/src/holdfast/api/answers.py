@@ -1,4 +1,4 @@
-"""The shape of an error, and the error answers that every route documents."""
+"""The error body, and the error responses that every route documents."""
 
 from typing import Any
 
@@ -51,10 +51,10 @@ _REFERRED: dict[str, type[BaseModel]] = {}
 
 
 def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route with the given error codes.
+    """Build the ``responses`` of a route for the given error codes.
 
-    They refer to shapes that ``add_shapes`` adds to the document: naming the models here would make the framework build
-    a validator for each of some thousand answers at every start, and none of them is ever used.
+    They refer to schemas that ``add_shapes`` adds to the document. If they named the models, the framework would build
+    a validator for each of more than a thousand responses at every start, without ever using one.
     """
     return {code: {"description": MEANING[code], "content": _content(code)} for code in codes}
 
@@ -64,13 +64,15 @@ def _content(code: int) -> dict[str, Any]:
 
 
 def shape(model: type[BaseModel]) -> dict[str, str]:
-    """A reference to a shape that ``add_shapes`` adds to the document: for answers that are not JSON themselves."""
+    """Return a reference to a schema that ``add_shapes`` adds to the document, for responses that are not JSON
+    themselves.
+    """
     _REFERRED[model.__name__] = model
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def add_shapes(document: dict[str, Any]) -> None:
-    """Add the shapes of error bodies, and those of `shape`, to an OpenAPI document."""
+    """Add the schemas of error bodies, and those requested with `shape`, to an OpenAPI document."""
     _, made = models_json_schema(
         [(model, "serialization") for model in _REFERRED.values()], ref_template="#/components/schemas/{model}"
     )

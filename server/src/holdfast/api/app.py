@@ -1,4 +1,4 @@
-"""The HTTP application, without any domain."""
+"""The HTTP application, independent of any domain."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -17,12 +17,12 @@ from holdfast.api.headers import AnswerHeaders
 from holdfast.api.limits import BodyLimit
 from holdfast.api.parts import Parts
 
-# A private flag of the framework where validators are built eagerly; those of schemas are built later.
+# FastAPI suppresses this warning where it builds validators itself; those of our schemas are built later.
 warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
 
 class Application(FastAPI):
-    """Its `parts` are the objects that routes use."""
+    """The application. Its `parts` are the objects that routes use."""
 
     def __init__(self, parts: Parts, **options: Any) -> None:
         super().__init__(**options)
@@ -34,7 +34,7 @@ class Application(FastAPI):
         self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Dispatcher(self, super().__call__, version)))
 
     def put_before(self, front: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Register a handler that sees each request before the framework: for requests that come a thousand times a
+        """Register a handler that sees each request before the framework, for requests that arrive a thousand times a
         second.
         """
         self._outermost = front(self._outermost)
@@ -64,7 +64,7 @@ def build_app(parts: Parts, routers: Iterable[APIRouter], version: str, lifespan
     errors.install(app)
     reference.install(app)
     for router in routers:
-        # Added directly: included routes would be built a second time by the framework, and found by trying one after
-        # the other.
+        # Added directly: the framework would build included routes a second time and find them by trying one after the
+        # other.
         app.router.routes.extend(router.routes)
     return app

@@ -1,6 +1,6 @@
-"""The dependencies of routes.
+"""Dependencies of routes.
 
-Pure lookups are `async`: everything else is called in the route's thread.
+Pure lookups are `async`; all others run in the route's thread.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def _reading(request: Request) -> Iterator[Session]:
 
 
 def _writing(request: Request) -> Iterator[Session]:
-    # Not locked before the route runs: its work before the first statement delays no other writer.
+    # The write lock is taken with the first statement, so that the route's work before it delays no other writer.
     with DATABASE.of(request.app).writing(lock_at_once=False) as session:
         yield session
 
@@ -36,6 +36,6 @@ WORK: dict[object, Work] = {_reading: "reading", _writing: "writing"}
 
 TheDatabase = Annotated[Database, Depends(DATABASE)]
 TheSettings = Annotated[Settings, Depends(SETTINGS)]
-# scope="function": the transaction ends before the answer is sent, so an answer only reports durable changes.
+# scope="function" ends the transaction before the response is sent, so a response reports only committed changes.
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]

@@ -1,6 +1,6 @@
-"""The path of a request: found in the table, answered by its prepared route, refused in one place.
+"""Dispatches requests: finds the route in the table, runs it prepared, and turns errors into responses in one place.
 
-Everything else uses the framework's own path: its documents, and anything but HTTP.
+The framework handles the rest: its documents, and everything that is not HTTP.
 """
 
 import inspect
@@ -66,7 +66,7 @@ class Dispatcher:
         return await self._prepare(route).answer(request)
 
     async def _refuse(self, request: Request, error: Exception, send: Send) -> None:
-        """Answer with the result of an error's handler. Raise an unexpected one again, for the server's log."""
+        """Respond through the error's handler. Unexpected errors are raised again for the server's log."""
         handlers: dict[Any, Any] = self._app.exception_handlers
         kind = next(kind for kind in type(error).__mro__ if kind in handlers)
         handler: Callable[[Request, Exception], Awaitable[Response]] = handlers[kind]
@@ -90,11 +90,11 @@ class Dispatcher:
     def _current_table(self) -> RouteTable:
         routes = self._app.router.routes
         if len(routes) != len(self._routes):
-            self._routes = list(routes)  # kept, so that none of their ids is given to another
+            self._routes = list(routes)  # kept alive, so that their ids are not reused
             self._table = RouteTable(routes)
         return self._table
 
 
 def _is_application(endpoint: Any) -> bool:
-    """Whether a route is an application of its own, which answers its errors itself."""
+    """Whether a route's endpoint is an application that handles its own errors."""
     return not isinstance(endpoint, type) and not inspect.isroutine(endpoint) and callable(endpoint)

@@ -1,4 +1,4 @@
-"""Errors to JSON, in one place."""
+"""Turns errors into JSON, in one place."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -50,7 +50,7 @@ async def _known(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:
-    """The framework's list, without the input: a secret typed into the wrong field must not be echoed."""
+    """Return the framework's list of errors without the input: a secret in the wrong field must not be echoed."""
     assert isinstance(error, RequestValidationError)
     fields = [
         {"loc": [_plain(part) for part in item["loc"]], "msg": item["msg"], "type": item["type"]}

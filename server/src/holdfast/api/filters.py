@@ -1,4 +1,4 @@
-"""List filters that may be given several times, with or without brackets."""
+"""Filters of lists that can be repeated, with or without brackets."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -16,9 +16,9 @@ WORDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[Word], Field(max_leng
 
 
 def many(name: str, description: str | None = None, *, brackets: bool = True) -> Callable[..., Awaitable[Many]]:
-    """A dependency that reads both `name=a&name=b` and `name[]=a&name[]=b`.
+    """Return a dependency that reads both `name=a&name=b` and `name[]=a&name[]=b`.
 
-    The OpenAPI document has one of them, with or without brackets: clients generated from it would otherwise have two
+    The OpenAPI document declares only one of the two forms, because generated clients would otherwise have two
     parameters of the same name.
     """
     declared, other = (f"{name}[]", name) if brackets else (name, f"{name}[]")

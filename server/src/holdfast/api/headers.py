@@ -1,4 +1,4 @@
-"""The headers of every answer: the request's id, and limits on what browsers may do with an answer."""
+"""Headers of every response: the request id, and restrictions on what browsers may do with the response."""
 
 import uuid
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ _FIXED_NAMES = frozenset(name for name, _ in FIXED)
 
 
 def protected(headers: Iterable[Header], request_id: str) -> list[Header]:
-    """The headers of an answer with the missing ones added.
+    """Add missing headers to those of a response.
 
-    A route may set its own caching and its own content policy.
+    A route may set its own caching and content policy.
     """
     kept = [header for header in headers if header[0] not in _FIXED_NAMES]
     given = [name for name, _ in kept]
@@ -36,7 +36,7 @@ def protected(headers: Iterable[Header], request_id: str) -> list[Header]:
 
 
 class AnswerHeaders:
-    """Runs before the framework, so that its answers to unexpected errors have the headers too."""
+    """Runs outside the framework, so that its responses to unexpected errors have the headers too."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

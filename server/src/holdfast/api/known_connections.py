@@ -1,4 +1,4 @@
-"""Connections with a request whose credential was valid. The server keeps these when it has too many."""
+"""Marks connections that carried a valid credential. If there are too many connections, the server keeps these."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ KEY = "holdfast.connection"
 
 
 def mark_known(scope: Any) -> None:
-    """Given the scope of a request whose credential is valid, mark its connection. Any thread may do it."""
+    """Mark the connection of a request, given the request's scope. Safe from any thread."""
     connection = scope.get(KEY)
     if connection is not None:
         connection.is_known = True

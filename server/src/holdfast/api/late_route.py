@@ -1,7 +1,8 @@
-"""Routes that are built at their first use.
+"""Routes that are built on first use.
 
-Building one takes milliseconds: its parameters, its model, all of its dependencies. For all routes that is a third of a
-start, and most are never called in the life of a process. Finding a route needs only its path and methods.
+Building a route, with its parameters, its model and all its dependencies, takes milliseconds. For all routes together
+that is a third of the start-up time, and most are never called during the life of a process. Finding a route requires
+only its path and methods.
 """
 
 import threading
@@ -20,12 +21,11 @@ class LateRoute(APIRoute):
         self.endpoint = endpoint
         self.methods = {method.upper() for method in options.get("methods") or ["GET"]}
         self.path_regex, self.path_format, self.param_convertors = compile_path(path)
-        # Its name is that of the function now: functions made in a loop may get names of their own for tracebacks
-        # later.
+        # Fix the name now: functions created in a loop may be renamed later for tracebacks.
         self._late: dict[str, Any] | None = {**options, "name": options.get("name") or get_name(endpoint)}
 
     def __getattr__(self, name: str) -> Any:
-        """Called for a missing attribute: then the route is built, once."""
+        """Build the route, once, when an attribute is missing."""
         with _guard:
             options = self.__dict__.get("_late")
             if options is not None:

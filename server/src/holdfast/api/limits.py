@@ -1,4 +1,4 @@
-"""Limits on requests."""
+"""Limits on request bodies."""
 
 import contextlib
 
@@ -17,7 +17,7 @@ class BodyTooLarge(Exception):
 
 
 class BodyLimit:
-    """Refuse bodies over the limit, by their announced length or as they arrive."""
+    """Refuses bodies over the limit, by their announced length or while they arrive."""
 
     def __init__(self, app: ASGIApp, maximum: int = MAX_BODY_BYTES) -> None:
         self.app = app
@@ -50,7 +50,7 @@ class BodyLimit:
         async def noted(message: Message) -> None:
             nonlocal answered
             if received > self.maximum and not answered:
-                return  # the framework's answer to an incomplete body; ours gives the reason
+                return  # suppress the framework's response to the incomplete body; ours states the reason
             answered = True
             await send(message)
 
@@ -65,6 +65,6 @@ class BodyLimit:
 
 
 def _is_streamed(scope: Scope) -> bool:
-    """Whether the body is passed on as it comes, and never held."""
+    """Whether the body is passed on as it arrives, without being held in memory."""
     prefixes: tuple[str, ...] = scope["app"].streamed_paths
     return str(scope["path"]).startswith(prefixes)

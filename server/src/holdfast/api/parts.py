@@ -1,8 +1,8 @@
-"""The objects that live as long as the service, by typed names: what features are built from, and routes use.
+"""Objects that live as long as the service, under typed names. Features are built from them, and routes use them.
 
-MACHINES = Part[Machines]("machines")                       # its name, beside its class
-MACHINES.made_by(lambda parts: Machines(parts[DATABASE]))   # how it is made, in its feature's `provides`
-TheMachines = Annotated[Machines, Depends(MACHINES)]        # what a route asks for
+MACHINES = Part[Machines]("machines")                       # declares the name, next to the class
+MACHINES.made_by(lambda parts: Machines(parts[DATABASE]))   # creates it; listed in the `provides` of its feature
+TheMachines = Annotated[Machines, Depends(MACHINES)]        # requests it in a route
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Part(Generic[T]):
-    """The name of an object. As a dependency of a route, it is that object."""
+    """The typed name of an object. Used as a dependency of a route, it yields that object."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,11 +42,11 @@ class Maker:
 
 
 class PartsError(Exception):
-    """The service cannot be put together: an object is missing, made twice, or needs itself."""
+    """The service cannot be assembled: an object is missing, provided twice, or depends on itself."""
 
 
 class Parts:
-    """Makes each object when it is first asked for, so that the order in which features are listed is free."""
+    """Creates each object when it is first requested, so that features can be listed in any order."""
 
     def __init__(self, makers: Iterable[Maker]) -> None:
         self._makers: dict[Part[Any], Callable[[Parts], Any]] = {}
@@ -64,7 +64,7 @@ class Parts:
         return found
 
     def make_all(self) -> None:
-        """Before the first request: from then on nothing is made, and every thread may ask."""
+        """Create all objects before the first request; afterwards, any thread may read them."""
         for part in self._makers:
             self[part]
 

@@ -1,7 +1,7 @@
-"""Routes as they run: their dependencies in one list, and everything synchronous in one visit to a thread.
+"""Prepared routes: their dependencies are in one list, and all their synchronous code runs in a single thread visit.
 
-The framework walks the tree of dependencies for every request and uses a thread for each part of it. Here the tree is
-read once. Parameters, the order of dependencies, refusals and their form are the same as the framework's.
+The framework walks the tree of dependencies at every request and uses a thread for each part of it. Here the tree is
+read once. Parameters, the order of dependencies, and errors and their format are the same as the framework's.
 """
 
 import inspect
@@ -48,10 +48,10 @@ Route = TypeVar("Route", bound=Callable[..., Any])
 
 
 def follows_from_the_store(*, for_whom: str) -> Callable[[Route], Route]:
-    """Mark a route whose answer depends only on the store, the query and the view of its caller.
+    """Mark a route whose response depends only on the store, the query and the caller's view.
 
-    Its answer is repeated until something is committed to the store. `for_whom` names the parameter whose `view`
-    decides what the caller may see. An answer that changes with time reports that with `is_settled`.
+    The response is reused until something is committed to the store. `for_whom` names the parameter whose `view`
+    determines what the caller may see. A result that will change with time alone has to set `is_settled` to false.
     """
 
     def marked(route: Route) -> Route:
@@ -62,7 +62,7 @@ def follows_from_the_store(*, for_whom: str) -> Callable[[Route], Route]:
 
 
 class NotPrepared(TypeError):
-    """A route uses a feature that no route of this service has needed so far."""
+    """A route uses a framework feature that no route of this service has needed so far."""
 
 
 @frozen
@@ -83,7 +83,7 @@ class _Query:
 
 @dataclass(slots=True)
 class _Step:
-    """A function and its arguments."""
+    """A function and where its arguments come from."""
 
     call: Callable[..., Any]
     place: int
@@ -96,7 +96,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Request:
-    """The state of one request: the parameters and the results, by the position of their step."""
+    """The state of one request: parameters and results, indexed by the position of their step."""
 
     request: Request
     response: Response | None
@@ -105,7 +105,7 @@ class _Request:
 
 
 class JsonAnswer(Response):
-    """The serialised answer of a route's model. It may be sent several times."""
+    """The serialised result of a route. It may be sent several times."""
 
     media_type = "application/json"
     is_settled = True
@@ -113,7 +113,7 @@ class JsonAnswer(Response):
 
 @frozen
 class Written:
-    """The result of a route as the JSON of its model: written once for all requests that share it."""
+    """A route's result that has already been serialised to JSON, once for all requests that share it."""
 
     content: bytes
 
@@ -142,12 +142,12 @@ class PreparedRoute:
         self._remembered: Remembered[Response] = Remembered(version, MOST_REMEMBERED)
 
     async def answer(self, request: Request) -> Response:
-        """Run the route. Raise RequestValidationError for invalid parameters, and its own errors."""
+        """Run the route. Raise RequestValidationError for invalid parameters, and the route's own errors."""
         try:
             body = await self._body(request)
             if not self._reads:
                 return await self._answer(request, body)
-            with courtesy.answering():  # from here, not only in its thread: it computes on the event loop, too
+            with courtesy.answering():  # not only around its thread: the route also computes on the event loop
                 return await self._answer(request, body)
         finally:
             if self._takes_form:
@@ -185,7 +185,7 @@ class PreparedRoute:
         return known
 
     def _run(self, this: _Request) -> Response:
-        """Everything synchronous. The answer is serialised before the transaction ends, as that may need the store."""
+        """Run everything synchronous. The result is serialised inside the transaction, as that may need the store."""
         with ExitStack() as stack:
             for step in self._in_thread:
                 made = step.call(**_arguments(step, this))
@@ -207,7 +207,7 @@ class PreparedRoute:
     # --- preparing -------------------------------------------------------------------------------------------------
 
     def _step(self, dependant: Dependant) -> _Step:
-        """Add a function after its dependencies, unless it is already there."""
+        """Add a function after its dependencies, unless it has already been added."""
         call = dependant.call
         assert call is not None
         needs = [(sub.name, self._step(sub)) for sub in dependant.dependencies]
@@ -286,7 +286,7 @@ def _asks(dependant: Dependant) -> bool:
 
 
 def _parameters(step: _Step, request: Request) -> Checked:
-    """What a function takes from path, query, headers and cookies."""
+    """The parameters that a function takes from path, query, headers and cookies."""
     dependant = step.dependant
     found = step.query.values(request) if step.query is not None else NOTHING
     if dependant.path_params:
@@ -322,7 +322,7 @@ def _is_wrong(step: _Step, wrong: set[int]) -> bool:
 
 
 def _errors(step: _Step, own: list[list[Any]]) -> list[Any]:
-    """In the framework's order, which repeats those of a function that several others need."""
+    """All errors in the framework's order, which repeats those of a function that several others depend on."""
     return [error for _, needed in step.needs for error in _errors(needed, own)] + own[step.place]
 
 
@@ -334,7 +334,7 @@ def _query(dependant: Dependant) -> _Query:
 
 
 def _is_plain(one: Any) -> bool:
-    """Whether a parameter that is not given is simply its default, and that is immutable."""
+    """Whether an omitted parameter simply takes its default, and that default is immutable."""
     info = one.field_info
     has_one_name = info.validation_alias in (None, one.alias)
     return has_one_name and not info.is_required() and not info.validate_default and isinstance(info.default, SIMPLE)
@@ -370,7 +370,7 @@ def _is_json(request: Request) -> bool:
 
 
 def _writer(route: APIRoute) -> Callable[[Any, int], Response]:
-    """How a route's result becomes an answer: checked against its model, and written as JSON once."""
+    """Return a function that turns a route's result into a response: validated against its model, serialised once."""
     kind = route.response_class
     response_class = kind.value if isinstance(kind, DefaultPlaceholder) else kind
     shape = route.response_field
@@ -406,7 +406,7 @@ def _writer(route: APIRoute) -> Callable[[Any, int], Response]:
 
 
 def _empty_response() -> Response:
-    """Where a function may put headers and a status of its own."""
+    """A response to which functions can add headers and a status."""
     response = Response()
     del response.headers["content-length"]
     response.status_code = 0

@@ -1,4 +1,4 @@
-"""The page that shows the OpenAPI document. It loads everything from this service: it works without the internet."""
+"""The page that shows the OpenAPI document. All its assets come from this service, so it works offline."""
 
 from functools import cache
 from importlib.resources import files

@@ -1,8 +1,8 @@
-"""Finds the route of a request, without trying one after the other.
+"""Finds the route of a request without trying one after the other.
 
-The answer is that of the framework's walk: the first route in order whose path and method fit, or else the first whose
-path does. Paths without parameters are looked up; the others are candidates by their segments, and their own pattern
-has the last word.
+The result is the same as the framework's: the first route in order whose path and method match, or else the first whose
+path does. Paths without parameters are looked up directly. Other routes are preselected by their segments, and their
+own patterns decide.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Node:
-    """A segment of paths with parameters, and what may follow it."""
+    """A segment of paths with parameters, and the segments that may follow it."""
 
     named: dict[str, "_Node"] = field(default_factory=dict)
     anything: "_Node | None" = None
@@ -71,8 +71,8 @@ class RouteTable:
         node.places.append(place)
 
     def _candidates(self, path: str) -> Sequence[int]:
-        """In order. Every match of the patterns is among them."""
-        if path.endswith("\n"):  # a pattern's end matches before it, too
+        """Positions of all routes that may match, in order; no match is missed."""
+        if path.endswith("\n"):  # the end of a pattern also matches before a final newline
             return range(len(self._routes))
         exact = self._exact.get(path, ())
         others = [*self._walked, *_below(self._root, path.split(SLASH), 0)]
@@ -103,7 +103,7 @@ def _matched(route: Route, method: str, path: str) -> Found | None:
 
 
 def _is_whole(segment: str, route: Route) -> bool:
-    """Whether a segment is one parameter that takes any text without a slash."""
+    """Whether a segment consists of one parameter that takes any text without a slash."""
     name = segment[1:-1].split(":")[0]
     is_one = segment.startswith("{") and segment.endswith("}") and segment.count("{") == 1
     return is_one and isinstance(route.param_convertors[name], StringConvertor)
@@ -116,7 +116,7 @@ def _plain(route: BaseRoute) -> Route:
 
 
 def walk(routes: Sequence[BaseRoute], method: str, path: str) -> tuple[Match, BaseRoute | None, dict[str, Any]]:
-    """The framework's result from trying every route: for tests of the table."""
+    """The framework's result, found by trying every route. Used to test the table."""
     scope = {"type": "http", "method": method, "path": path, "root_path": ""}
     partial: tuple[Match, BaseRoute | None, dict[str, Any]] = (Match.NONE, None, {})
     for route in routes:

@@ -1,4 +1,4 @@
-"""The router that every domain uses: documented errors, no silent defaults."""
+"""Creates the routers of all domains, with documented errors and routes that are built on first use."""
 
 from typing import Any
 

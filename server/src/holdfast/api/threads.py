@@ -1,8 +1,8 @@
 """The threads in which routes use the store.
 
-A request goes to a thread once: there it opens its transaction, runs, and has its answer written, and it comes back
-when the transaction has ended. Readers and writers have threads of their own, so that a read never waits for a writer,
-and fewer of them than the store's pool has connections; a request that waits for a thread waits here and holds nothing.
+A request visits a thread once: there it opens its transaction, runs, and serialises its response; it returns when the
+transaction has ended. Readers and writers have separate threads, so that a read never waits for a writer. There are
+fewer threads than connections in the store's pool. Requests that wait for a thread wait here and occupy no connection.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from holdfast.kit import courtesy
 Work = Literal["reading", "writing", "other"]
 Result = TypeVar("Result")
 
-# Those who read and write together need fewer connections than the pool has.
+# Readers and writers together need fewer connections than the pool has.
 THREADS: dict[Work, int] = {"reading": 20, "writing": 8, "other": 20}
 
 _limiters: dict[Work, RunVar[CapacityLimiter]] = {work: RunVar(f"threads for {work}") for work in THREADS}
@@ -30,7 +30,7 @@ async def in_thread(work: Work, call: Callable[[], Result]) -> Result:
 
 
 def _limiter(work: Work) -> CapacityLimiter:
-    """It belongs to the event loop."""
+    """The limiter of the current event loop."""
     limiter = _limiters[work].get(None)
     if limiter is None:
         limiter = CapacityLimiter(THREADS[work])

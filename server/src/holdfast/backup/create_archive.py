@@ -72,14 +72,17 @@ def block(places: ServicePlaces, session: Session, operation: Operation) -> Back
 
 
 def _services(session: Session, repository: Repository) -> tuple[str, ...]:
-    """Raise Unprocessable where the agent would not stop them."""
+    """The services to stop. Raise Unprocessable if the agent is too old to stop them."""
     names = stored.of_repository(session, repository.id)
     stored.require_able(session, repository, names)
     return names
 
 
 def _archive_name(operation: Operation, repository: Repository, params: BackupParams) -> str:
-    """For an agent with the engine's own placeholder for the time: its job may start long after it was queued."""
+    """The archive's name.
+
+    An agent gets it with the engine's own placeholder for the time, because its job may start long after it was queued.
+    """
     template = params.archive_name or repository.archive_name_template
     refused = REFUSED_IN_NAMES if repository.engine_version == 2 else ""
     if operation.executor == "agent":
@@ -89,7 +92,7 @@ def _archive_name(operation: Operation, repository: Repository, params: BackupPa
 
 
 class ServiceSources(Sources):
-    """The sources of a backup whose engine runs on this machine, or on one that is reached by ssh."""
+    """The sources of a backup whose engine runs on this machine or on one reached by ssh."""
 
     def __init__(self, opener: Opener, context: Context, work: RepositoryWork, block: BackupBlock) -> None:
         self._opener = opener

@@ -1,4 +1,4 @@
-"""How a backup ends, and what one that has succeeded leaves in the record, wherever it was made."""
+"""Concludes backups and records what a successful one has changed, wherever it was made."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ STATS = ("original_size", "compressed_size", "deduplicated_size", "nfiles")
 
 
 def key_of(operation: Operation) -> str:
-    """What the archive's comment carries, so that an archive can always be matched with its operation."""
+    """The key in the archive's comment, by which an archive can always be matched to its operation."""
     return f"{PREFIX}{operation.uuid}"
 
 
@@ -38,7 +38,10 @@ def conclude(
     counts: bool = True,
     more: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """How a backup ended, wherever it was made. What does not count is an archive, but no backup of the sources."""
+    """Conclude a backup, wherever it was made.
+
+    With `counts` off, the archive is recorded, but not as a backup of the sources.
+    """
     if not report.succeeded:
         return reported(report, record=partial(_note_storage, operation.repository_id, _storage(report)))
     repository = repository_of(session, operation)
@@ -49,7 +52,7 @@ def conclude(
     name = archive["name"] if archive else report.archive_name
     template = name if name and "{" in name else None
     if template is not None:
-        name = None  # an agent that does not know what the engine has made of the template
+        name = None  # the agent does not know which name the engine made from the template
     result = {
         "archive": archive or ({"name": name} if name else None),
         "stats": stats,
@@ -84,7 +87,7 @@ def _count(report: JobReport) -> int:
 
 
 def _found(report: JobReport) -> dict[str, Any] | None:
-    """The archive that was found by its comment, after an end that nobody saw."""
+    """The archive that was found by its comment, for a backup whose end was not observed."""
     document = report.details.get("archive")
     if not isinstance(document, Mapping):
         return None
@@ -114,7 +117,10 @@ def _evidence(stats: dict[str, Any], totals: RepositoryTotals | None) -> dict[st
 
 
 def _record(session: Session, *, repository_id: int, engine_id: str | None, **evidence: Any) -> None:
-    """The first backup proves that a repository opens whose agent could not be asked before."""
+    """Record the evidence of a backup.
+
+    The first backup also proves that the repository can be opened, if its agent could not check that earlier.
+    """
     repository = session.get(Repository, repository_id)
     if repository is None:
         return
@@ -134,7 +140,7 @@ def _note_evidence(
     values: dict[str, Any],
     counts: bool,
 ) -> None:
-    """Record the archive at once, where its id is known: nobody has to wait for the next listing to see it."""
+    """Record the evidence, and the archive if its id is known, so that it is visible before the next listing."""
     if archive is not None:
         archive_records.add_made(
             session,
@@ -155,7 +161,7 @@ def _note_evidence(
 
 
 def _storage(report: JobReport) -> dict[str, int]:
-    """The space where the repository is stored, if it was measured. An agent may report anything, so it is checked."""
+    """The measured space of the repository's storage, if any. It is validated, because an agent may report anything."""
     told = report.details.get("storage")
     sizes = [told.get(name) for name in ("free_bytes", "total_bytes")] if isinstance(told, Mapping) else []
     known = [size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**63]

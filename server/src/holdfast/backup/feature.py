@@ -1,4 +1,4 @@
-"""The parts of the service that backups contribute: with their dumps, and the services that they stop."""
+"""What backups contribute to the service, including dumps and the services that backups stop."""
 
 from functools import partial
 

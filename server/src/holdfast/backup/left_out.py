@@ -1,4 +1,4 @@
-"""What a backup on this machine leaves out because the service keeps its own data there."""
+"""What a backup leaves out because it is the service's own data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ LEFT_OUT = "excluded: it contains the service's own data, and no admin has confi
 
 
 def left_out(opener: Opener, context: Context, repository: Repository, sources: tuple[str, ...]) -> LeftOut:
-    """Found out once in an attempt: a restart goes on with what the engine was given."""
+    """Determined once per attempt: after a restart, the attempt continues with what the engine was given."""
     if repository.execution_target == "agent":
         return LeftOut()
     machine_id = runs_on(repository)

@@ -1,4 +1,4 @@
-"""Archive names from a template."""
+"""Build archive names from a template."""
 
 import re
 from datetime import datetime
@@ -11,10 +11,10 @@ MOST_CHARACTERS = 200
 
 
 def archive_name(template: str, *, repository: str, now: datetime, refused: str = "") -> str:
-    """Given a template and the time of the backup, return the archive's name. Raise Unprocessable if it names nothing.
+    """Return the archive's name, given a template and the time of the backup. Raise Unprocessable if it is not valid.
 
-    Known are `{repository}`, `{now}` (to the millisecond, so that no two backups of a repository get one name) and
-    `{now:FORMAT}` with the letters of strftime. Each character of `refused` becomes a dash.
+    The placeholders are `{repository}`, `{now}` (to the millisecond, so that no two backups of a repository get the
+    same name) and `{now:FORMAT}` with strftime codes. Each character of `refused` becomes a dash.
     """
 
     def fill(match: re.Match[str]) -> str:

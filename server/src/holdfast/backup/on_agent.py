@@ -1,4 +1,4 @@
-"""Backups of an agent's repositories: how they are asked for, and the names of their archives."""
+"""Backups of agents' repositories: starting them, and naming their archives."""
 
 import re
 
@@ -23,7 +23,7 @@ NOW = "{now:%Y-%m-%dT%H:%M:%S.%f}"
 
 
 def engine_name(template: str, repository: str, refused: str = "") -> str:
-    """The template with the engine's own placeholder for the time: the job may start long after it was queued.
+    """Fill the template, but with the engine's placeholder for the time: the job may start long after it was queued.
 
     Each character of `refused` becomes a dash.
     """
@@ -48,7 +48,7 @@ def _without_separators(text: str) -> str:
 
 
 def start(session: Session, caller: Caller, agent_machine_id: int, wanted: NewBackupJob, *, kind: Kind) -> Operation:
-    """Queue a backup of a repository of an agent."""
+    """Queue a backup of one of an agent's repositories."""
     repository = store.require(session, caller, wanted.repository_id, Role.OPERATOR)
     if repository.execution_target != "agent" or repository.agent_machine_id != agent_machine_id:
         raise Unprocessable("agents.other_repository", "The repository does not belong to this agent.")

@@ -1,4 +1,4 @@
-"""A backup's operation as the status payload."""
+"""Present a backup operation as a status response."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""HTTP for manual backups. All of it needs the token of a normal login."""
+"""Routes for manual backups. All of them require a login; account tokens are refused."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Manual backups as clients see them."""
+"""Request and response schemas of manual backups."""
 
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from holdfast.kit.schema import Closed, Schema
 
 
 class BackupParams(Closed):
-    """What a backup operation was asked to do. What is None comes from the repository when it starts."""
+    """Parameters of a backup operation. Those that are None are taken from the repository when the operation starts."""
 
     source_paths: list[str] | None = None
     archive_name: str | None = None

@@ -1,4 +1,4 @@
-"""Asking for a backup."""
+"""Start a backup."""
 
 from collections.abc import Sequence
 
@@ -55,9 +55,9 @@ def enqueue(
 
 
 def _within_sources(repository: Repository, params: BackupParams) -> BackupParams:
-    """What a user who is not an admin may back up: the repository's own sources, or paths below them.
+    """Restrict a user who is not an admin to the repository's own sources and paths below them.
 
-    Raise Forbidden.
+    Raise Forbidden for other paths.
     """
     if params.source_paths is None:
         return params
@@ -67,13 +67,13 @@ def _within_sources(repository: Repository, params: BackupParams) -> BackupParam
 
 
 def sources_outside(repository: Repository, paths: Sequence[str]) -> list[str]:
-    """The paths that are not in the repository's sources. Where the engine runs here, links are followed to tell."""
+    """The paths outside the repository's sources. Links are resolved if the engine runs on this machine."""
     within = is_really_within if repository.execution_target == "local" else is_within
     return [path for path in paths if not within(path, repository.source_paths)]
 
 
 def _check(repository: Repository, params: BackupParams) -> None:
-    """Raise for what can be known now; what only the engine knows is the operation's to report."""
+    """Raise for problems that are known now. The operation itself reports what only the engine can find."""
     if repository.mode == "observe":
         raise Conflict("repository.observe_only", "The repository is in observe mode, which allows no backups.")
     sources = params.source_paths if params.source_paths is not None else repository.source_paths

@@ -1,1 +1,1 @@
-"""Archives as folders of a network drive: WebDAV, for reading only."""
+"""Archives as folders of a read-only network drive (WebDAV)."""

@@ -1,4 +1,4 @@
-"""Requests below `/dav`. An account token identifies the caller, who sees only what their rights allow."""
+"""Handles requests below `/dav`. An account token identifies the caller, who sees only what their rights allow."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -38,9 +38,10 @@ MOST_NOTED = 10_000
 
 @dataclass(eq=False, slots=True)
 class Dav:
-    """Lists from the index alone; the engine runs only for the content of files.
+    """Lists folders from the index alone; the engine runs only to read files.
 
-    Opening a large folder takes long: it counts as a request that needs the engine, for each user and in all.
+    Opening a large folder takes long, so it counts towards the limits of requests that need the engine, per user and
+    overall.
     """
 
     database: Database
@@ -87,13 +88,13 @@ class Dav:
         return place, NOTHING_SEALED if repository is None else self.lookup.sealed(caller, repository)
 
     def _files(self, place: Place, sealed: Sealed) -> Files | None:
-        """The files of an archive; None for the levels above them."""
+        """The files of an archive; None for the levels above archives."""
         if place.repository is None or place.archive is None:
             return None
         return Files(self.index, place.repository, place.archive, place.segments[:2], sealed)
 
     def _resource(self, place: Place, files: Files | None) -> Resource:
-        """Raise NotFound."""
+        """The resource at a place. Raise NotFound."""
         if files is not None and place.path:
             return files.resource(place.path)
         name = readable(place.segments[-1]) if place.segments else "Holdfast"
@@ -116,7 +117,7 @@ class Dav:
             itself = self._resource(place, files)
             is_listed = depth == "1" and itself.size is None
             pages = self._below(caller, place, files) if is_listed else iter(())
-            first = next(pages, [])  # a missing folder is reported before the answer begins
+            first = next(pages, [])  # a missing folder is reported before the response begins
             return [itself, *first], pages, next(pages, None)
 
         first, pages, second = await self.requests.run(request, caller.user_id, begin)
@@ -177,7 +178,7 @@ class Dav:
         return answer
 
     def _is_new(self, caller: Caller, archive: Archive) -> bool:
-        """Whether it is to be audited that the caller reads in the archive: once an hour, not for each file."""
+        """Whether to audit that the caller reads from the archive: at most once an hour, not for every file."""
         now, key = time.monotonic(), (caller.user_id, archive.id)
         if key in self._noted and now - self._noted[key] < TRAIL_SECONDS:
             return False

@@ -1,4 +1,4 @@
-"""The parts of the service that the network drive contributes."""
+"""What the network drive contributes to the service."""
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
@@ -16,7 +16,7 @@ from holdfast.runner.engine_requests import ENGINE_REQUESTS
 
 
 class AnyPath(PathConvertor):
-    """A path of any bytes: names of files may have line ends, which the framework's own does not match."""
+    """A path of arbitrary bytes: file names may contain newlines, which the framework's convertor does not match."""
 
     regex = r"[\s\S]*"
 
@@ -25,7 +25,7 @@ register_url_convertor("any_path", AnyPath())
 
 
 def _install(app: Application) -> None:
-    """Depends on restores, for the downloads and their rules, and on the limits of requests that need the engine."""
+    """Add the drive. It depends on downloads and their rules, and on the limits of requests that need the engine."""
     parts = app.parts
     drive = Dav(
         parts[DATABASE],

@@ -1,4 +1,4 @@
-"""Folders and files of one archive, from the index. Links, devices and pipes have no content to serve."""
+"""Folders and files of one archive, read from the index. Links, devices and pipes are not served."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Page = tuple[list[Entry], str | None]
 
 @frozen
 class Files:
-    """The visible part of an archive for a caller; `segments` is its address."""
+    """The part of an archive that a caller may see; `segments` is its address."""
 
     index: ArchiveIndex
     repository: Repository
@@ -41,14 +41,14 @@ class Files:
     sealed: Sealed
 
     def resource(self, path: bytes) -> Resource:
-        """Raise NotFound."""
+        """The resource at a path. Raise NotFound."""
         found = None if self.sealed.hides(path) else self._entry(path)
         if found is None or not _is_shown(found):
             raise not_there()
         return self._shown(found)
 
     def below(self, folder: bytes) -> Iterator[list[Resource]]:
-        """Page by page: of a large folder only a few names are in memory."""
+        """Yield the content of a folder page by page, so that only part of a large folder is in memory."""
         cursor: str | None = None
         while True:
             entries, cursor = self._page(folder, cursor)
@@ -64,7 +64,7 @@ class Files:
             try:
                 if (found := index.entry(archive, path)) is not None:
                     return found
-                # A folder above the sources is not in the archive, only its content.
+                # A folder above the sources is not itself in the archive; only its content is.
                 return implicit_directory(path) if index.browse(archive, path, limit=1).exists else None
             except ArchiveNotIndexed:
                 return None
@@ -96,11 +96,14 @@ class Files:
 
 
 def _is_shown(entry: Entry) -> bool:
-    """Clients shorten addresses with `.` and `..`: such a name would lead to the folder itself, or above it."""
+    """Whether a WebDAV client can see and address this entry.
+
+    Clients resolve `.` and `..` in addresses, so such names would lead to the folder itself or above it.
+    """
     has_address = entry.path.rpartition(b"/")[2] not in (b"", b".", b"..")
     return has_address and (entry.is_directory or stat.S_ISREG(entry.mode))
 
 
 def _behind(index: HistoryIndex, archive: str, entry: Entry) -> Entry:
-    """A hard link with the size of its file."""
+    """The entry; for a hard link, with the size of its file."""
     return (index.entry(archive, entry.path) or entry) if entry.is_hard_link else entry

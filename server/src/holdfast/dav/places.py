@@ -1,7 +1,7 @@
-"""The target of an address below `/dav`: the list of repositories, one of them, an archive, or a path in an archive.
+"""Resolves addresses below `/dav`: the list of repositories, a repository, an archive, or a path in an archive.
 
-Addresses use the names that users know. Where two are the same, or a name is reserved here, a number or a time that
-distinguishes them is added.
+Addresses use the names that users know. If two are equal, or a name is reserved, a distinguishing number or time is
+appended.
 """
 
 import re
@@ -37,7 +37,7 @@ MOST_REMEMBERED = 8
 
 @frozen
 class Place:
-    """`repository` is None for the list of them, `archive` for the list of a repository's archives."""
+    """`repository` is None for the list of repositories, `archive` is None for the list of a repository's archives."""
 
     segments: tuple[bytes, ...]
     repository: Repository | None = None
@@ -46,7 +46,7 @@ class Place:
 
 
 def segments_of(raw_path: bytes) -> tuple[bytes, ...]:
-    """The names in an address. Raise NotFound for one that is not a valid file name."""
+    """The names in an address. Raise NotFound if one of them is not a valid file name."""
     below = raw_path.removeprefix(ROOT)
     names = tuple(unquote_to_bytes(part) for part in below.split(b"/") if part)
     if len(below) > LONGEST or any(name in (b".", b"..") or b"\0" in name for name in names):
@@ -59,8 +59,10 @@ def address(segments: Iterable[bytes]) -> str:
 
 
 class Places:
-    """Finds targets by their addresses. Clients ask for hundreds of files in a row, so what the store has is read once
-    until anything is committed to it. Safe for use from many threads.
+    """Resolves addresses.
+
+    Clients request hundreds of files in a row, so rows are read once and reused until anything is committed to the
+    store. Safe for use from many threads.
     """
 
     def __init__(self, database: Database, index: ArchiveIndex) -> None:
@@ -70,7 +72,7 @@ class Places:
         self._archives: Remembered[list[Archive]] = Remembered(database.version, MOST_REMEMBERED)
 
     def find(self, caller: Caller, segments: tuple[bytes, ...]) -> Place:
-        """Raise NotFound for a missing target, and for one that the caller may not see."""
+        """Resolve an address. Raise NotFound if the target is missing or the caller may not see it."""
         if not segments:
             return Place(segments)
         known = self.repositories(caller)
@@ -83,12 +85,14 @@ class Places:
         return Place(segments, repository, archive, b"/".join(segments[2:]))
 
     def repositories(self, caller: Caller) -> dict[str, Repository]:
-        """The repositories that the caller may see, by their names here."""
+        """The repositories that the caller may see, by their names in addresses."""
         known = self._repositories.get(caller.view)
         return self._repositories.read(caller.view, partial(self._visible, caller)) if known is None else known
 
     def archives(self, repository: Repository) -> dict[str, Archive]:
-        """Archives with known files, oldest first. Those lost with a newer copy of the repository cannot be read."""
+        """Archives with known files, oldest first. Archives lost because an older copy of the repository was put back
+        cannot be read.
+        """
         known = self._archives.get(repository.id)
         if known is None:
             known = self._archives.read(repository.id, partial(self._present, repository.id))
@@ -120,7 +124,7 @@ def _archive(known: Mapping[str, Archive], name: str) -> Archive:
 
 
 def _moment(name: str) -> datetime | None:
-    """The last instant of a date or a time in UTC."""
+    """The last instant of a date, or the given instant of a time, in UTC."""
     try:
         if DAY.fullmatch(name):
             return datetime.fromisoformat(name).replace(tzinfo=UTC) + timedelta(days=1, microseconds=-1)

@@ -36,7 +36,7 @@ class Resource:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """By name; the values are XML."""
+        """Property values as XML, by name."""
         known = {
             "displayname": text(self.name),
             "resourcetype": "" if self.size is not None else "<D:collection/>",
@@ -49,13 +49,13 @@ class Resource:
 
 
 def wanted_of(body: bytes) -> tuple[Names | None, bool]:
-    """Which properties a request asks for (None: all), and whether for their names alone. Raise Unprocessable."""
+    """The properties that a request asks for (None: all), and whether it asks only for names. Raise Unprocessable."""
     if not body.strip():
         return None, False
-    from xml.etree import ElementTree as ET  # a megabyte that only clients of the drive need
+    from xml.etree import ElementTree as ET  # a megabyte that only the drive's clients need
 
     try:
-        if b"<!" in body or b"\0" in body:  # neither a document type nor another encoding is needed here
+        if b"<!" in body or b"\0" in body:  # document types and other encodings are not needed
             raise ET.ParseError
         root = ET.fromstring(body)  # noqa: S314 - no document type, no entities
     except ET.ParseError as error:
@@ -72,7 +72,7 @@ def wanted_of(body: bytes) -> tuple[Names | None, bool]:
 
 
 def response(resource: Resource, wanted: Names | None, *, only_names: bool = False) -> str:
-    """The part of the answer about one resource."""
+    """The part of the response that describes one resource."""
     known = resource.properties
     if wanted is None:
         found, missing = list(known), []
@@ -92,7 +92,7 @@ def _propstat(parts: str, status: str) -> str:
 
 
 def _empty(name: str) -> str:
-    """An unknown property, in the namespace of the request."""
+    """An unknown property, in the namespace used by the request."""
     space, _, local = name.removeprefix("{").rpartition("}") if name.startswith("{") else ("", "", name)
     return f'<x:{local} xmlns:x="{escape(space)}"/>' if space else f"<{local}/>"
 

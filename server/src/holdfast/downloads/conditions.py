@@ -1,4 +1,4 @@
-"""What a request for a file asks for by its headers: a part of it, or nothing if the client has it already."""
+"""Conditions in the headers of a file request: a byte range, or no content if the client already has it."""
 
 import re
 
@@ -22,17 +22,17 @@ class Asked:
         return Asked(given.get("Range"), given.get("If-Range"), given.get("If-None-Match"))
 
     def is_known(self, etag: str) -> bool:
-        """Whether the client has said that it has this content."""
+        """Whether the client states that it already has this content."""
         if self.if_none_match is None:
             return False
         tags = {tag.strip().removeprefix("W/") for tag in self.if_none_match.split(",")}
         return "*" in tags or etag in tags
 
     def part(self, size: int, etag: str) -> tuple[int, int] | None:
-        """The first byte wanted and the one behind the last; None for the whole file. Raise RangeNotSatisfiable.
+        """The first byte requested and the one after the last; None for the whole file. Raise RangeNotSatisfiable.
 
-        A form that is not understood, several ranges among them, means the whole, and so does a file that has changed
-        since the client got its first part.
+        Unsupported forms, including multiple ranges, select the whole file. So does a file that has changed since the
+        client received its first part.
         """
         match = SINGLE.fullmatch(self.range.replace(" ", "")) if self.range else None
         if match is None or match.groups() == ("", "") or self.if_range not in (None, etag):

@@ -1,7 +1,7 @@
-"""What a download contains: never a name or a link that leads out of the folder it is unpacked to.
+"""Decides what a download contains: no names or links that lead out of the folder it is unpacked to.
 
-Entries that are left out are listed, with the reason, in a text file at the end of the download; so nothing is lost
-silently, and unpacking a download is safe even if another user has made a malicious archive.
+Omitted entries are listed, with the reason, in a text file at the end of the download. So nothing is omitted silently,
+and unpacking a download is safe even if another user has created a malicious archive.
 """
 
 import json
@@ -32,7 +32,7 @@ WINDOWS_WAY_OUT = re.compile(rb"(?:^|[/\\])\.\.(?:$|[/\\])|^\\|^[A-Za-z]:[/\\]")
 
 
 class EntryFilter:
-    """Checks one entry after the other, in the order of the stream."""
+    """Checks entries one by one, in the order of the stream."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -44,7 +44,7 @@ class EntryFilter:
         self._manifest_is_taken = False
 
     def passes(self, entry: tarfile.TarInfo) -> bool:
-        """Whether an entry is handed out. Impossible numbers are corrected."""
+        """Whether the entry is included. Impossible numbers are corrected."""
         name = exact(entry.name)
         if name == ROOT and entry.isdir():
             return True
@@ -90,7 +90,7 @@ class EntryFilter:
         return LINK_TO_LEFT_OUT if hash(target) in self._left_out else None
 
     def _lies_below_a_link(self, name: bytes) -> bool:
-        """Names are grouped by folder: the result for one holds for its neighbours."""
+        """Entries are grouped by folder, so the result for one is reused for its neighbours."""
         folder = name.rpartition(b"/")[0]
         if self._above is None or self._above[0] != folder:
             above = (folder, *ancestors(folder)) if folder else ()
@@ -109,7 +109,7 @@ class EntryFilter:
 
 
 def _shown(name: bytes) -> str:
-    """On one line and without control sequences for a terminal."""
+    """A name on one line, without terminal control sequences."""
     short = readable(name[:LONGEST_NAME])
     return json.dumps(short if len(short) <= 1000 else f"{short[:1000]}…")
 

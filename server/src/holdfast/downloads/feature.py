@@ -1,4 +1,4 @@
-"""The parts of the service that downloads contribute."""
+"""What downloads contribute to the service."""
 
 from holdfast.api.dependencies import DATABASE, SETTINGS
 from holdfast.downloads import routes

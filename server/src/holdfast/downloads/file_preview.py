@@ -1,4 +1,4 @@
-"""The beginning of an archived file, to be looked at: as text, as a picture, or as bytes."""
+"""A preview of the beginning of an archived file: as text, as an image, or as bytes."""
 
 import base64
 import codecs
@@ -49,7 +49,7 @@ class FilePreview(Schema):
 @routes.get("/preview", summary="Preview the beginning of a file", responses=documented(404, 423))
 @asks_engine
 def preview_file(
-    caller: SignedIn,  # by whom `asks_engine` counts
+    caller: SignedIn,  # `asks_engine` counts requests per caller
     chosen: Chosen,
     max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Number of bytes to read.")] = DEFAULT_BYTES,
 ) -> FilePreview:
@@ -81,7 +81,7 @@ def _beginning(opened: Opened, most: int) -> bytes:
 
 
 def preview_of(beginning: bytes, size: int) -> FilePreview:
-    """Given the first bytes of a file and its size."""
+    """Build the preview from the first bytes of a file and its size."""
     truncated = len(beginning) < size
     for pattern, media_type in PICTURES:
         if pattern.match(beginning):
@@ -96,7 +96,7 @@ def preview_of(beginning: bytes, size: int) -> FilePreview:
 
 
 def _text(beginning: bytes, encoding: str, *, truncated: bool) -> str | None:
-    """The text; None if it is none. The last character of what is cut off may be incomplete."""
+    """Decode the text; None if it is not text. If it is truncated, its last character may be incomplete."""
     try:
         text = codecs.getincrementaldecoder(encoding)("strict").decode(beginning, final=not truncated)
     except UnicodeDecodeError:

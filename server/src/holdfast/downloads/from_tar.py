@@ -1,6 +1,4 @@
-"""Tar and zip files made from the entries of a tar file: those of the engine's stream, or what a reader of chunks
-makes.
-"""
+"""Makes tar and zip files from the entries of a tar stream, which the engine or a chunk reader produces."""
 
 import posixpath
 import stat
@@ -22,22 +20,22 @@ CUT_SHORT = Outcome("failed", "engine.failed", "The engine's output was cut shor
 
 
 class Entries(Protocol):
-    """What a download is made of, one entry after the other."""
+    """The entries of a download, one after the other."""
 
     def next(self) -> tarfile.TarInfo | None: ...
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
-        """The whole content of the entry just read, or BrokenOff."""
+        """The complete content of the entry read last, or BrokenOff."""
 
     def require_good_end(self) -> None:
-        """Raise BrokenOff unless these were all of them."""
+        """Raise BrokenOff unless all entries have been read."""
 
 
 class TarEntries:
-    """The entries of a tar stream, one after the other, none kept in memory."""
+    """The entries of a tar stream, one after the other. None are kept in memory."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        readable: Any = source  # reading is all that a stream needs
+        readable: Any = source  # a stream only needs to be readable
         self._tar = BoundedTar.open(
             fileobj=readable, mode="r|", bufsize=BLOCK, encoding="utf-8", errors="surrogateescape"
         )
@@ -51,8 +49,8 @@ class TarEntries:
         return entry
 
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
-        """The whole content of the entry just read, or BrokenOff."""
-        stream: Any = self._tar.fileobj  # the content follows the header that was read last
+        """The complete content of the entry read last, or BrokenOff."""
+        stream: Any = self._tar.fileobj  # positioned after the header read last
         remaining = entry.size
         while remaining:
             try:
@@ -71,17 +69,17 @@ class TarEntries:
 
 
 def zip_blocks(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    """The entries as a zip file; its end is only written when they are known to be complete."""
+    """The entries as a zip file. Its end is written only if the entries are known to be complete."""
     return _gathered(_zip_pieces(entries, first))
 
 
 def tar_blocks(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    """The same as a tar file: headers are rewritten, so that no reader can find more in them than was checked here."""
+    """The entries as a tar file. Headers are rewritten, so that they contain nothing that was not checked here."""
     return _gathered(_tar_pieces(entries, first))
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer blocks: each one sent costs a change of threads."""
+    """Combine the pieces into fewer blocks, because each block sent costs a thread switch."""
     waiting, size = [], 0
     for piece in pieces:
         waiting.append(piece)
@@ -134,14 +132,14 @@ def _passing(entries: Entries, first: tarfile.TarInfo | None, entry_filter: Entr
 
 
 def _header(entry: tarfile.TarInfo) -> bytes:
-    """The entry's header with all of its known fields. Engine 1 writes the older form, and so does this for it."""
+    """The entry's header with all its known fields, in the format of the source: engine 1 writes the older one."""
     is_older = not entry.pax_headers
     entry.pax_headers = {name: value for name, value in entry.pax_headers.items() if _is_kept(name)}
     return entry.tobuf(tarfile.GNU_FORMAT if is_older else tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def _is_kept(name: str) -> bool:
-    """Times and attributes. A name or a size would override the checked one."""
+    """Whether to keep a header field: times and attributes only, as a name or size would override the checked one."""
     return name in ("mtime", "atime", "ctime") or name.startswith("SCHILY.")
 
 
@@ -161,7 +159,7 @@ def _member(writer: ZipStream, entries: Entries, entry: tarfile.TarInfo) -> Iter
     elif entry.issym():
         yield from writer.short(Member(name, stat.S_IFLNK | 0o777, entry.mtime), exact(entry.linkname))
     elif entry.islnk():
-        # A zip file knows no hard links, and the content went by with the first name.
+        # Zip files have no hard links, and the content was sent with the first name.
         beside = posixpath.relpath(entry.linkname, posixpath.dirname(entry.name) or ".")
         yield from writer.short(Member(name, stat.S_IFLNK | 0o777, entry.mtime), exact(beside))
     elif entry.isreg():

@@ -1,6 +1,6 @@
-"""Archives that callers read from: looked up once, until a row that the lookup was made from differs.
+"""Looks up archives to read from. A lookup stays valid until one of the rows it was read from changes.
 
-A client that opens a folder, or plays a video, asks for hundreds of parts of the same archive.
+A client that opens a folder or plays a video requests hundreds of parts of the same archive.
 """
 
 import time
@@ -45,7 +45,7 @@ _ARCHIVE = Query(select(Archive.__table__).where(Archive.id == bindparam("wanted
 
 
 class ArchiveLookup:
-    """Safe for use from many threads."""
+    """Looks up archives and hidden names. Safe for use from many threads."""
 
     def __init__(self, database: Database, places: ServicePlaces) -> None:
         self._database = database
@@ -55,7 +55,10 @@ class ArchiveLookup:
         """By the sources of a repository."""
 
     def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> Found:
-        """Raise NotFound, Conflict for a lost archive, or Forbidden if the caller may not read one of the paths."""
+        """Return the archive if the caller may read the paths.
+
+        Raise NotFound, Conflict for a lost archive, or Forbidden if the caller may not read one of the paths.
+        """
         key = caller.view, repository_id, archive_id
         known = self._known.get(key) or self._looked_up(caller, repository_id, archive_id)
         archive = archive_records.require_present(known.archive)
@@ -65,14 +68,16 @@ class ArchiveLookup:
         return repository, archive, sealed
 
     async def seen(self, caller: Caller, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
-        """The archive may be lost. One that is known takes no thread. Raise NotFound."""
+        """Return the archive, even if it is lost. A cached one takes no thread. Raise NotFound."""
         known = self._known.get((caller.view, repository_id, archive_id))
         if known is None:
             known = await in_thread("reading", partial(self._looked_up, caller, repository_id, archive_id))
         return known.seen.repository, known.archive
 
     def sealed(self, caller: Caller, repository: Repository) -> Sealed:
-        """It follows from the mounts and links of this machine, which are looked at once a second."""
+        """The names hidden from the caller. They depend on the mounts and links of this machine, checked at most once a
+        second.
+        """
         if not self._places.may_be_sealed(caller, repository.execution_target):
             return NOTHING_SEALED
         now, key = time.monotonic(), tuple(repository.source_paths)

@@ -1,4 +1,4 @@
-"""From an archived path to a download: no answer is sent before the engine has found the path."""
+"""Opens a download for archived paths. No response is sent before the engine has found the path."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ MOST_NAMED = 10
 
 
 class Content(Protocol):
-    """What is known of a path of an archive without asking the engine."""
+    """What is known about a path of an archive without running the engine."""
 
     @property
     def is_file(self) -> bool: ...
@@ -46,8 +46,8 @@ class Content(Protocol):
     @property
     def is_readable(self) -> bool: ...
     def blocks(self, start: int, end: int, gone: threading.Event) -> Iterable[bytes] | None:
-        """Its bytes from `start` to `end`, the first of them read already; a list where all are; None if only the
-        engine can read them.
+        """Its bytes from `start` to `end`, with the first block already read; a list if all of them are in memory; None
+        if only the engine can read them.
         """
 
 
@@ -56,9 +56,7 @@ class Contents(Protocol):
     def tree(
         self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
     ) -> Entries | None:
-        """Everything at and below these paths, by the names it has in a download; None where the engine is the better
-        way.
-        """
+        """Everything at and below these paths, by the names used in a download; None if the engine is more suitable."""
 
 
 CONTENTS = Part[Contents]("contents")
@@ -66,7 +64,7 @@ CONTENTS = Part[Contents]("contents")
 
 @frozen
 class Opened:
-    """``size`` is that of what is sent, None where it is not known before the end."""
+    """A download that is ready to be sent. ``size`` is the size of what is sent, None if it is not known in advance."""
 
     name: str
     media_type: str
@@ -88,7 +86,7 @@ class Downloads:
     contents: Contents
 
     def known(self, repository: Repository, archive: Archive, path: bytes) -> Content | None:
-        """What the index knows of a file. Raise Unprocessable if it is something else."""
+        """What the index knows about a file. Raise Unprocessable if the path is not a file."""
         content = self.contents.find(repository, archive, path)
         if content is not None and not content.is_file:
             raise errors.not_a_file()
@@ -104,9 +102,10 @@ class Downloads:
         content: Content | None = None,
         part: tuple[int, int] | None = None,
     ) -> Opened:
-        """A file, or a part of it where its content is known and can be read by parts, else all of it by the engine.
+        """Open a file, or a range of it.
 
-        Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file.
+        Ranges require content that can be read without the engine; otherwise the engine sends the whole file. Raise
+        NotFound if the path is not in the archive, Unprocessable if it is not a regular file.
         """
         if content is None:
             return self._file_by_engine(repository, archive, path, gone, sealed)
@@ -148,7 +147,9 @@ class Downloads:
         gone: threading.Event,
         sealed: Sealed,
     ) -> Opened:
-        """Without paths it is the whole archive. Raise NotFound if the archive holds none of the paths."""
+        """Open folders and files, or the whole archive if there are no paths. Raise NotFound if none of the paths are
+        in the archive.
+        """
         about = paths[0] if len(paths) == 1 else shared_folder(paths)
         name = f"{readable(about.rpartition(b'/')[2]) or archive.name}.{form}"
         if (tree := self.contents.tree(repository, archive, paths, sealed, gone)) is not None:
@@ -182,7 +183,7 @@ DOWNLOADS = Part[Downloads]("downloads")
 
 
 def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, str]:
-    """The headers that tell a client which content this is, and whether it can be had by parts."""
+    """The headers that identify the content and show whether ranges of it can be requested."""
     has_parts = content.is_readable if is_readable is None else is_readable
     return {
         "ETag": content.etag,
@@ -193,7 +194,7 @@ def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, s
 
 
 def shared_folder(paths: Sequence[bytes]) -> bytes:
-    """The innermost folder that contains all paths: names in a download are relative to it.
+    """The innermost folder that contains all paths; names in a download are relative to it.
 
     Empty for the archive's root.
     """
@@ -207,7 +208,7 @@ def shared_folder(paths: Sequence[bytes]) -> bytes:
 
 
 def shared_depth(paths: Sequence[bytes]) -> int:
-    """How many components names in a download lack at their beginning."""
+    """The number of leading path components that are stripped from names in a download."""
     folder = shared_folder(paths)
     return folder.count(b"/") + 1 if folder else 0
 
@@ -221,7 +222,9 @@ def _first_entry(source: Source) -> tuple[TarEntries, TarInfo | None]:
 
 
 def _written(source: Source, paths: Sequence[bytes], form: Format) -> Iterator[bytes]:
-    """The download, once the stream is known to hold something."""
+    """The download's blocks, once the stream is known to contain an entry. Raise NotFound if a path was requested and
+    it does not.
+    """
     entries, first = _first_entry(source)
     if first is None and paths:
         raise errors.path_not_found([readable(path) for path in paths[:MOST_NAMED]])

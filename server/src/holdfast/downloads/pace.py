@@ -1,4 +1,4 @@
-"""How fast a download is read. Only the reader's time counts; a slow engine is not the reader's fault."""
+"""Measures how fast a client reads a download. Only the client's time counts, not that of a slow engine."""
 
 import time
 from collections.abc import Callable
@@ -19,13 +19,13 @@ class Pace:
         self._sending_since: float | None = None
 
     def begin(self, size: int) -> float:
-        """A block is being sent; return how long it may take."""
+        """Note that a block is being sent, and return how long it may take."""
         self._turn()
         self._sending_since = self._clock()
         return WINDOW_SECONDS - self._behind + size / self._least
 
     def end(self, size: int) -> None:
-        """The block was read."""
+        """Note that the block has been read."""
         took = self._clock() - self._sending_since if self._sending_since is not None else 0.0
         self._sending_since = None
         self._behind = max(0.0, self._behind + took - size / self._least)
@@ -33,13 +33,13 @@ class Pace:
         self._waited += took
 
     def rate(self) -> float:
-        """Bytes per second that the reader has taken lately."""
+        """Bytes per second that the client has read recently."""
         sending = self._clock() - self._sending_since if self._sending_since is not None else 0.0
         waited = self._waited + self._earlier_waited + sending
         return (self._bytes + self._earlier_bytes) / waited if waited else float("inf")
 
     def _turn(self) -> None:
-        """Forget what is older than two windows."""
+        """Forget measurements older than two windows."""
         if self._clock() - self._turned > WINDOW_SECONDS:
             self._turned = self._clock()
             self._earlier_bytes, self._earlier_waited = self._bytes, self._waited

@@ -1,4 +1,4 @@
-"""Streams a download. A reader that leaves or stalls ends it; an incomplete download breaks the connection off."""
+"""Streams a download. It ends if the client leaves or stalls; if it is incomplete, the connection is broken off."""
 
 import asyncio
 import threading
@@ -46,10 +46,10 @@ _of_agents: RunVar[CapacityLimiter] = RunVar("threads for what agents receive")
 
 
 class Download(Response):
-    """The answer to a request for a download; what is wanted is opened when the answer is sent.
+    """The response to a download request; its content is opened when the response is sent.
 
-    Without rules it is an agent's: it may be as slow as the agent's disk, and only a standstill ends it. Sending it
-    raises the HoldfastError for which nothing could be opened, if nothing has been sent.
+    Without rules, the client is an agent: it may be as slow as the agent's disk, and only a standstill ends the
+    download. If nothing can be opened, sending raises that HoldfastError, provided that nothing has been sent.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Download(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._has_body = scope["method"] != "HEAD"
-        watching = asyncio.create_task(self._watch(receive))  # a task group would cost as much as reading a small file
+        watching = asyncio.create_task(self._watch(receive))  # a task group costs as much as reading a small file
         try:
             await self._answer(send)
         finally:
@@ -76,7 +76,7 @@ class Download(Response):
             while (await receive())["type"] != "http.disconnect":
                 continue
         except BodyTooLarge:
-            log.info("a request for a download has too large a body")  # which is answered where that was noticed
+            log.info("a request for a download has too large a body")  # the limit sends its own response
         self._gone.set()
 
     async def _answer(self, send: Send) -> None:
@@ -116,7 +116,7 @@ class Download(Response):
         if self._rules is None or opened.in_the_way is None:
             await self._send(opened, send)
             return
-        failure: Exception | None = None  # also where sending is cancelled, which is neither an error nor an end
+        failure: Exception | None = None  # stays None if sending is cancelled, which is neither an error nor a result
         async with create_task_group() as tasks:
             tasks.start_soon(self._give_way, opened.name, opened.in_the_way, self._rules, tasks.cancel_scope)
             try:
@@ -150,7 +150,9 @@ class Download(Response):
                 return
 
     async def _send(self, opened: Opened, send: Send) -> None:
-        """Left without its last message, the answer is seen to be incomplete: the server breaks the connection off."""
+        """Send the content. If the last message is missing, the response is incomplete and the server breaks off the
+        connection.
+        """
         await send({"type": "http.response.start", "status": opened.status, "headers": headers(opened)})
         blocks = opened.blocks
         if isinstance(blocks, list) and len(content := b"".join(blocks)) <= SENT_AT_ONCE:
@@ -170,7 +172,7 @@ class Download(Response):
 
 
 class DownloadRules:
-    """Rules of all downloads by users. Belongs to the event loop of the service."""
+    """Limits for all downloads by users. For use on the service's event loop only."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.turns = DownloadTurns(settings)
@@ -183,7 +185,7 @@ class DownloadRules:
 
     @property
     def threads(self) -> CapacityLimiter:
-        """One for each download, and one for the task that watches it."""
+        """Two threads per download: one that reads, and one that checks for waiting work."""
         if self._threads is None:
             self._threads = CapacityLimiter(2 * self.turns.most)
         return self._threads
@@ -212,9 +214,7 @@ def headers(opened: Opened) -> list[tuple[bytes, bytes]]:
 
 
 def disposition(name: str) -> str:
-    """The header that names the file: a plain name for old programs, and the exact one where that differs (RFC
-    5987).
-    """
+    """The header with the file name: a plain name for old clients, and the exact name if it differs (RFC 5987)."""
     plain = "".join(character if _is_plain(character) else "_" for character in name) or "download"
     exact = "" if name in ("", plain) else f"; filename*=UTF-8''{quote(name, safe='')}"
     return f'attachment; filename="{plain}"{exact}'
@@ -226,7 +226,7 @@ def _is_plain(character: str) -> bool:
 
 @frozen
 class WantedFile:
-    """A request for a file of an archive, or for the headers of one."""
+    """A request for a file of an archive, or only for its headers."""
 
     downloads: Downloads
     rules: DownloadRules
@@ -238,13 +238,14 @@ class WantedFile:
     """With the headers that ask for a part of it, or for nothing if the client has it."""
 
     async def answer(self) -> Response:
-        """All work for a plain request is done in one visit to a thread, when the answer is sent."""
+        """A plain request is handled in a single thread visit, while the response is sent."""
         if self.request is not None and (self.request.method == "HEAD" or "If-None-Match" in self.request.headers):
             return await in_thread("other", self.looked_up)
         return Download(lambda gone: self._open(*self._known(), gone), self.rules, self.user_id)
 
     def looked_up(self) -> Response:
-        """The answer, once it is certain that the caller may have it. What the index alone can answer needs no turn.
+        """The response, once it is certain that the caller may have it. Requests that the index alone can answer do not
+        count as downloads.
 
         Raise Unprocessable, and whatever `find` raises.
         """
@@ -262,7 +263,7 @@ class WantedFile:
         return found, self.downloads.known(found[0], found[1], self.path)
 
     def _open(self, found: Found, content: Content | None, gone: threading.Event) -> Opened:
-        """Raise RangeNotSatisfiable."""
+        """Open the requested part of the file. Raise RangeNotSatisfiable."""
         repository, archive, sealed = found
         part: tuple[int, int] | None = None
         if content is not None and self.request is not None and content.is_readable:

@@ -1,4 +1,4 @@
-"""HTTP for downloads out of an archive."""
+"""Routes for downloads from an archive."""
 
 from threading import Event
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ async def wanted_path(
         ExactText | None, Query(description="The same path in base64, for names that are not valid UTF-8.")
     ] = None,
 ) -> bytes:
-    """The bytes of the path; empty for the whole archive. Raise Unprocessable unless it is given in one form."""
+    """The bytes of the path; empty for the whole archive. Raise Unprocessable if both forms are given."""
     if path is not None and path_b64 is not None:
         raise Unprocessable("restore.path_unclear", "Specify either path or path_b64.")
     value: job_paths.Json = path or "" if path_b64 is None else {"path_b64": path_b64}
@@ -40,7 +40,7 @@ async def wanted_path(
 
 
 async def the_download_rules(request: Request, caller: SignedIn) -> DownloadRules:
-    """Refuses downloads above the limit before the archive is looked up."""
+    """Refuse downloads above the limit before the archive is looked up."""
     rules = DOWNLOAD_RULES.of(request.app)
     rules.turns.require_one(caller.user_id)
     return rules
@@ -53,7 +53,7 @@ WantedPath = Annotated[bytes, Depends(wanted_path)]
 
 @frozen
 class Choice:
-    """What a caller wants of an archive."""
+    """The part of an archive that a caller has requested."""
 
     caller: Caller
     repository_id: int
@@ -63,11 +63,11 @@ class Choice:
     lookup: ArchiveLookup
 
     def found(self) -> Found:
-        """Raise NotFound, or Forbidden if the caller may not read the path."""
+        """Look up the archive. Raise NotFound, or Forbidden if the caller may not read the path."""
         return self.lookup.found(self.caller, self.repository_id, self.archive_id, (self.path,))
 
     def found_file(self) -> Found:
-        """As `found`. Raise Unprocessable without a path."""
+        """Like `found`, but raise Unprocessable without a path."""
         if not self.path:
             raise errors.not_a_file()
         return self.found()

@@ -1,4 +1,4 @@
-"""An engine's output for a request: read until its end, a time limit, or the client leaves."""
+"""An engine's output for a request, read until it ends, a time limit is reached, or the client leaves."""
 
 import threading
 import time
@@ -26,14 +26,14 @@ class NobodyWaits(Exception):
 
 
 class BrokenOff(Exception):
-    """The engine did not complete its output: the data passed on is incomplete."""
+    """The engine did not complete its output, so the data already passed on is incomplete."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.message or outcome.status)
 
 
 class Source:
-    """The output of one engine command, in the repository's lane. Reads like a file; may be closed by any thread."""
+    """The output of one engine command, run in the repository's lane. Reads like a file; any thread may close it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Source:
         *,
         job_id: int | None = None,
     ) -> None:
-        """`job_id` is an agent's job that already holds the lane."""
+        """`job_id` is the agent's job that already holds the lane, if there is one."""
         self._gone = gone
         self._is_in_the_way = partial(inline.is_waited_for, lane_of(repository.id))
         self._closed = threading.Event()
@@ -62,7 +62,7 @@ class Source:
             raise
 
     def read(self, size: int = BLOCK) -> bytes:
-        """The next bytes, none at the end. Raise NobodyWaits, or Unavailable after too long a silence."""
+        """The next bytes, empty at the end. Raise NobodyWaits, or Unavailable if the engine is silent for too long."""
         with self._guard:
             deadline = time.monotonic() + SILENT_SECONDS
             while not self._stream.wait_for_output(LOOK_SECONDS):
@@ -79,7 +79,7 @@ class Source:
             raise NobodyWaits
 
     def blocks(self) -> Iterator[bytes]:
-        """All of it. Raise BrokenOff at the end unless the engine reports that it was complete."""
+        """All blocks. Raise BrokenOff at the end unless the engine reports success."""
         while block := self.read():
             yield block
         self.require_good_end()
@@ -90,11 +90,11 @@ class Source:
             raise BrokenOff(outcome)
 
     def outcome(self) -> Outcome:
-        """How the engine ended. Valid only at the end."""
+        """How the engine ended. Valid only after the end of its output."""
         return self._stream.outcome()
 
     def refusal(self) -> HoldfastError:
-        """Why the engine produced nothing, as an error of the request."""
+        """Why the engine produced nothing, as an error for the request."""
         outcome = self._stream.outcome()
         if outcome.reason == ARCHIVE_MISSING:
             return NotFound("archives.not_found", SENTENCES[ARCHIVE_MISSING])
@@ -103,11 +103,11 @@ class Source:
         return repository_errors.refused_by_engine(outcome)
 
     def is_in_the_way(self) -> bool:
-        """Whether work that needs the repository exclusively waits."""
+        """Whether work that needs the repository exclusively is waiting."""
         return self._is_in_the_way()
 
     def close(self) -> None:
-        """Stop the engine, wait for its end, and free the lane."""
+        """Stop the engine, wait for it to end, and release the lane."""
         self._closed.set()
         with self._guard:
             self._stack.close()

@@ -1,4 +1,4 @@
-"""Limits concurrent downloads: each runs an engine and holds its repository."""
+"""Limits concurrent downloads, because each runs an engine and holds its repository."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ RETRY_SECONDS = 30
 
 
 class DownloadTurns:
-    """Belongs to the event loop of the service."""
+    """Counts running downloads. For use on the service's event loop only."""
 
     def __init__(self, settings: Settings) -> None:
         self.most = settings.downloads
@@ -20,7 +20,7 @@ class DownloadTurns:
 
     @contextmanager
     def turn(self, user_id: int) -> Iterator[None]:
-        """Count one download while it runs. Raise TooManyRequests or Unavailable above the limit."""
+        """Count a download while it runs. Raise TooManyRequests or Unavailable above the limit."""
         self.require_one(user_id)
         with self._running.one(user_id):
             yield

@@ -1,6 +1,6 @@
-"""A zip file, written as its members come: without seeking, and in constant memory.
+"""Writes a zip file while its members arrive, without seeking and in constant memory.
 
-The list of members that ends a zip file waits in a temporary file; the standard library's writer keeps it in memory.
+The central directory is kept in a temporary file; the standard library's writer keeps it in memory.
 """
 
 import struct
@@ -38,7 +38,7 @@ WORTH_IT = 0.95
 
 @frozen
 class Member:
-    """``name`` ends with a slash for a folder; ``mode`` is the one of ``stat``, with the type in it."""
+    """``name`` ends with a slash for a folder; ``mode`` is a ``stat`` mode, including the file type."""
 
     name: bytes
     mode: int
@@ -47,7 +47,7 @@ class Member:
 
 
 class ZipStream:
-    """Each method returns the bytes to pass on. ``end`` comes last; without it, the file is visibly incomplete."""
+    """Each method yields bytes to pass on. ``end`` must come last; without it, the file is visibly incomplete."""
 
     def __init__(self) -> None:
         self._offset = 0
@@ -63,7 +63,7 @@ class ZipStream:
         self._central.close()
 
     def short(self, member: Member, content: bytes = b"") -> Iterator[bytes]:
-        """A folder, a link or another member whose whole content is available."""
+        """Write a folder, a link or another member whose whole content is available."""
         start = self._offset
         checksum = zlib.crc32(content)
         flags = _name_flag(member.name)
@@ -73,7 +73,7 @@ class ZipStream:
         self._note(member, flags, STORED, checksum, len(content), len(content), start)
 
     def streamed(self, member: Member, content: Iterator[bytes]) -> Iterator[bytes]:
-        """A file whose content comes in blocks; its sizes follow in a data descriptor."""
+        """Write a file whose content arrives in blocks; its sizes follow in a data descriptor."""
         start = self._offset
         large = member.size >= LARGE
         flags = SIZES_FOLLOW | _name_flag(member.name)
@@ -96,7 +96,7 @@ class ZipStream:
         self._note(member, flags, DEFLATED, checksum, packed, size, start)
 
     def end(self) -> Iterator[bytes]:
-        """The list of members and the mark of the end."""
+        """Write the central directory and the end record."""
         start = self._offset
         self._central.seek(0)
         while block := self._central.read(IN_MEMORY):
@@ -109,7 +109,7 @@ class ZipStream:
         return data
 
     def _note(self, member: Member, flags: int, method: int, checksum: int, packed: int, size: int, start: int) -> None:
-        """Write the member's line for the list at the end."""
+        """Record the member for the central directory."""
         beyond = [value for value in (size, packed, start) if value >= FULL_32]
         extra = struct.pack(f"<2H{len(beyond)}Q", ZIP64_EXTRA, 8 * len(beyond), *beyond) if beyond else b""
         extra += _timestamp(member)
@@ -155,7 +155,7 @@ def _local(
 def _end(count: int, length: int, start: int, offset: int) -> bytes:
     ending = b""
     if count >= FULL_16 or length >= FULL_32 or start >= FULL_32:
-        size = END_64.size - 12  # without the signature and this field itself
+        size = END_64.size - 12  # excludes the signature and this field itself
         ending = END_64.pack(b"PK\6\6", size, MADE_ON_UNIX, NEEDS_64, 0, 0, count, count, length, start)
         ending += LOCATOR_64.pack(b"PK\6\7", 0, offset, 1)
     counted = min(count, FULL_16)
@@ -163,8 +163,10 @@ def _end(count: int, length: int, start: int, offset: int) -> bytes:
 
 
 def _level(beginning: bytes) -> int:
-    """Already compressed content, such as pictures and films, is stored as it is: an attempt costs ten times as
-    much.
+    """The compression level.
+
+    Content that is already compressed, such as images and videos, is stored: trying to compress it would cost ten times
+    as much.
     """
     sample = beginning[:SAMPLE]
     is_worth_it = len(sample) < SMALL or len(zlib.compress(sample, FASTEST)) < len(sample) * WORTH_IT
@@ -172,7 +174,7 @@ def _level(beginning: bytes) -> int:
 
 
 def _name_flag(name: bytes) -> int:
-    """Bytes that are not valid UTF-8 are written as they are: each name stays exact."""
+    """Names that are not valid UTF-8 are written as raw bytes, so that every name stays exact."""
     try:
         name.decode("utf-8")
     except UnicodeDecodeError:
@@ -181,7 +183,9 @@ def _name_flag(name: bytes) -> int:
 
 
 def _timestamp(member: Member) -> bytes:
-    """The time in UTC and seconds, beside the zip's own, which has no zone and counts in twos."""
+    """The time in UTC seconds, in addition to the zip format's own, which has no time zone and a resolution of two
+    seconds.
+    """
     seconds = int(member.modified)
     return struct.pack("<2HBi", TIMESTAMP_EXTRA, 5, 1, seconds) if -(2**31) <= seconds < 2**31 else b""
 

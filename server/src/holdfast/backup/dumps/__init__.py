@@ -1,1 +1,1 @@
-"""Database dumps: which databases a repository's dumps hold, and the operation that makes them."""
+"""Database dumps: which databases are dumped for a repository, and the operation that dumps them."""

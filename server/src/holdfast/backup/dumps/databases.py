@@ -1,4 +1,4 @@
-"""The databases of a repository: read, added, changed, removed, with a line in the audit log each."""
+"""Read, add, change and remove the databases of a repository. Each change is recorded in the audit trail."""
 
 import os
 import shlex
@@ -47,9 +47,9 @@ def save(
     wanted: DatabaseBody,
     known: DumpedDatabase | None = None,
 ) -> DumpedDatabase:
-    """Add a database, or replace what is known of one.
+    """Add a database, or replace the settings of an existing one.
 
-    A password that is not given stays. Raise Conflict, Unprocessable.
+    If no password is given, a stored one is kept. Raise Conflict, Unprocessable.
     """
     _check(session, places, repository, wanted)
     stored = known or DumpedDatabase(
@@ -116,15 +116,16 @@ def own_places() -> Unprocessable:
 
 
 def require_able(session: Session, repository: Repository) -> None:
-    """Raise Unprocessable unless dumps can be made on the machine where the engine of the repository runs."""
+    """Raise Unprocessable unless the machine that runs the repository's engine can make dumps."""
     sentence = "This agent is too old to dump databases; update it."
     agent_target.require_able(session, repository, JobKind.BACKUP_DUMP, sentence)
 
 
 def block_of(session: Session, places: ServicePlaces, stored: DumpedDatabase, *, here: bool) -> DatabaseBlock:
-    """The database as its host gets it; `here`: an SQLite file by the path that it really has now on this machine.
+    """The database as passed to the host that dumps it.
 
-    Raise Unprocessable if a link leads to the service's own data.
+    With `here`, an SQLite file is given by its real path on this machine. Raise Unprocessable if a link leads to the
+    service's own data.
     """
     options = dict(stored.options)
     if stored.kind == "sqlite" and here:
@@ -135,7 +136,7 @@ def block_of(session: Session, places: ServicePlaces, stored: DumpedDatabase, *,
 
 
 def passwords(session: Session, vault: Vault, repository_id: int) -> dict[str, str]:
-    """The passwords of a repository's databases, by the references in their blocks."""
+    """The passwords of a repository's databases, keyed by the references in their blocks."""
     return {
         _reference(stored): vault.decrypt(stored.password, secret_context(stored.uuid))
         for stored in of_repository(session, repository_id)

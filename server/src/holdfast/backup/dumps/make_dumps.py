@@ -1,4 +1,4 @@
-"""The operation kind `dump`: one archive of the dumps of all databases of a repository."""
+"""The operation kind `dump`: one archive with the dumps of all databases of a repository."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -38,19 +38,19 @@ LONGEST_TEXT = 200
 
 
 def kind(opener: Opener, vault: Vault, programs: str | None) -> Kind:
-    """`programs`: folders in which the programs that dump databases are looked for first, here and on ssh machines."""
+    """`programs` lists the folders to search first for dump programs, here and on ssh machines."""
     job = JobWork(
         JobKind.BACKUP_DUMP,
         partial(make_block, opener.own_places),
         end,
-        secrets=partial(passwords, vault),  # an archive of a lost job proves nothing, so nobody looks for one
+        secrets=partial(passwords, vault),  # no `leaves_archive`: an archive of a lost job proves nothing
     )
     return Kind(
         name="dump",
         category="backup",
         run=partial(run, opener, vault, programs, job),
         params=DumpParams,
-        on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
+        on_interrupted=again_when_interrupted,  # never reached: the body handles interruptions inside `run`
         limit_group="backup",
         access=Access.ADD,
         effects=CHANGES_ARCHIVES,
@@ -77,9 +77,7 @@ def run(opener: Opener, vault: Vault, programs: str | None, job: JobWork, contex
 
 
 def _require_foreign_there(opener: Opener, context: Context, repository: Repository, block: DumpBlock) -> None:
-    """Raise Unprocessable if an SQLite file on an ssh machine is the service's own: the connection may lead to
-    itself.
-    """
+    """Raise Unprocessable if an SQLite file on an ssh machine is the service's own: the host may be this machine."""
     machine = runs_on(repository)
     files = [each.database for each in block.databases if each.kind == "sqlite" and each.database]
     if machine is None or not files:
@@ -106,7 +104,10 @@ def make_block(places: ServicePlaces, session: Session, operation: Operation) ->
 
 
 def _archive_name(operation: Operation, repository: Repository, params: DumpParams) -> str:
-    """For an agent with the engine's own placeholder for the time: its job may start long after it was queued."""
+    """The archive's name.
+
+    An agent gets it with the engine's own placeholder for the time, because its job may start long after it was queued.
+    """
     refused = REFUSED_IN_NAMES if repository.engine_version == 2 else ""
     if operation.executor == "agent":
         return engine_name(params.archive_name, repository.name, refused)
@@ -115,12 +116,12 @@ def _archive_name(operation: Operation, repository: Repository, params: DumpPara
 
 
 def passwords(vault: Vault, session: Session, operation: Operation) -> dict[str, str]:
-    """By the references in the block."""
+    """The passwords, keyed by the references in the block."""
     return databases.passwords(session, vault, operation.repository_id or 0)
 
 
 def end(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """As a backup ends, but it is none: what the repository shows as its last backup stays."""
+    """Conclude a dump like a backup, but without changing the last backup that the repository shows."""
     shown = _shown(report.details.get("dumps"))
     if report.succeeded and not shown:
         return Outcome(Status.FAILED, dump.UNPROVEN, NO_RECORDS, had_effects=True)
@@ -128,7 +129,7 @@ def end(session: Session, operation: Operation, report: JobReport) -> Outcome:
 
 
 def _shown(told: Any) -> list[dict[str, Any]]:
-    """The records as far as they are ones: an agent may report anything."""
+    """The valid records among those reported, because an agent may report anything."""
     if not isinstance(told, list | tuple):
         return []
     return [_record(one) for one in told[: databases.MOST_DATABASES] if isinstance(one, Mapping) and _is_record(one)]

@@ -1,4 +1,4 @@
-"""The table of databases that are dumped."""
+"""The table of databases to dump."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from holdfast.storage.types import Identifier, RowUuid
 
 
 class DumpedDatabase(NumberedRow):
-    """A database whose dump is part of the dumps of a repository."""
+    """A database whose dump is included in the dumps of a repository."""
 
     __tablename__ = "dumped_databases"
 

@@ -1,4 +1,4 @@
-"""HTTP for database dumps."""
+"""Routes for database dumps."""
 
 from typing import Annotated, Any
 

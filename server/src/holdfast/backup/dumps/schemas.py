@@ -1,4 +1,4 @@
-"""Databases as clients see them. Passwords are never shown."""
+"""Request and response schemas of databases. Passwords are never shown."""
 
 from typing import Annotated, Literal
 

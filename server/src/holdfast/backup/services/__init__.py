@@ -1,1 +1,1 @@
-"""Services that backups of a repository stop: which ones, and how they are started again whatever happens."""
+"""Services that backups of a repository stop, and how they are reliably started again."""

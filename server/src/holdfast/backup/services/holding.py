@@ -1,4 +1,4 @@
-"""Stops services for the backups that run here or by ssh, and makes sure that they are started again."""
+"""Stops services during backups that run here or by ssh, and ensures that they are started again."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ HERE, SSH = "local", "ssh:"
 
 
 class ServiceHolds:
-    """`folder` holds the journal: see `backup_jobs.holds`."""
+    """`folder` contains the journal; see `backup_jobs.holds`."""
 
     def __init__(self, folder: Path, database: Database, machines: SshMachines) -> None:
         self._database = database
@@ -35,7 +35,7 @@ class ServiceHolds:
         self._told: list[dict[str, Any]] | None = None
 
     def of(self, context: Context, work: RepositoryWork, block: BackupBlock) -> HeldServices:
-        """What an attempt at a backup stops."""
+        """The services that an attempt at a backup stops."""
         if not block.services:
             return HeldServices()
         place, operation = place_of(work.repository), context.operation
@@ -43,7 +43,7 @@ class ServiceHolds:
         return HeldServices(context, self._holds, place, block.services, folder, STEP, far=place != HERE)
 
     def look_after(self) -> None:
-        """Start what no backup needs stopped any more. What does not start is stored for the alarm."""
+        """Start services that no backup needs stopped any more. Those that fail to start are stored for the alarm."""
         told = unstarted(self._holds.look_after())
         if told == self._told:
             return
@@ -61,6 +61,6 @@ SERVICE_HOLDS = Part[ServiceHolds]("service_holds")
 
 
 def place_of(repository: Repository) -> str:
-    """The machine whose services are meant: the one that runs the engine."""
+    """The machine whose services are stopped: the one that runs the engine."""
     machine_id = runs_on(repository)
     return HERE if machine_id is None else f"{SSH}{machine_id}"

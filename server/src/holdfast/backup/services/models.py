@@ -1,4 +1,4 @@
-"""The table of services that are stopped for backups."""
+"""The table of services that backups stop."""
 
 from sqlalchemy import Integer, String
 from sqlalchemy.orm import Mapped, mapped_column

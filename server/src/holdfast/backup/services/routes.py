@@ -1,4 +1,4 @@
-"""HTTP for the services that backups stop."""
+"""Routes for the services that backups stop."""
 
 from holdfast.access.caller import LoginOnly, SignedIn
 from holdfast.access.roles import Role

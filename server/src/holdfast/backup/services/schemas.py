@@ -1,4 +1,4 @@
-"""The services of a repository as clients see them."""
+"""Request and response schema of the services of a repository."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The services that backups of a repository stop: read, and replaced with a line in the audit log."""
+"""Read and replace the services that backups of a repository stop. Changes are recorded in the audit trail."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def of_repository(session: Session, repository_id: int) -> tuple[str, ...]:
 
 
 def replace(session: Session, caller: Caller, repository: Repository, names: Sequence[str]) -> tuple[str, ...]:
-    """Raise Unprocessable."""
+    """Replace the list of services. Raise Unprocessable."""
     if len(set(names)) != len(names):
         raise Unprocessable("backup.service_twice", "List each service once.")
     require_able(session, repository, names)
@@ -36,7 +36,7 @@ def replace(session: Session, caller: Caller, repository: Repository, names: Seq
 
 
 def require_able(session: Session, repository: Repository, names: Sequence[str]) -> None:
-    """Raise Unprocessable where the agent is too old: it would back up without stopping anything."""
+    """Raise Unprocessable if the agent is too old: it would back up without stopping anything."""
     if names:
         sentence = "This agent is too old to stop services; update it."
         agent_target.require_able(session, repository, Capability.SERVICE_HOLD, sentence)

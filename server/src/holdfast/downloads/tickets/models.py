@@ -11,7 +11,7 @@ from holdfast.storage.types import Identifier, UtcDateTime
 
 
 class DownloadTicket(Base):
-    """One download that its holder may start once, without a credential. Using it removes the row."""
+    """Permission for one download without a credential. Using it removes the row."""
 
     __tablename__ = "download_tickets"
 

@@ -1,4 +1,4 @@
-"""HTTP for download tickets: a browser saves a file by opening an address, and an address carries no credential."""
+"""Routes for download tickets: a browser saves a file by opening a URL, which cannot carry a credential."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -53,7 +53,7 @@ Downloaded = ArchiveDownload | LogDownload | AuditDownload
 
 @frozen
 class Holder:
-    """The user of a ticket, with their current rights, and what it is for."""
+    """The user of a ticket, with their current rights, and the requested download."""
 
     caller: Caller
     ticket_id: int
@@ -74,7 +74,7 @@ async def ticket_holder(
 
 
 async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depends(ticket_holder)]) -> DownloadRules:
-    """Refuses downloads above the limit before the ticket is used up."""
+    """Refuse downloads above the limit before the ticket is used up."""
     rules = DOWNLOAD_RULES.of(request.app)
     rules.turns.require_one(holder.caller.user_id)
     return rules
@@ -159,7 +159,9 @@ def _log(database: Database, settings: Settings, caller: Caller, wanted: LogDown
 def _checked(
     database: Database, settings: Settings, lookup: ArchiveLookup, caller: Caller, wanted: Downloaded
 ) -> dict[str, Any]:
-    """The audit entry of a download that the caller may have. Raise what the download itself would raise."""
+    """Check that the caller may have the download, and return its audit entry. Raise what the download itself would
+    raise.
+    """
     if isinstance(wanted, LogDownload):
         _log(database, settings, caller, wanted)
         return {"object_type": "operation", "object_id": wanted.operation_id}
@@ -173,7 +175,7 @@ def _checked(
 
 
 def _paths(wanted: ArchiveDownload) -> list[bytes]:
-    """The wanted paths. Raise Unprocessable if they cannot be downloaded together."""
+    """The requested paths. Raise Unprocessable if they cannot be downloaded together."""
     given = [path if isinstance(path, str) else path.model_dump() for path in wanted.paths]
     paths = archived_paths.outermost(archived_paths.inside_archive(given))
     if wanted.format == "file" and len(paths) != 1:

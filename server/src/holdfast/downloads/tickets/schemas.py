@@ -1,4 +1,4 @@
-"""Download tickets as clients see them."""
+"""Request and response schemas of download tickets."""
 
 from typing import Literal
 

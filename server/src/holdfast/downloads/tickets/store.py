@@ -17,7 +17,7 @@ PREFIX = "dl_"
 
 
 def add(session: Session, caller: Caller, wanted: dict[str, Any], now: datetime) -> str:
-    """Store a ticket and return its secret part. Raise TooManyRequests if the user has too many unused ones."""
+    """Store a ticket and return its token. Raise TooManyRequests if the user has too many unused tickets."""
     session.execute(delete(DownloadTicket).where(DownloadTicket.expires_at <= now))
     waiting = session.scalar(
         select(func.count()).select_from(DownloadTicket).where(DownloadTicket.user_id == caller.user_id)
@@ -46,6 +46,6 @@ def find(session: Session, token: str, now: datetime) -> DownloadTicket | None:
 
 
 def use(session: Session, ticket_id: int) -> bool:
-    """Remove a ticket. Return whether it existed: of several requests with the same ticket one gets it."""
+    """Remove a ticket and return whether it existed. Of several requests with the same ticket, only one succeeds."""
     removed = session.execute(delete(DownloadTicket).where(DownloadTicket.id == ticket_id))
     return cast("CursorResult[Any]", removed).rowcount == 1
