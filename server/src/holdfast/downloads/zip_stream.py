@@ -1,6 +1,6 @@
 """Writes a zip file while its members arrive, without seeking and in constant memory.
 
-The central directory is kept in a temporary file; the standard library's writer keeps it in memory.
+The list of members that ends the file is kept in a temporary file; the standard library's writer keeps it in memory.
 """
 
 import struct
@@ -96,7 +96,7 @@ class ZipStream:
         self._note(member, flags, DEFLATED, checksum, packed, size, start)
 
     def end(self) -> Iterator[bytes]:
-        """Write the central directory and the end record."""
+        """Write the list of members and the end record."""
         start = self._offset
         self._central.seek(0)
         while block := self._central.read(IN_MEMORY):
@@ -109,7 +109,7 @@ class ZipStream:
         return data
 
     def _note(self, member: Member, flags: int, method: int, checksum: int, packed: int, size: int, start: int) -> None:
-        """Record the member for the central directory."""
+        """Record the member for the list at the end."""
         beyond = [value for value in (size, packed, start) if value >= FULL_32]
         extra = struct.pack(f"<2H{len(beyond)}Q", ZIP64_EXTRA, 8 * len(beyond), *beyond) if beyond else b""
         extra += _timestamp(member)
