@@ -155,7 +155,7 @@ def ended_jobs(database: Database, agent_machine_id: int, claimed_to_run: Sequen
     """Return jobs that have ended in the store although the agent still reports them as running.
 
     Jobs that the agent has reported within the last minute are omitted, because the heartbeat may have been sent before
-    the report: agents of the previous version exit when they are told to cancel a job whose files they have just
+    the report: agents of the previous version exit if they receive a cancel for a job whose files they have just
     removed.
     """
     just_now = clock.now() - timedelta(seconds=CROSSING_SECONDS)
