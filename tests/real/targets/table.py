@@ -10,27 +10,27 @@ TARGETS = ("local", "ssh", "agent")
 CELLS = tuple((engine, target) for engine in ENGINES for target in TARGETS)
 
 KINDS = {
-    "create": "make the repository",
+    "create": "create the repository",
     "backup": "back up, with sizes, progress and log",
-    "archives": "archives in the index",
-    "live": "archives asked of the engine now",
-    "browse": "folders of an archive",
-    "changes": "changes between archives",
-    "search": "search for files, and the history of a path",
+    "archives": "list of archives in the index",
+    "live": "list of archives, live from the engine",
+    "browse": "browse the folders of an archive",
+    "changes": "show changes between archives",
+    "search": "search for files, and show the history of a path",
     "key": "export the key",
     "check": "check",
     "restore_check": "restore check",
     "restore": "restore to the target's machine",
-    "prune_dry_run": "prune, dry run",
-    "missing_source": "a backup whose sources are missing fails",
-    "warning": "a backup with a missing source among others warns",
+    "prune_dry_run": "dry run of a prune",
+    "missing_source": "a backup fails if all its sources are missing",
+    "warning": "a backup warns if one of its sources is missing",
     "cancel": "cancel a running backup",
     "break_lock": "break a stale lock",
     "prune": "prune",
     "compact": "compact",
     "delete": "delete an archive",
-    "undelete": "bring a deleted archive back",
-    "wipe": "wipe, with its preview",
+    "undelete": "undelete an archive",
+    "wipe": "wipe, with preview",
 }
 
 
@@ -45,7 +45,7 @@ class NotThere:
 
 
 NO_SOFT_DELETE = NotThere(
-    "engine 1 deletes at once and keeps nothing to bring back",
+    "engine 1 deletes immediately and keeps nothing to undelete",
     422,
     "engine.unsupported",
     "BorgBackup 1 cannot undelete archives.",
