@@ -1,4 +1,4 @@
-"""The index of archives: the kinds that keep it, and how it is asked."""
+"""The archive index: the operation kinds that maintain it, and access to its data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ArchiveIndex:
         return ((Effect.ARCHIVES_CHANGED, self.stages.after_archives_changed),)
 
     def ask(self, repository: Repository | Visible, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
-        """Ask a repository's index, if there is one that can be trusted, and which archives it covers."""
+        """Ask a repository's index, if there is one that can be trusted, and pass in which archives it covers."""
         kept = self.stages.builds_history(repository.index_mode)
         return self.indexes.ask(repository.uuid, lambda index: question(index, Covered.by(index, kept=kept)))
 
@@ -50,7 +50,7 @@ class ArchiveIndex:
         return self.ask(repository, lambda _index, covered: covered)
 
     def forget(self, session: Session, repository: Repository) -> None:
-        """A repository is being forgotten: its index goes with it."""
+        """Remove the index of a repository that is being forgotten."""
         del session
         self.indexes.remove_all_of(repository.uuid)
 

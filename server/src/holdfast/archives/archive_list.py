@@ -1,4 +1,4 @@
-"""The archives of a repository in any order, narrowed, in pages; and what proves and keeps each."""
+"""The archives of a repository, filtered, sorted and in pages, with the proof and the retention rule of each."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -48,7 +48,7 @@ class Wanted:
 
 
 def page(session: Session, repository_id: int, wanted: Wanted) -> tuple[Sequence[Archive], str | None, int]:
-    """The archives of a page, the cursor of the next one, and how many archives fit in all."""
+    """Return the archives of a page, the cursor of the next one, and the total number of matching archives."""
     fitting = _fitting(select(Archive), repository_id, wanted)
     total = session.scalar(_fitting(select(func.count(Archive.id)), repository_id, wanted)) or 0
     name, is_reversed = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
@@ -93,7 +93,7 @@ def _cursor_after(archive: Archive, name: str) -> str:
 
 
 def _place(cursor: str, name: str) -> tuple[Any, int]:
-    """Where the page before ended: a place, not an archive, which may be gone by now."""
+    """Return where the previous page ended: a position, because the archive there may be gone by now."""
     value, number = cursors.decode(cursor, str if name in ("start", "name") else int, int)
     if name != "start":
         return value, int(number)
@@ -107,7 +107,7 @@ def _place(cursor: str, name: str) -> tuple[Any, int]:
 
 
 def proofs(session: Session, repository_id: int) -> dict[str, datetime]:
-    """When files of archives were last read back, by the engine's ids of the archives."""
+    """Return when files of each archive were last read back, by the engine's archive ids."""
     proven: dict[str, datetime] = {}
     for check in pages.latest_of_kind(session, repository_id, ("restore_check",), PROOFS):
         result = check.result or {}
@@ -118,7 +118,7 @@ def proofs(session: Session, repository_id: int) -> dict[str, datetime]:
 
 
 def rules(session: Session, repository: Repository) -> dict[int, str] | None:
-    """The rule of the repository's retention that keeps each archive, by its id; None if it has none."""
+    """Return the retention rule that keeps each archive, by archive id; None if the repository has no retention."""
     if not any(repository.retention.values()):
         return None
     there = session.execute(

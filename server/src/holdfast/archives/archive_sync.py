@@ -1,4 +1,4 @@
-"""The stored archive list, made equal to a complete listing of the engine."""
+"""Synchronise the stored archive list with a complete listing by the engine."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -27,13 +27,13 @@ class Synced:
 
 
 def sync_archives(session: Session, repository_id: int, listed: Sequence[ArchiveInfo], began: datetime) -> Synced:
-    """Make the stored list equal to a complete listing. Given twice, it changes nothing the second time."""
+    """Make the stored list equal to a complete listing. Calling it again with the same listing changes nothing."""
     repository = _held(session, repository_id)
     if repository is None:
         return Synced(0, 0, 0)
     known = {archive.engine_id: archive for archive in archive_records.all_of(session, repository_id)}
     present = {archive.id for archive in listed}
-    # What a backup recorded after the listing began is not in it, and not gone.
+    # An archive that a backup recorded after the listing began is missing from the listing, but it is not gone.
     gone = [
         row
         for row in known.values()
@@ -74,7 +74,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
 
 
 def _held(session: Session, repository_id: int) -> Repository | None:
-    """The repository's row, held: two lists that are read at once are applied one after the other."""
+    """Return the repository's row, locked, so that two simultaneous listings are applied one after the other."""
     statement = select(Repository).where(Repository.id == repository_id).with_for_update()
     return session.scalars(statement).first()
 
@@ -103,7 +103,10 @@ def _refresh(stored: Archive, archive: ArchiveInfo, template: str, now: datetime
 
 
 def _makers(session: Session, archives: Iterable[ArchiveInfo]) -> dict[str, int]:
-    """The operations of this service that made archives, by the key in the archives' comments. A rename keeps it."""
+    """Return the ids of the operations of this service that made the archives, by engine id.
+
+    They are found by the key in the archive's comment, which survives a rename.
+    """
     keys = {
         key.removeprefix(PREFIX): archive.id for archive in archives if (key := key_in(archive.comment)) is not None
     }
@@ -115,6 +118,6 @@ def _makers(session: Session, archives: Iterable[ArchiveInfo]) -> dict[str, int]
 
 
 def _newest_backup(repository: Repository, listed: Sequence[ArchiveInfo]) -> datetime | None:
-    """An archive is evidence of a backup, whoever made it."""
+    """Return the time of the newest backup; every archive is evidence of one, whoever made it."""
     times = [archive.end or archive.start for archive in listed]
     return max([*times, *([repository.last_backup] if repository.last_backup else [])], default=None)

@@ -1,4 +1,4 @@
-"""A folder of an archive, as clients see it."""
+"""The view of one folder of an archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SortWord = Literal["name", "-name", "size", "-size", "modified", "-modified"]
 
 @frozen
 class Wanted:
-    """A page of a folder as a request names it."""
+    """The requested page of a folder."""
 
     directory: bytes
     limit: int
@@ -37,7 +37,7 @@ class Wanted:
     sizes: bool
 
     def require_order_of_engine(self) -> None:
-        """The engine lists an archive in its own order, and only a page of names is kept. Raise Conflict."""
+        """Raise Conflict unless sorted by name: the engine has its own order, and only one page of names is kept."""
         if self.sort != "name":
             sentence = "The archive is not indexed; its folders can only be sorted by name."
             raise Conflict("archives.sort_needs_index", sentence)
@@ -51,7 +51,7 @@ def from_index(
     wanted: Wanted,
     sealed: Sealed,
 ) -> BrowsePage | None:
-    """A page of a folder from the index; None where the archive is not indexed."""
+    """Return a page of a folder from the index; None if the archive is not indexed."""
     if index is None or not covered.has(archive):
         return None
     above = wanted.directory + b"/" if wanted.directory else b""
@@ -76,7 +76,7 @@ def from_index(
 
 def entry(one: Entry, facts: EntryFacts, sealed: Sealed) -> BrowseEntry:
     name = one.path.rsplit(b"/", 1)[-1]
-    is_open = not sealed.below(one.path)  # the size of what a caller may not read is not shown either
+    is_open = not sealed.below(one.path)  # the size of a folder with sealed content is hidden too
     return BrowseEntry(
         **paths.told(one.path),
         name=text.readable(name),

@@ -1,4 +1,4 @@
-"""The chunk route of an agent's repository: each question is a call of its own, and its answer a file of frames."""
+"""Read the chunks of an agent's repository: each request is a separate call, and each response a file of frames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ChunkCalls(Protocol):
 
 
 class _NoPlaces:
-    """Where chunks are stored is unknown: the agent is not asked once more for a hint."""
+    """Report the places and stored sizes of chunks as unknown: they are only hints, not worth another call."""
 
     def segments(self, joined_ids: bytes) -> bytes:
         return bytes(len(joined_ids) // ID_BYTES * NUMBER_BYTES)
@@ -50,9 +50,9 @@ class _NoPlaces:
 
 
 class CalledChunks(_NoPlaces):
-    """Metadata chunks of a repository that an agent opens. Its answers are bounded as those of a helper are.
+    """Metadata chunks of a repository that an agent opens. The same limits apply to its responses as to a helper's.
 
-    Raise ChunkRouteFailed where the listing has to be used, EngineRefused if the repository cannot be opened,
+    Raise ChunkRouteFailed if the listing has to be used instead, EngineRefused if the repository cannot be opened,
     Cancelled.
     """
 
@@ -102,7 +102,7 @@ class CalledChunks(_NoPlaces):
 
 
 def answer_of(work: RepositoryWork, name: str, command: Command, spent: list[Path]) -> Answer:
-    """Call the agent, or find the call again."""
+    """Call the agent, or return to a call that was already made."""
     step = work.context.step(name, command, quiet=True)
     spent.append(step.stdout)
     if step.outcome.status == "cancelled":
@@ -111,7 +111,7 @@ def answer_of(work: RepositoryWork, name: str, command: Command, spent: list[Pat
 
 
 class Answer:
-    """The frames of one answer, each within its bound. Use as a context manager."""
+    """The frames of one response, each with a size limit. Use as a context manager."""
 
     def __init__(self, file: IO[bytes], outcome: EngineOutcome) -> None:
         self.size = file.seek(0, os.SEEK_END)
@@ -164,7 +164,7 @@ class Answer:
 
 
 def tried(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]) -> Callable[[], None]:
-    """The self-test on an agent's machine. What it returns raises SelfTestFailed."""
+    """Return a function that runs the self-test on an agent's machine. The function raises SelfTestFailed."""
 
     def test() -> None:
         from holdfast.history.chunks.selftest import compare_recorded
@@ -183,7 +183,7 @@ def tried(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]
 
 
 class Recorded(_NoPlaces):
-    """The chunks of archives that an agent has sent one after the other, all of each."""
+    """The chunks of several archives, sent by an agent one archive after another, each complete."""
 
     def __init__(self, major: int, latest_nanoseconds: int, answer: Answer) -> None:
         self.major = major
@@ -192,7 +192,7 @@ class Recorded(_NoPlaces):
         self._known: dict[bytes, bytes] = {}
 
     def chunk_ids(self, archive: str) -> list[bytes]:
-        del archive  # they come in the order in which they are asked for
+        del archive  # the archives arrive in the order in which they are requested
         ids = joined_ids(self._answer.frame(b"I", ANSWER_BYTES_MOST))
         for one in ids:
             self._known[one] = self._answer.frame(b"C", ANSWER_BYTES_MOST * 16)

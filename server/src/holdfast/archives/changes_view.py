@@ -1,4 +1,4 @@
-"""What changed between two archives."""
+"""The view of what changed between two archives."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def changes(
     cursor: str | None,
     grouped: bool = False,
 ) -> Changes:
-    """Changes against the predecessor in the series, or against any archive of the repository.
+    """Return the changes since the previous archive of the series, or since any other archive of the repository.
 
-    Grouped, those below a folder are added up for each of its entries.
+    If `grouped`, changes below a folder are added up for each of its entries.
     """
     series = of_series(session, archive.repository_id, archive.series)
     other = compare_to or _indexed_predecessor(series, archive, covered)
@@ -80,7 +80,7 @@ def _indexed_predecessor(series: list[Archive], archive: Archive, covered: Cover
 
 
 def _gaps(series: list[Archive], archive: Archive, other: Archive | None, covered: Covered) -> list[int]:
-    """Archives inside the window, its ends included, that were never indexed."""
+    """Return the archives in the compared range, including both ends, that were never indexed."""
     if other is None:
         window = [archive, *(one for one in series if is_before(one, archive))]
     elif other.series == archive.series:

@@ -1,4 +1,4 @@
-"""When work is overdue on repositories that no schedule takes care of: by constants."""
+"""Constants that define when work is overdue on repositories without a schedule."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,10 @@ _mirrors = table("repository_mirrors", column("repository_id"))
 
 class ConstantRules:
     def of_all(self, session: Session) -> Mapping[int, Mapping[str, OverdueAfter]]:
-        """The cells of `/status` that each repository has, all repositories alike but for what they do not want."""
+        """Return the overdue rules for each repository's cells of `/status`.
+
+        They are the same for all repositories, without the cells that a repository does not use.
+        """
         mirrored = frozenset(session.scalars(select(_mirrors.c.repository_id)))
         rows = session.connection().execute(select(Repository.id, Repository.index_mode)).all()
         return {number: _CELLS[mode != "off", number in mirrored] for number, mode in rows}

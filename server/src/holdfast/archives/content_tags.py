@@ -1,4 +1,4 @@
-"""The HTTP entity tag of an archived file: equal as long as its content is."""
+"""The HTTP entity tag of an archived file; it changes when the content does."""
 
 import hashlib
 
@@ -7,6 +7,6 @@ from holdfast.repositories.archive_records import Archive
 
 
 def etag_of(entry: Entry, archive: Archive) -> str:
-    """Archives never change, so where the content is not known by itself, the archive stands for it."""
+    """Return the tag. If the content's hash is unknown, use the archive's id instead, since archives never change."""
     about = f"{entry.content or archive.engine_id} {entry.size} {entry.mtime} ".encode() + entry.path
     return f'"{hashlib.sha256(about).hexdigest()[:32]}"'

@@ -1,4 +1,4 @@
-"""Which archives the file history really has: what the store says of them, if the index agrees."""
+"""Which archives the file history covers: those that the store records as indexed and the index contains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """The columns of an archive that answers about files need: over many repositories, whole rows would take longer
-    than the search."""
+    """The columns of an archive that are needed for answers about files. Across many repositories, reading whole rows
+    would take longer than the search.
+    """
 
     id: int
     repository_id: int

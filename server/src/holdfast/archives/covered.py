@@ -1,8 +1,8 @@
-"""Index work that another operation has done since it was queued.
+"""Skip index work that another operation has done since this one was queued.
 
-Every change of the archives queues index work of its own, so that cancelling, skipping or failing the work of an
-earlier change never leaves a later one out. What was still waiting at that moment starts later than the change, and so
-sees it: when it has read the repository, the work of the change has nothing left to do.
+Every change of the archives queues its own index work, so that a change is never missed because the work of an earlier
+one was cancelled, skipped or failed. An operation that was still waiting when the change happened starts after it and
+therefore sees it. Once that operation has read the repository, there is nothing left to do for the change.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from holdfast.operations.status import Status
 
 
 def waiting_operation(session: Session, repository_id: int, kind: str) -> int | None:
-    """The oldest operation of a kind that waits for its first start."""
+    """Return the id of the oldest operation of a kind that waits for its first start."""
     statement = (
         select(Operation.id)
         .where(
@@ -33,9 +33,9 @@ def waiting_operation(session: Session, repository_id: int, kind: str) -> int | 
 
 
 def already_done(context: Context) -> Outcome | None:
-    """The outcome of an operation whose work another one has done; None if the repository has to be read.
+    """Return the outcome of an operation whose work another one has done; None if the repository has to be read.
 
-    The answer is kept, so that a run that was interrupted does not change its mind.
+    The decision is stored, so that an interrupted run does not decide differently when it resumes.
     """
     kept = context.once("covered", lambda: _read(context))
     if kept["by"] is None:
@@ -54,7 +54,10 @@ def _read(context: Context) -> dict[str, Any]:
 
 
 def _has_read_the_repository(session: Session, operation_id: int) -> bool:
-    """One that was covered itself may have been covered by a read from before the change in question."""
+    """Return whether the operation itself read the repository.
+
+    An operation that was itself covered does not count: that read may be older than the change in question.
+    """
     operation = session.get(Operation, operation_id)
     if operation is None or operation.status != Status.COMPLETED:
         return False

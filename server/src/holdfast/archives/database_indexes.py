@@ -1,6 +1,4 @@
-"""Indexes in PostgreSQL, a schema for each repository: every process of a split service reads and builds the
-same ones.
-"""
+"""Indexes in PostgreSQL, one schema for each repository, so that all processes of a split service share them."""
 
 import re
 import threading
@@ -88,7 +86,9 @@ class DatabaseIndexes(Indexes):
 
     @property
     def _pool(self) -> Pool:
-        """Made when first needed: its threads and connections are not for a service that nobody asks."""
+        """The connection pool, created when first needed: an idle service needs neither its threads nor its
+        connections.
+        """
         with self._guard:
             if self._made is None:
                 address = make_url(self._url).set(drivername="postgresql").render_as_string(hide_password=False)

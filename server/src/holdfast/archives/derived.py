@@ -1,4 +1,4 @@
-"""How far the index of each repository has come, and the tick that keeps it fresh."""
+"""The state of each repository's index, and the tick that keeps it fresh."""
 
 from datetime import timedelta
 from typing import Any
@@ -24,7 +24,7 @@ MOST_TROUBLED = 500
 
 
 class IndexState:
-    """Implements the kernel's view of derived data."""
+    """Implements the kernel's interface for derived data."""
 
     def __init__(self, settings: Settings, stages: Stages, indexes: Indexes) -> None:
         self._interval = timedelta(minutes=settings.reconcile_minutes)
@@ -57,14 +57,18 @@ class IndexState:
         return rows, totals
 
     def _tell_truth(self, history: HistoryCounts, repository: Repository) -> None:
-        """What an index that is gone had is to be done again; what nobody will do is not pending."""
+        """Correct the counts: archives of a lost index are pending again, and archives that nobody will index are
+        skipped.
+        """
         if not history.bytes:
             history.pending, history.indexed, history.rows = history.pending + history.indexed, 0, 0
         if not self._stages.builds_history(repository.index_mode):
             history.skipped, history.pending = history.skipped + history.pending, 0
 
     def sync_state(self, session: Session, repository: Repository) -> str:
-        """`syncing` while a list is being read or will be; `stale` when the last one is older than three intervals."""
+        """Return `syncing` while an archive list is being read or is queued, `stale` if the last one is older than
+        three intervals.
+        """
         if _is_being_read(session, repository):
             return "syncing"
         if repository.last_synced is None:
@@ -90,9 +94,10 @@ class IndexState:
         )
 
     def reconcile(self, session: Session, *, at_once: bool = False) -> tuple[int, int]:
-        """Queue what each repository's mode keeps fresh, where it is older than an interval or has gaps.
+        """Queue whatever a repository's mode keeps fresh if it is older than an interval or incomplete.
 
-        `at_once` is for a request by a person: then it is queued however fresh it is.
+        With `at_once`, for requests by a person, queue it even if it is fresh. Return the number of repositories and of
+        queued operations.
         """
         repositories = store.visible(session, None)
         enqueued = 0
@@ -119,7 +124,7 @@ class IndexState:
 
 
 def _is_being_read(session: Session, repository: Repository) -> bool:
-    """Whether a list of archives is read now, or waits for its turn and nothing else."""
+    """Return whether an archive list is being read, or waits only for its turn."""
     reading = select(Operation.id, Operation.lock_key).where(
         Operation.repository_id == repository.id,
         Operation.kind == "archives",

@@ -1,4 +1,4 @@
-"""HTTP for data that is derived from a repository: list the archives again, build the index again."""
+"""Routes for data derived from a repository: list the archives again, rebuild the index."""
 
 from sqlalchemy.orm import Session
 

@@ -1,10 +1,10 @@
-"""What ends the reading of a whole repository."""
+"""The exception that ends the reading of a whole repository."""
 
 from backup_engine.outcome import Outcome
 
 
 class EngineRefused(Exception):
-    """The engine does not open the repository: no archive is to blame."""
+    """The engine cannot open the repository; the cause is not a single archive."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.message)

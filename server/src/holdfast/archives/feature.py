@@ -1,4 +1,4 @@
-"""What the archive index brings to the service."""
+"""The parts of the service that the archive index contributes."""
 
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts

@@ -1,4 +1,4 @@
-"""Indexes in files, one for each repository: what a service on SQLite keeps, apart from the store of jobs."""
+"""Indexes in files, one for each repository, apart from the store of jobs: used by a service on SQLite."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class _Open:
-    """An index that is open, and the file that it is: another process may have put another one in its place.
+    """An open index and its file, which another process may have replaced.
 
-    The file is pinned, so that its number is not given to the next one. `O_PATH`, because closing any other descriptor
-    of a file would drop the locks that the database holds on it in this process.
+    The file is pinned so that its inode number is not reused. `O_PATH`, because closing any other descriptor of the
+    file would release the locks that the database holds on it in this process.
     """
 
     def __init__(self, file: Path) -> None:
-        from holdfast.history.index import HistoryIndex  # takes long, and a start has no need of it
+        from holdfast.history.index import HistoryIndex  # loads slowly, and is not needed at start-up
         from holdfast.history.sqlite import SqliteStore
 
         self._pin = os.open(file, os.O_PATH | os.O_CLOEXEC)
@@ -45,7 +45,7 @@ class _Open:
         os.close(self._pin)
 
     def retire(self) -> None:
-        """As `close`, but without waiting for an ingest; it may go on, and others may still be reading."""
+        """Like `close`, but do not wait for an ingest: it may continue, and other threads may still be reading."""
         self.index.retire()
         os.close(self._pin)
 
@@ -87,7 +87,7 @@ class FileIndexes(Indexes):
             leftover.unlink(missing_ok=True)
 
     def size(self, repository_uuid: str) -> int:
-        """As of all; 0 without the file itself, whatever else is left of it."""
+        """Add up all files of the index; 0 if the main file is missing, whatever else is left."""
         if not self._file(repository_uuid).exists():
             return 0
         return sum(_size(part) for part in self._folder.glob(f"{repository_uuid}.db*"))

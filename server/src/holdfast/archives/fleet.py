@@ -1,7 +1,7 @@
-"""Files by name over all repositories that a caller may see: one index after the other, for a bounded time.
+"""Find files by name in all repositories that a caller can see: one index after another, within a time limit.
 
-What a caller may not see is left out before anything is asked or counted. Repositories that cannot have the name are
-passed over (`fleet_names`).
+Whatever the caller cannot see is excluded before any search or count. Repositories that cannot contain the name are
+skipped (`fleet_names`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ARCHIVES = (
 
 @frozen
 class Wanted:
-    """Which hits are wanted, beside those whose name matches."""
+    """Conditions that a hit must meet besides its name."""
 
     deleted_only: bool = False
     modified_since: datetime | None = None
@@ -78,7 +78,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Fleet:
-    """The repositories that one caller may see, asked one after the other."""
+    """The repositories that one caller can see, searched one after another."""
 
     database: Database
     index: ArchiveIndex
@@ -99,9 +99,9 @@ class Fleet:
         wanted: Sequence[int],
         machines: Sequence[str] = (),
     ) -> Fleet:
-        """All that the caller may see, or those of the given ids, and of the given machines.
+        """Select all repositories that the caller can see, or those with the given ids or on the given machines.
 
-        Raise NotFound for an id that they may not see.
+        Raise NotFound for an id that the caller cannot see.
         """
         known = index.feed.known(database)
         with database.reading() as session:
@@ -143,10 +143,10 @@ class Fleet:
     def _ask_in_turn(
         self, questions: Iterator[tuple[Visible, Callable[[float], str | None]]], found: Sized, limit: int
     ) -> tuple[int, str] | None:
-        """Ask one repository after the other until enough is found or the time is over.
+        """Ask one repository after another until enough is found or the time is up.
 
-        A question gets the deadline, and returns where it stopped in the repository's own index. Return where the next
-        page begins, None at the end.
+        Each question is called with the deadline, and returns its position if it stopped before the end of the
+        repository's index. Return where the next page begins; None if nothing is left.
         """
         deadline = self.clock() + self.seconds
         for repository, ask in questions:
@@ -160,28 +160,28 @@ class Fleet:
         return None
 
     def _stopped_at(self, position: tuple[int, str] | None) -> dict[str, Any]:
-        """Where the next page begins, and how much was looked at; all of it without a position."""
+        """Return where the next page begins and how much was searched; without a position, everything was."""
         if position is None:
             return {"next_cursor": None, "coverage": self._coverage(len(self.repositories))}
         looked_at = sum(each.id < position[0] for each in self.repositories)
         return {"next_cursor": cursors.encode(*position), "coverage": self._coverage(looked_at)}
 
     def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[Visible, str | None]]:
-        """The repositories that are still to be asked, each with the position in its own index."""
+        """Yield the repositories that are still to be searched, each with the position in its own index."""
         first, inner = cursors.decode(cursor, int, str) if cursor else (0, "")
         for repository in self._possible(holders):
             if repository.id >= int(first):
                 yield repository, (str(inner) or None) if repository.id == first else None
 
     def _possible(self, holders: Holders | None) -> list[Visible]:
-        """All but the repositories that certainly have nothing: their indexes need not be asked."""
+        """Return the repositories without those that certainly have no match, whose indexes need not be searched."""
         if holders is None:
             return self.repositories
         numbers, having = self.index.feed.numbers(self.known, holders.fed), holders.numbers()
         return [one for one in self.repositories if (number := numbers.get(one.id)) is None or number in having]
 
     def _next(self, repository: Visible) -> tuple[int, str] | None:
-        """Where to go on behind a repository; None behind the last one."""
+        """Return where to continue after a repository; None after the last one."""
         following = next((each.id for each in self.repositories if each.id > repository.id), None)
         return None if following is None else (following, "")
 
@@ -196,7 +196,7 @@ class Fleet:
         found: list[FleetHit],
         deadline: float,
     ) -> str | None:
-        """Add the hits of one repository. Return where to go on in it, None at its end."""
+        """Add the hits of one repository. Return where to continue in it; None at its end."""
         sealed: Sealed | None = None
         while True:
             asked = path_view.NameQuery(query, limit - len(found), inner, wanted.deleted_only)
@@ -221,7 +221,7 @@ class Fleet:
                 return inner
 
     def _history_of_one(self, visible: Visible, path: bytes) -> FleetPresence | None:
-        """None where no indexed archive has the path, or the caller may not read it."""
+        """Return None if no indexed archive contains the path, or if the caller may not read it."""
         try:
             if not self.index.indexes.ask(visible.uuid, lambda opened: opened is not None and opened.has_path(path)):
                 return None
@@ -242,8 +242,8 @@ class Fleet:
     def _with_archives(
         self, asked: Iterator[tuple[Visible, str | None]]
     ) -> Iterator[tuple[Visible, str | None, list[Listed]]]:
-        """Repositories with their archives, which are read for more and more of them at once: the first may be
-        enough.
+        """Yield repositories with their archives, which are read for more and more repositories per query, as the first
+        few may be enough.
         """
         count = 1
         while some := list(islice(asked, count)):
@@ -252,7 +252,7 @@ class Fleet:
             count = min(2 * count, MOST_AT_ONCE)
 
     def _archives(self, some: Sequence[Visible]) -> dict[int, list[Listed]]:
-        """None of a repository that has gone in the meantime."""
+        """Return the archives of each repository; none if it was removed in the meantime."""
         found: dict[int, list[Listed]] = {visible.id: [] for visible in some}
         with self.database.reading() as session:
             for row in session.connection().execute(ARCHIVES, {"ids": list(found)}):
@@ -261,7 +261,7 @@ class Fleet:
         return found
 
     def _sealed(self, visible: Visible) -> Sealed | None:
-        """None for a repository that has gone in the meantime."""
+        """Return the paths sealed for the caller; None if the repository was removed in the meantime."""
         if not self.places.may_be_sealed(self.caller, visible.execution_target):
             return NOTHING_SEALED
         with self.database.reading() as session:
@@ -344,7 +344,7 @@ def _presence(repository: Visible, archives: Sequence[Listed], answer: PathHisto
 
 
 def _holders(archives: Sequence[Listed], answer: PathHistoryAnswer) -> list[Listed]:
-    """The archives that have the path, oldest first."""
+    """Return the indexed archives that contain the path, oldest first."""
     ordered = sorted(archives, key=lambda archive: (archive.start, archive.id))
     unindexed = set(answer.coverage.unindexed_archive_ids)
     held = []

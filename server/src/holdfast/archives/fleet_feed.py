@@ -1,4 +1,4 @@
-"""Keeps the names of all repositories (`fleet_names`) as new as their indexes are."""
+"""Keep the file names of all repositories (`fleet_names`) up to date with their indexes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STALE_NAMES = 10_000
 
 
 class Visible(NamedTuple):
-    """What is needed of every repository: reading whole rows of a thousand would take longer than the search."""
+    """The columns needed of every repository: reading a thousand whole rows would take longer than the search."""
 
     id: int
     uuid: str
@@ -54,7 +54,9 @@ class Visible(NamedTuple):
 
     @property
     def machine(self) -> str:
-        """The machine whose engine opens it, as the list of machines calls it; `local` for the service's own."""
+        """The machine whose engine opens the repository, as named in the list of machines; `local` for the service's
+        own.
+        """
         if self.execution_target == "local":
             return "local"
         number = self.agent_machine_id if self.execution_target == "agent" else self.ssh_connection_id
@@ -66,7 +68,7 @@ EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_b
 
 @frozen
 class Counted:
-    """The archives of a repository, and which of them are indexed."""
+    """The number of archives of a repository, and of those that are indexed."""
 
     total: int = 0
     indexed: int = 0
@@ -74,7 +76,7 @@ class Counted:
 
 
 def counted(session: Session) -> dict[int, Counted]:
-    """By repository. An archive never changes, so which ones are indexed says which names there are."""
+    """Count archives by repository. As archives never change, `mark` identifies the indexed ones and their names."""
     is_indexed = Archive.history_state == "indexed"
     statement = select(
         Archive.repository_id,
@@ -92,7 +94,7 @@ NOTHING_COUNTED = Counted()
 
 @frozen
 class Known:
-    """All repositories in the order of their ids, and the archives of each. Not to be changed."""
+    """All repositories, ordered by id, and the archives of each. Treat as immutable."""
 
     repositories: list[Visible]
     counts: dict[int, Counted]
@@ -101,7 +103,7 @@ class Known:
         return self.counts.get(repository_id, NOTHING_COUNTED)
 
     def numbers(self, fed: dict[str, Fed]) -> dict[int, int]:
-        """The numbers of those repositories, by their ids, whose names were read in the state that they are in."""
+        """Return the numbers, by repository id, of those repositories whose names are up to date."""
         found = {}
         for repository in self.repositories:
             known, counted = fed.get(repository.uuid), self.counts.get(repository.id)
@@ -134,7 +136,7 @@ class FleetFeed:
         return self._known.read("all", read) if known is None else known
 
     def numbers(self, known: Known, fed: dict[str, Fed]) -> dict[int, int]:
-        """As `Known.numbers`, worked out once while neither has changed."""
+        """Like `Known.numbers`, but computed only once while neither argument changes."""
         made = self._numbers
         if made is None or made[0] is not known or made[1] is not fed:
             made = self._numbers = known, fed, known.numbers(fed)
@@ -147,17 +149,17 @@ class FleetFeed:
     @property
     def names(self) -> FleetNames:
         if self._made is None:
-            from holdfast.archives.fleet_names import FleetNames  # a start has no need of it
+            from holdfast.archives.fleet_names import FleetNames  # not needed at start-up
 
             self._made = FleetNames(self._folder)
         return self._made
 
     def want(self) -> None:
-        """Something was indexed."""
+        """Note that something was indexed."""
         self._wanted.set()
 
     def look(self, database: Database, is_stopping: Callable[[], bool]) -> None:
-        """Catch up if there is a reason to."""
+        """Catch up if something was indexed, or if the last time is long ago."""
         now = time.monotonic()
         if self._wanted.is_set() or not self._latest or now - self._latest >= LATEST_SECONDS:
             self._wanted.clear()
@@ -165,7 +167,7 @@ class FleetFeed:
             self.catch_up(database, is_stopping)
 
     def catch_up(self, database: Database, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """Read what is new in every index. It goes on where it was when it is stopped or killed."""
+        """Read the new names of every index. If stopped or killed, the next call resumes at the same place."""
         with database.reading() as session:
             counts = counted(session)
             found = session.execute(select(Repository.id, Repository.uuid, Repository.history_generation))
@@ -264,7 +266,7 @@ class _Round:
                 return
 
     def _drop(self, uuids: set[str]) -> None:
-        """Take repositories out of every answer; their names are removed by and by."""
+        """Remove repositories from all answers at once; `_purge` removes their names later."""
         from holdfast.archives.fleet_names import NOT_IN_USE
 
         dropped = [(uuid,) for uuid in uuids if not uuid.startswith(NOT_IN_USE)]

@@ -1,7 +1,7 @@
-"""The names of the files of all repositories, in one file: it shows which repositories can have a name at all.
+"""The file names of all repositories in one file, which shows what repositories can contain a name at all.
 
-It is derived from the indexes of the repositories and only leaves out what cannot match. Whatever it has not read yet
-is asked directly, so it changes how long an answer takes and never what the answer is.
+It is derived from the indexes of the repositories, and only excludes what cannot match. Repositories that it does not
+cover yet are searched directly. So it changes how long an answer takes, never the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IDLE_READERS = 2
 """Connections that are kept open: opening one takes as long as a search."""
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
-# `holders`: the number of the one repository that has the name, or a bitset of the numbers of several.
+# `holders`: the number of the only repository with this name, or a bitset of the numbers of several.
 _TABLES = """
 CREATE TABLE repository(number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, generation TEXT NOT NULL,
     mark TEXT NOT NULL, last_name INTEGER NOT NULL, names INTEGER NOT NULL);
@@ -45,7 +45,7 @@ CREATE VIRTUAL TABLE name_text USING fts5(text, content='', tokenize='trigram', 
 
 
 class Fed(NamedTuple):
-    """What the file has of one repository."""
+    """The record of one repository in the file."""
 
     number: int
     uuid: str
@@ -58,7 +58,7 @@ class Fed(NamedTuple):
 
 @frozen
 class Holders:
-    """The repositories that have names which match."""
+    """The repositories with matching names."""
 
     fed: dict[str, Fed]
     bits: int
@@ -69,7 +69,7 @@ class Holders:
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """An open connection, and what it has read of all repositories."""
+    """An open connection, with the repository records that it has read."""
 
     connection: sqlite3.Connection
     file: tuple[int, int]
@@ -78,7 +78,7 @@ class _Reader:
     known: dict[str, Fed] = field(default_factory=dict)
 
     def fed(self) -> dict[str, Fed]:
-        """What the file has of each repository, in the transaction that has begun. Not to be changed."""
+        """Return the record of each repository as of the current transaction. Treat as immutable."""
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if version != self.version:
             self.known = {one.uuid: one for one in _fed(self.connection)}
@@ -87,7 +87,9 @@ class _Reader:
 
 
 class FleetNames:
-    """For any thread and process: readers never wait, and one feeds at a time (see `fleet_feed`)."""
+    """Safe for use from many threads and processes: readers never wait, and there is one writer at a time
+    (`fleet_feed`).
+    """
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "fleet-names.db"
@@ -97,11 +99,11 @@ class FleetNames:
         """A reader has found it damaged: it is made again."""
 
     def holders_of_part(self, query: str) -> Holders | None:
-        """Which repositories have names that a search can be about; None where that is unknown."""
+        """Return the repositories with names that a search may match; None if that is unknown."""
         return self._holders([partial(_matching, text=text, fits=fits) for text, fits in _texts(query.casefold())])
 
     def holders_of_path(self, path: bytes) -> Holders | None:
-        """Which repositories have all names of a path; None where that is unknown."""
+        """Return the repositories with all names of a path; None if that is unknown."""
         return self._holders([partial(_equal, text=rendered(name)) for name in path.split(b"/") if name])
 
     def _holders(self, questions: Sequence[Callable[[sqlite3.Connection], int | None]]) -> Holders | None:
@@ -118,14 +120,14 @@ class FleetNames:
                     together &= bits
                 return Holders(reader.fed(), together)
         except IndexVersionMismatch:
-            return None  # it is being made
+            return None  # the file is being created
         except HistoryError as error:
             log.warning("the names of all repositories cannot be read", reason=str(error))
             self.is_damaged = self.is_damaged or isinstance(error, IndexDamaged)
             return None
 
     def fed(self) -> list[Fed]:
-        """Raise HistoryError where there is nothing that can be read."""
+        """Return all records. Raise HistoryError if the file cannot be read."""
         with self._read() as reader:
             return list(reader.fed().values())
 
@@ -147,7 +149,7 @@ class FleetNames:
             reader.connection.close()
 
     def _take(self) -> _Reader:
-        """A connection to the file that is there now: another process may have made a new one."""
+        """Return a connection to the current file, which another process may have recreated."""
         file = self._identity()
         with self._guard:
             idle, self._idle = self._idle, []
@@ -170,7 +172,7 @@ class FleetNames:
         return _Reader(connection, file)
 
     def _identity(self) -> tuple[int, int]:
-        """Of the file; no file has the one that is returned for a missing file."""
+        """Return device and inode of the file; zeros, which no file has, if it is missing."""
         try:
             status = self.file.stat()
         except OSError:
@@ -185,7 +187,7 @@ class FleetNames:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction; for the one that feeds."""
+        """Open a transaction, for the one writer."""
         with named_errors(self.file), closing(connect(self.file, WRITE_CACHE_KIB)) as connection:
             _check(connection)
             connection.execute("BEGIN IMMEDIATE")
@@ -193,7 +195,7 @@ class FleetNames:
             connection.execute("COMMIT")
 
     def make(self) -> None:
-        """Put an empty file in place."""
+        """Create an empty file."""
         self.destroy()
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with named_errors(self.file), closing(connect(self.file, WRITE_CACHE_KIB)) as connection:
@@ -217,7 +219,7 @@ Fits = Callable[[str], bool]
 
 
 def _texts(query: str) -> Iterator[tuple[str, Fits]]:
-    """The texts that names must have, and how: beside a slash a name begins or ends, or both."""
+    """Yield the texts that names must contain, each with a test: next to a slash, a name must begin or end with it."""
     parts = query.split("/")
     for place, part in enumerate(parts):
         for text in searchable_parts(part):
@@ -236,7 +238,7 @@ def _fits(text: str, *, begins: bool, ends: bool) -> Fits:
 
 
 def _matching(connection: sqlite3.Connection, text: str, fits: Fits) -> int | None:
-    """The repositories of all names that match; None if there are too many names to look at."""
+    """Return the repositories of all matching names; None if there are too many names to examine."""
     wanted = " AND ".join('"' + gram.replace('"', '""') + '"' for gram in trigrams([text]))
     found = connection.execute(_LIKE, (wanted, MOST_NAMES + 1)).fetchall()
     if len(found) > MOST_NAMES:

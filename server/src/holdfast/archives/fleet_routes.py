@@ -1,4 +1,4 @@
-"""HTTP for files of all repositories."""
+"""Routes for files of all repositories."""
 
 import re
 from typing import Annotated
@@ -86,14 +86,14 @@ def history_everywhere(
 
 
 def _machines(words: Many) -> list[str]:
-    """Raise Unprocessable for a word that cannot be the key of a machine."""
+    """Return the machine keys. Raise Unprocessable for one that is malformed."""
     if not all(MACHINE.fullmatch(word) for word in words):
         raise Unprocessable("archives.bad_machine", "The `machine` parameter must be `local`, `agent:ID` or `ssh:ID`.")
     return list(words)
 
 
 def _numbers(words: Many) -> list[int]:
-    """Raise Unprocessable unless all are ids."""
+    """Return the ids. Raise Unprocessable unless all of them are numbers."""
     if not all(word.isascii() and word.isdigit() and len(word) <= LONGEST_ID for word in words):
         raise Unprocessable("archives.bad_repository_id", "The `repository_id` parameter must be a number.")
     return [int(word) for word in words]

@@ -1,4 +1,4 @@
-"""Answers about files of all repositories."""
+"""Schemas of answers about files of all repositories."""
 
 from typing import Literal
 

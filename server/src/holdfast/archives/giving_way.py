@@ -1,4 +1,4 @@
-"""Long index work lets others pass: between two archives it looks who waits for the repository."""
+"""Let other operations pass during long index work: between two archives, check which ones wait for the repository."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,9 @@ from holdfast.operations.status import AGEING_SECONDS_PER_POINT, LockMode, Trigg
 
 
 def waiter_of(context: Context) -> int | None:
-    """The operation that waits for the lane that this one holds, if it would be first once the lane is free."""
+    """Return the operation that waits for this one's lane and would be first in line once it is free; None if none
+    would.
+    """
     with context.database.reading() as session:
         return _waiter(session, context.operation)
 
@@ -32,14 +34,16 @@ def _waiter(session: Session, operation: Operation) -> int | None:
     ]
     if not exclusive:
         return None
-    # Whoever would stand behind the rest of this work in the queue gains nothing if it ends here.
+    # An operation that would queue behind the rest of this work gains nothing if this run ends now.
     rank = clock.now().timestamp() + operation.priority * AGEING_SECONDS_PER_POINT
     first = select(Operation.id).where(Operation.id.in_(exclusive), Operation.queue_rank <= rank)
     return session.scalars(first.order_by(Operation.queue_rank, Operation.id).limit(1)).first()
 
 
 def continuation(kind: Kind, operation: Operation) -> Callable[[Session], None]:
-    """For the transaction that ends an operation: queue the rest of its work, as part of the same run."""
+    """Return a function for the transaction that ends an operation: it queues the remaining work as part of the same
+    run.
+    """
 
     def enqueue(session: Session) -> None:
         assert operation.repository_id is not None

@@ -1,4 +1,4 @@
-"""Per-day counts and sizes, from archives that exist and runs that were due."""
+"""Counts and sizes per day, from existing archives and due runs."""
 
 import statistics
 from collections import defaultdict
@@ -34,7 +34,7 @@ def heatmap(
     outliers: bool,
     cadence: Cadence,
 ) -> Heatmap:
-    """Given a span, count archives by day of a time zone. Raise Unprocessable for a zone or span that is none."""
+    """Count archives by day of a time zone. Raise Unprocessable for an invalid zone or span."""
     place = _zone(zone)
     last = (until or clock.now()).astimezone(place).date()
     first = since.astimezone(place).date() if since else last - timedelta(days=DEFAULT_DAYS - 1)
@@ -63,7 +63,7 @@ def heatmap(
 
 
 def _missed(missed: MissedRuns, repository: Repository | None = None, series: str | None = None) -> list[str]:
-    """The days on which a backup was missed, of one series where one is given."""
+    """Return the days on which a backup was missed, optionally of one series only."""
     return [
         day.isoformat()
         for day, templates in sorted(missed.days.items())
@@ -103,7 +103,7 @@ def _days(archives: Sequence[Archive], place: ZoneInfo, odd: dict[int, list[str]
 
 
 def _sum(values: list[int | None]) -> int | None:
-    """Unknown when any part is unknown: a sum of what happens to be known would look like a drop."""
+    """Add up the values. Return None if any of them is unknown: a partial sum would look like a drop."""
     return None if any(value is None for value in values) else sum(value for value in values if value is not None)
 
 
@@ -113,7 +113,7 @@ def _sum_seconds(values: list[float | None]) -> float | None:
 
 
 def _outliers(archives: Sequence[Archive]) -> dict[int, list[str]]:
-    """Archives far from the median of their series' runs before them, measured in median deviations."""
+    """Return flags for archives that are far from the median of earlier ones in the series, in median deviations."""
     flags: dict[int, list[str]] = defaultdict(list)
     by_series: dict[str, list[Archive]] = defaultdict(list)
     for archive in archives:
@@ -132,7 +132,7 @@ def _outliers(archives: Sequence[Archive]) -> dict[int, list[str]]:
 
 def _odd_ones(values: Sequence[tuple[int, float | None]]) -> list[tuple[int, str]]:
     odd: list[tuple[int, str]] = []
-    # A first archive stores everything; it says nothing about the runs after it, nor they about it.
+    # The first archive of a series stores everything, so it cannot be compared with the later ones.
     known = [(archive_id, float(value)) for archive_id, value in values if value is not None][1:]
     for position, (archive_id, value) in enumerate(known):
         before = [other for _, other in known[max(0, position - RUNS_LOOKED_AT) : position]]

@@ -1,4 +1,4 @@
-"""HTTP for the file history: what archives hold, and what changed between them."""
+"""Routes for the file history: what archives contain, and what changed between them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -120,7 +120,7 @@ def read_lanes(
 
 
 def _named(archive_ids: Sequence[int] | None, archives: Sequence[Archive]) -> set[int]:
-    """The archives of these ids without the protected ones. Raise NotFound."""
+    """Return these archive ids without those of protected archives. Raise NotFound."""
     named = set(archive_ids or ())
     for unknown in sorted(named - {archive.id for archive in archives}):
         raise archive_records.unknown(unknown)

@@ -1,4 +1,4 @@
-"""The operation kind `history`: every file of every archive that is not indexed yet."""
+"""The operation kind `history`: index every file of every archive that is not indexed yet."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _Tally:
 
 
 class _Run:
-    """One attempt. It may be called again after a restart: what it found and did is kept by name, see `Context`."""
+    """One attempt. It may be called again after a restart; what it found and did is stored by name (see `Context`)."""
 
     def __init__(
         self, history: Kind, opener: Opener, indexes: Indexes, chooser: RouteChooser, context: Context
@@ -107,7 +107,8 @@ class _Run:
             return Outcome(Status.COMPLETED, result={**self._tally.result(), "reason": NOT_KEPT})
         with self._indexes.building(self._repository.uuid) as is_ours:
             if not is_ours:
-                # Whoever builds it looks, when it has let go of it, for what was asked for meanwhile: see `_left_over`.
+                # The run that is building the index queues whatever was requested meanwhile: see
+                # `_continue_if_anything_is_left`.
                 return Outcome(Status.COMPLETED, result={**self._tally.result(), "reason": ANOTHER_RUN})
             return self._build()
 
@@ -150,7 +151,7 @@ class _Run:
         with self._context.database.writing() as session:
             store.note_evidence(session, self._repository.id, last_history=clock.now(), last_index=clock.now())
         self._context.log(f"{self._tally.indexed} archives indexed, {self._tally.failed} failed.")
-        if self._repository.execution_target != "agent":  # an agent reports it along with the list
+        if self._repository.execution_target != "agent":  # an agent reports the sizes with the list
             measure_archives(self._work)
         status = Status.COMPLETED_WITH_WARNINGS if self._tally.failed else Status.COMPLETED
         return Outcome(status, result=self._tally.result(), record=self._continue_if_anything_is_left)
@@ -198,7 +199,7 @@ class _Run:
         self._context.log(f"{archive.name}: {found['entries']} files, read by {found['route']}.")
 
     def _read(self, reading: Reader, archive: Archive) -> Mapping[str, Any]:
-        """Read one archive into the index, and note in the store what came of it."""
+        """Read one archive into the index, and record the result in the store."""
         try:
             result = reading.read(archive, self._base(reading.index, archive))
         except (*NOT_TO_BE_TRUSTED, *NOT_NOW):
@@ -218,7 +219,9 @@ class _Run:
         return {"entries": result.entries, "route": result.route}
 
     def _failed(self, archive: Archive, key: str, reason: str) -> Mapping[str, Any]:
-        """Note why; an archive that is too large stays so, and is not tried again before the index is rebuilt."""
+        """Record the reason. An archive that is too large remains so, and is not tried again until the index is
+        rebuilt.
+        """
         attempts = MOST_TRIES if key == TOO_LARGE else archive.history_attempts + 1
         self._update(
             archive,
@@ -230,7 +233,7 @@ class _Run:
         return {"failure": reason[:REASON_CHARACTERS_MOST], "key": key}
 
     def _base(self, index: HistoryIndex, archive: Archive) -> str | None:
-        """The nearest indexed archive of the series: a hint that saves work and changes no result."""
+        """Return the nearest indexed archive of the series: a hint that saves work and never changes the result."""
         indexed = {one.engine_id for one in index.archives()} - {archive.engine_id}
         statement = select(Archive.engine_id, Archive.start).where(
             Archive.repository_id == archive.repository_id, Archive.series == archive.series
@@ -246,8 +249,9 @@ class _Run:
     # --- the store ------------------------------------------------------------------------------------------------
 
     def _trusted_index(self) -> HistoryIndex:
-        """The index, new where a rebuild was asked for or other patterns are left out now; the states say what
-        it has.
+        """Return the index, recreated if a rebuild was requested or the excluded patterns have changed.
+
+        The stored states of the archives are synchronised with its content.
         """
         seen = self._repository.history_generation
         if not _is_of(seen, self._repository):
@@ -278,7 +282,9 @@ class _Run:
             session.execute(update(Archive).where(Archive.id == archive.id).values(**values))
 
     def _continue_if_anything_is_left(self, session: Session) -> None:
-        """Queue what this run gave way with, and what came while it held the index so that others could not build."""
+        """Queue what is left when this run gave way, and what was requested while it kept others from building the
+        index.
+        """
         repository = _locked_row(session, self._repository.id)
         if repository is None or repository.index_mode != "full":
             return
@@ -287,7 +293,7 @@ class _Run:
 
 
 def key_of(failure: HistoryError) -> str:
-    """The error key of an archive that could not be indexed."""
+    """Return the error key for an archive that could not be indexed."""
     return TOO_LARGE if isinstance(failure, ArchiveTooLarge) else UNREADABLE
 
 
@@ -296,13 +302,13 @@ def _result_name(archive_id: int) -> str:
 
 
 def _locked_row(session: Session, repository_id: int) -> Repository | None:
-    """The repository's row, held: a rebuild that is asked for now waits until this transaction has ended."""
+    """Return the repository's row, locked: a rebuild requested now waits for this transaction to end."""
     statement = select(Repository).where(Repository.id == repository_id).with_for_update()
     return session.scalars(statement.execution_options(populate_existing=True)).first()
 
 
 def pending_archives(session: Session, repository_id: int) -> list[int]:
-    """What is to be indexed, oldest first; what failed is tried a few times more."""
+    """Return the archives to index, oldest first. Failed ones are tried again a few times."""
     statement = (
         select(Archive.id)
         .where(
@@ -323,7 +329,7 @@ def _has_pending(session: Session, repository_id: int) -> bool:
     return session.scalars(statement.limit(1)).first() is not None
 
 
-# --- which index the states speak of --------------------------------------------------------------------------------
+# --- which index the stored states describe ---------------------------------------------------------------------------
 
 
 def _generation_of(index: HistoryIndex, repository: Repository) -> str:
@@ -331,8 +337,9 @@ def _generation_of(index: HistoryIndex, repository: Repository) -> str:
 
 
 def _is_of(generation: str | None, repository: Repository) -> bool:
-    """False when a rebuild was asked for, or the patterns have changed: archives that leave out different files must
-    not be compared with each other.
+    """Return False if a rebuild was requested or the patterns have changed.
+
+    Archives indexed under different patterns must not be compared with each other.
     """
     return generation is not None and generation.endswith(f":{_patterns(repository)}")
 
@@ -342,7 +349,7 @@ def _patterns(repository: Repository) -> str:
 
 
 def trust_only(session: Session, repository: Repository, index: HistoryIndex) -> None:
-    """Make the stored states say what this index has: no more, no less."""
+    """Make the stored states match exactly what this index contains."""
     indexed = {archive.engine_id: archive.entries for archive in index.archives()}
     store.note_evidence(session, repository.id, history_generation=_generation_of(index, repository))
     for archive in archive_records.all_of(session, repository.id):
@@ -360,7 +367,7 @@ def trust_only(session: Session, repository: Repository, index: HistoryIndex) ->
 
 
 def forget_index(session: Session, repository_id: int) -> None:
-    """Have the next run rebuild the index."""
+    """Make the next run rebuild the index."""
     session.execute(update(Repository).where(Repository.id == repository_id).values(history_generation=None))
     session.execute(
         update(Archive)

@@ -1,4 +1,4 @@
-"""The file-history indexes of all repositories: derived data, apart from the store of jobs."""
+"""The file-history indexes of all repositories: derived data, separate from the store of jobs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NOT_NOW = (errors.IndexBusy, errors.IndexStorageFull, errors.IndexUnavailable)
 
 
 class Indexes(ABC):
-    """Opens each repository's index once. What cannot be trusted is thrown away and built again."""
+    """Open each repository's index once. An index that cannot be trusted is discarded and rebuilt."""
 
     @abstractmethod
     def reading(self, repository_uuid: str) -> HistoryIndex | None:
-        """The index, or None where there is none that can be read."""
+        """Return the index; None if there is none that can be read."""
 
     def writing(self, repository_uuid: str) -> HistoryIndex:
-        """The index, created again where there is none that can be trusted.
+        """Return the index, recreated if there is none that can be trusted.
 
         Raise IndexUnavailable, IndexStorageFull.
         """
@@ -50,37 +50,37 @@ class Indexes(ABC):
 
     @abstractmethod
     def forget(self, repository_uuid: str) -> None:
-        """Remove the index of a repository that is gone, or one that is to be rebuilt."""
+        """Remove an index because its repository is gone or it is to be rebuilt."""
 
     @abstractmethod
     def size(self, repository_uuid: str) -> int:
-        """Bytes on disk, without opening it; 0 where there is none."""
+        """Return the bytes on disk without opening the index; 0 if there is none."""
 
     @abstractmethod
     def building(self, repository_uuid: str) -> AbstractContextManager[bool]:
-        """Hold the right to build an index, among all processes of the service. False when another holds it."""
+        """Hold the exclusive right, among all processes of the service, to build an index. Yield False if taken."""
 
     @abstractmethod
     def remove_all_of(self, repository_uuid: str) -> None:
-        """A repository is forgotten: nothing of it stays."""
+        """Remove everything about a repository that is forgotten."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     @abstractmethod
     def _is_there(self, repository_uuid: str) -> bool:
-        """Is there something in the place of the index, be it readable or not?"""
+        """Return whether something is stored in the place of the index, readable or not."""
 
     @abstractmethod
     def _make(self, repository_uuid: str) -> None:
-        """Make an empty index where there is none."""
+        """Create an empty index where there is none."""
 
     @abstractmethod
     def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
-        """Is this still the index of the repository, or has another process built another one by now?"""
+        """Return whether this is still the repository's index, not one that another process has replaced."""
 
     def ask(self, repository_uuid: str, question: Callable[[HistoryIndex | None], T]) -> T:
-        """Ask the index, if there is one. One that turns out to be damaged is thrown away, and was never there."""
+        """Ask the index, if there is one. An index that proves to be damaged is discarded and treated as missing."""
         index: HistoryIndex | None = None
         try:
             index = self.reading(repository_uuid)
@@ -99,9 +99,9 @@ class Indexes(ABC):
 
 
 def indexes_for(settings: Settings) -> Indexes:
-    """In PostgreSQL where the jobs are there, so that processes on several machines read what one has indexed."""
+    """Return indexes in PostgreSQL if the jobs are stored there, so that all processes read what one has indexed."""
     if settings.database_url:
-        from holdfast.archives.database_indexes import DatabaseIndexes  # with a driver that others do without
+        from holdfast.archives.database_indexes import DatabaseIndexes  # needs a driver that other services do without
 
         return DatabaseIndexes(settings.database_url)
     from holdfast.archives.file_indexes import FileIndexes

@@ -1,4 +1,4 @@
-"""Shapes of a folder through time."""
+"""Schemas for a folder through time."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""A folder through time, as clients see it: one lane for each name that was ever in it."""
+"""The view of a folder through time: one lane for each name that was ever in it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ def lanes(
 
 
 def _lane(one: PathHistory, step: dict[str, int], archives: int, changed: set[int]) -> Lane | None:
-    """One piece for each run of archives that hold the same version. Note the steps at which the name changed."""
+    """Return a lane with one piece for each run of archives with the same version.
+
+    Add the steps at which the name changed to `changed`.
+    """
     at = {step[presence.archive]: presence.entry for presence in one.presence if presence.archive in step}
     if not at:
         return None

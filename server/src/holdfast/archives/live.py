@@ -1,6 +1,6 @@
-"""Answers of the engine itself, through the repository's lane and bounded in time.
+"""Answers that come directly from the engine, through the repository's lane and with a time limit.
 
-An answer is remembered with a proof, and no engine runs while that holds (`live_memory`).
+Answers are remembered with a proof; while the proof holds, no engine runs (`live_memory`).
 """
 
 from collections.abc import Callable
@@ -43,11 +43,11 @@ class LiveAnswers:
     memory: LiveMemory = field(default_factory=LiveMemory)
 
     async def archives(self, asking: Asking, user_id: int, repository: Repository) -> Written:
-        """The engine's own list of archives (LiveList), now. Many requests of a user at once share one run."""
+        """Return the engine's current list of archives (LiveList). Simultaneous requests of a user share one run."""
         return await asking.run(user_id, partial(self._archives, repository), same=("archives", repository.id))
 
     async def browse(self, asking: Asking, user_id: int, folder: "EngineFolder") -> BrowsePage:
-        """A folder of an archive that is not indexed, from the engine's listing."""
+        """Return a folder of an archive that is not indexed, from the engine's listing."""
         archive_records.require_present(folder.archive)
         return await asking.run(user_id, partial(self._browse, folder), same=folder.same)
 
@@ -100,9 +100,9 @@ class LiveAnswers:
         return page
 
     def _remembered(self, repository: Repository, words: Words, given: Callable[[], object]) -> Any:
-        """The answer to a question, if no engine is needed for it. `given` is what else it depends on.
+        """Return the answer to a question if it needs no engine; else None. `given` is what else the answer depends on.
 
-        A request waits for exclusive work as it would with an engine: then there is no answer from here.
+        If exclusive work keeps readers off the lane, return None, so that the request waits as it would for an engine.
         """
         if not self.memory.has(repository.id, words):
             return None
@@ -117,7 +117,7 @@ class LiveAnswers:
 
 @frozen
 class EngineFolder:
-    """A page of a folder that the engine is asked for."""
+    """A page of a folder, requested from the engine."""
 
     repository: Repository
     archive: Archive

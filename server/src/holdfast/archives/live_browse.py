@@ -1,4 +1,4 @@
-"""One folder out of an engine's listing."""
+"""Extract one folder from an engine's listing."""
 
 from itertools import chain
 from pathlib import Path
@@ -14,9 +14,9 @@ ITSELF = b"."
 
 
 def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None, text: str = "") -> BrowsePage:
-    """Given the engine's listing of an archive, return a page of one folder, as the index would.
+    """Given the engine's listing of an archive, return a page of one folder as the index would.
 
-    Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor is not one of a folder's pages.
+    Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor does not belong to pages of a folder.
     """
     after = position_of(cursor) if cursor else None
     found = _members(output, directory, after, limit, text.casefold())
@@ -28,14 +28,14 @@ def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | No
 
 
 def position_of(cursor: str) -> bytes:
-    """The last name of the page before: the same in pages from the index. Raise InvalidCursor."""
+    """Return the last name of the previous page, encoded as in pages from the index. Raise InvalidCursor."""
     return cursors.name_of(cursor, "browse")
 
 
 def _members(output: Path, directory: bytes, after: bytes | None, limit: int, needle: str) -> FirstNames[Entry] | None:
-    """The first entries of a folder after a name whose own names contain the text.
+    """Return the first entries of a folder that follow a name and whose own names contain the text.
 
-    Of a path that is there twice the last one counts. None if there is no such folder.
+    If a path occurs twice, the last entry counts. Return None if there is no such folder.
     """
     prefix = directory + b"/" if directory else b""
     found = FirstNames[Entry](limit, lambda _, entry: text_of(entry))
@@ -60,5 +60,5 @@ def _members(output: Path, directory: bytes, after: bytes | None, limit: int, ne
             elif found.get(name) is None:
                 found.put(name, implicit_directory(prefix + name))
     if not directory and not below_itself:
-        found.drop(ITSELF)  # the entry of the root itself, in archives made of "."
+        found.drop(ITSELF)  # the entry of the root itself, in archives of "."
     return found if exists else None

@@ -1,4 +1,6 @@
-"""Answers of engines that are still true: each with a proof that its repository is as it was (`repository_state`)."""
+"""Remember engine answers that are still valid, each with a proof that the repository is unchanged
+(`repository_state`).
+"""
 
 import threading
 from collections import OrderedDict
@@ -25,7 +27,7 @@ Request = Callable[[Engine, RepositoryLocation], Command]
 
 
 class Before:
-    """A repository as it is before its engine runs."""
+    """The state of a repository before its engine runs."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -34,11 +36,11 @@ class Before:
         self.state: RepositoryState | None = None
 
     def looking(self, request: Request) -> Request:
-        """The request of an engine, which is made right before it runs."""
+        """Wrap the request so that the state is recorded when the command is made, right before the engine runs."""
 
         def looked(engine: Engine, location: RepositoryLocation) -> Command:
             command = request(engine, location)
-            if not self.repository.has_keyfile:  # its key is in a file of which no state tells anything
+            if not self.repository.has_keyfile:  # a keyfile is outside the repository, so no state covers it
                 self.program, self.place = engine.program, place_of(command)
                 self.state = state_of(self.place) if self.place is not None else None
             return command
@@ -56,7 +58,7 @@ class _Known:
 
 
 class LiveMemory:
-    """For any thread. Answers that were used longest ago make room for new ones."""
+    """Safe for use from many threads. The least recently used answers make room for new ones."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -64,11 +66,11 @@ class LiveMemory:
         self._bytes = 0
 
     def has(self, repository_id: int, words: Words) -> bool:
-        """Whether there is an answer, true or no longer."""
+        """Return whether an answer is remembered, valid or not."""
         return (repository_id, words) in self._known
 
     def answer(self, words: Words, repository: Repository, program: EngineProgram, given: object) -> Any:
-        """The answer, if all that it was made from is still the same; else None."""
+        """Return the answer if everything it was made from is unchanged; else None."""
         key = repository.id, words
         known = self._known.get(key)
         if known is None:
@@ -82,9 +84,9 @@ class LiveMemory:
         return known.answer
 
     def keep(self, words: Words, before: Before, given: object, answer: object) -> None:
-        """Remember an engine's answer, if the repository was the same before and after the engine ran.
+        """Remember an engine's answer if the repository did not change while the engine ran.
 
-        `given` is what the answer follows from beside the repository, its row and its engine.
+        `given` is what else the answer depends on, besides the repository, its row and its engine.
         """
         if before.place is None or before.state is None or not before.state.is_settled:
             return
@@ -114,5 +116,5 @@ class LiveMemory:
 
 
 def _row(repository: Repository) -> list[object]:
-    """All of it: whatever changes in the row of a repository, its engine is asked again."""
+    """Return all columns: after any change in a repository's row, the engine is asked again."""
     return [getattr(repository, column.key) for column in Repository.__mapper__.column_attrs]

@@ -1,4 +1,4 @@
-"""What would be lost, as clients see it."""
+"""Schemas for what a deletion would lose."""
 
 from typing import Annotated, Self
 

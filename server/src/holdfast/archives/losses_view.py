@@ -1,4 +1,4 @@
-"""What would be lost with some archives, as clients see it."""
+"""The view of what would be lost if some archives were deleted."""
 
 from __future__ import annotations
 

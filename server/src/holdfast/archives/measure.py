@@ -1,4 +1,4 @@
-"""Sizes of archives that nobody has measured yet: those that this service did not make itself."""
+"""Measure the sizes of archives that are still unknown: those that this service did not make itself."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,10 @@ ALL = "info-all"
 
 
 def measure_archives(work: RepositoryWork) -> int:
-    """Ask the engine for the sizes of unmeasured archives, newest first; return how many it told. Lets others pass."""
+    """Ask the engine for the sizes of unmeasured archives, newest first, letting other operations pass.
+
+    Return the number of archives measured.
+    """
     wanted: list[int] = work.context.once("unmeasured", lambda: {"archives": _unmeasured(work)})["archives"]
     if not wanted or work.context.is_cancelled():
         return 0
@@ -32,7 +35,7 @@ def measure_archives(work: RepositoryWork) -> int:
 
 
 def _measure_all(work: RepositoryWork, count: int) -> int:
-    """Ask for all archives at once. 0 if the engine does not tell: one of them may be damaged."""
+    """Measure all archives at once. Return 0 if the engine reports nothing: one of them may be damaged."""
     if not work.context.has_begun(ALL) and waiter_of(work.context) is not None:
         return 0
     work.context.report(current=0, total=count, message=f"Measuring {count} archives")
@@ -67,7 +70,7 @@ def _unmeasured(work: RepositoryWork) -> list[int]:
 
 
 def _measure(work: RepositoryWork, archive_id: int, name: str) -> int:
-    """0 for an archive that stays unknown."""
+    """Return 0 if the archive's size remains unknown."""
     with work.context.database.reading() as session:
         archive = archive_records.get(session, archive_id)
     if archive is None:
@@ -87,7 +90,7 @@ def _details(step: Step) -> list[ArchiveDetails]:
 
 
 def _store(work: RepositoryWork, told: Iterable[ArchiveDetails]) -> int:
-    """Store the sizes of archives that have none yet; return of how many."""
+    """Store the sizes of archives that have none yet; return their number."""
     by_id = {details.id: details for details in told}
     statement = select(Archive).where(
         Archive.repository_id == work.repository.id,

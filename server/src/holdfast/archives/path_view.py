@@ -1,4 +1,4 @@
-"""The history of one path over all archives, and the search for paths."""
+"""The history of one path in all archives, and the search for paths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def path_history(
     index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArchive], path: bytes
 ) -> PathHistoryAnswer:
-    """Every archive that touched a path, series by series."""
+    """Return every archive in which a path changed, series by series."""
     found = {one.archive: one.entry for one in index.file_history(path).presence} if index else {}
     entries: list[HistoryEntry] = []
     present: list[PresentRange] = []
@@ -53,7 +53,7 @@ def path_history(
 
 
 def _presence(coverage: Coverage, *, in_latest: bool, ever: bool) -> Presence:
-    """What was never in the repository is not what is gone from it, and neither is what has not been read."""
+    """Distinguish a path that is gone from one that never existed, and both from one that has not been indexed."""
     if in_latest:
         return "present"
     if ever:
@@ -67,7 +67,7 @@ def _by_series(archives: Sequence[AnyArchive]) -> list[tuple[str, list[AnyArchiv
 
 
 def _events(series: list[AnyArchive], found: dict[str, Entry], covered: Covered) -> list[HistoryEntry]:
-    """One entry for each archive in which the path differs from the indexed archive before it."""
+    """Return one entry for each archive in which the path differs from the previous indexed archive."""
     events: list[HistoryEntry] = []
     before: Entry | None = None
     for archive in series:
@@ -88,7 +88,7 @@ def _events(series: list[AnyArchive], found: dict[str, Entry], covered: Covered)
 
 
 def _name_equals(entries: list[HistoryEntry], state: dict[int, Entry | None]) -> None:
-    """Note in each entry the first one before it with the same content, where contents are known."""
+    """Link each entry to the first earlier one with the same content, if the content is known."""
     first: dict[tuple[int, int], int] = {}
     for entry in entries:
         now = state.get(entry.archive_id)
@@ -111,12 +111,12 @@ def _event(archive: AnyArchive, change: str, entry: Entry | None) -> HistoryEntr
 
 
 def _size(entry: Entry) -> int | None:
-    """What a folder holds is not in its own entry."""
+    """Return the size; None for a folder, whose own entry does not include its content."""
     return None if entry.is_directory else entry.size
 
 
 def _ranges(series: list[AnyArchive], found: dict[str, Entry], covered: Covered) -> list[PresentRange]:
-    """Runs of indexed archives that have the path; null is the end of one that reaches the newest."""
+    """Return the runs of indexed archives that contain the path; the end is null if a run reaches the newest one."""
     ranges: list[PresentRange] = []
     current: PresentRange | None = None
     last_holder = 0
@@ -142,7 +142,7 @@ def _ranges(series: list[AnyArchive], found: dict[str, Entry], covered: Covered)
 
 
 class Hit(NamedTuple):
-    """A path that was found, as it is in the last archive that has it."""
+    """A path that was found, in the state of the last archive that contains it."""
 
     path: bytes
     entry: Entry
@@ -169,7 +169,7 @@ class Hits(NamedTuple):
 
 @frozen
 class NameQuery:
-    """Paths by a part of their name."""
+    """A query for paths by a part of their name."""
 
     text: str
     limit: int
@@ -184,7 +184,7 @@ def search(
     query: NameQuery,
     series: str | None = None,
 ) -> SearchAnswer:
-    """What is found in all indexed archives, or those of one series."""
+    """Search all indexed archives, or those of one series."""
     asked = [archive for archive in archives if series is None or archive.series == series]
     found = find(index, covered, asked, query)
     return SearchAnswer(
@@ -197,7 +197,7 @@ def search(
 
 
 def find(index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArchive], query: NameQuery) -> Hits:
-    """What is found in those of the archives that are indexed."""
+    """Search those of the archives that are indexed."""
     indexed = [archive for archive in archives if covered.has(archive)]
     if index is None or not indexed:
         return Hits([])
@@ -221,7 +221,7 @@ def find(index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArc
 def _hit(
     hit: PathHistory, archives: Sequence[AnyArchive], places: dict[str, int], newest: Collection[str]
 ) -> Hit | None:
-    """`places`: of the archives, oldest first, by their engine ids."""
+    """Make a hit of a found path. `places`: the position of each archive, oldest first, by engine id."""
     entries = {places[one.archive]: one.entry for one in hit.presence if one.archive in places}
     if not entries:
         return None

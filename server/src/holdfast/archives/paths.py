@@ -1,4 +1,4 @@
-"""Paths in answers and requests: readable, and exact where the readable form is not."""
+"""Paths in answers and requests: readable, and also exact if the readable form is not."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ def told(path: bytes) -> dict[str, str | None]:
 
 
 def asked(path: str | None, path_b64: str | None) -> bytes:
-    """The path that a request names, as archives have it: without a slash at either end. Raise Unprocessable."""
+    """Return the requested path as it is written in archives: without a slash at either end. Raise Unprocessable."""
     if path_b64 is not None:
         try:
             wanted = text.from_exact(path_b64)
@@ -27,12 +27,12 @@ def asked(path: str | None, path_b64: str | None) -> bytes:
 
 
 def exact(path: str | None, path_b64: str | None) -> bytes:
-    """The bytes of a path as it stands in an answer."""
+    """Return the bytes of a path from its two forms in an answer."""
     return text.from_exact(path_b64) if path_b64 is not None else (path or "").encode()
 
 
 def moment(microseconds: int) -> datetime | None:
-    """A file time as far as the calendar reaches."""
+    """Return a file time; None if it is beyond the range of the calendar."""
     try:
         return EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:

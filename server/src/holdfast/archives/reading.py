@@ -1,4 +1,4 @@
-"""Reading archives into an index: by metadata chunks where that is proven, else by the engine's listing."""
+"""Read archives into an index: by metadata chunks if the self-test has passed, otherwise by the engine's listing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ C = TypeVar("C", bound=EngineChunks)
 
 @dataclass(slots=True)
 class Reader:
-    """Reads one archive after the other of one repository; the helper of the chunk route is opened once for all."""
+    """Reads the archives of a repository one after another. The helper of the chunk route is opened once for all of
+    them.
+    """
 
     work: RepositoryWork
     index: HistoryIndex
@@ -47,10 +49,10 @@ class Reader:
     spent: list[Path] = field(default_factory=list)
 
     def read(self, archive: Archive, base: str | None) -> IngestResult:
-        """Index one archive; nothing of it is visible unless all of it is.
+        """Index one archive; it becomes visible only when it is complete.
 
         Raise ListingFailed if the archive cannot be read, ArchiveTooLarge, ArchiveGone, EngineRefused, Cancelled, or
-        what the index raises.
+        any exception of the index.
         """
         if self.chunks is not None:
             try:
@@ -85,7 +87,7 @@ class Reader:
             )
 
     def free(self) -> None:
-        """Remove listings whose archives are indexed, and are known to be: until then a restart may want them again."""
+        """Remove listings whose archives are recorded as indexed; until then, a restart may need the listings again."""
         while self.spent:
             self.spent.pop().unlink(missing_ok=True)
 
@@ -99,7 +101,7 @@ OF_ONE_ARCHIVE = frozenset({FAILED, DAMAGED})
 
 
 def _refuse(outcome: EngineOutcome) -> None:
-    """Raise what an engine's listing that did not succeed stands for."""
+    """Raise the exception that corresponds to an unsuccessful listing."""
     if outcome.status in SUCCEEDED:
         return
     if outcome.status == "cancelled":
@@ -113,7 +115,7 @@ def _refuse(outcome: EngineOutcome) -> None:
 
 @contextlib.contextmanager
 def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> Iterator[Reader]:
-    """Open a repository for reading its archives."""
+    """Open a repository to read its archives."""
     found = Reader(work, index, Excludes(work.repository.history_index_excludes), None, "")
     with contextlib.ExitStack() as stack:
         try:
@@ -126,7 +128,7 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
 def _opened(
     work: RepositoryWork, chooser: RouteChooser, stack: contextlib.ExitStack, spent: list[Path]
 ) -> tuple[EngineChunks | CalledChunks | None, str]:
-    """The reader of chunks, None where archives are read by the listing; and why.
+    """Return the reader of chunks and the reason for the choice; None if archives are read by the listing.
 
     Raise ChunkRouteFailed, EngineRefused.
     """
@@ -147,8 +149,9 @@ def open_helper(
     *,
     make_sure: Callable[[], object],
 ) -> tuple[C | None, str]:
-    """A helper on the machine where the engine runs, None where it may not be used; and why. `make_sure` is called
-    before it opens a repository from here. Raise ChunkRouteFailed, EngineRefused.
+    """Return a helper on the machine where the engine runs, and the reason for the choice; None if it may not be used.
+
+    `make_sure` is called before a helper on this machine opens a repository. Raise ChunkRouteFailed, EngineRefused.
     """
     program, path = work.engine.program, work.location.path
     if isinstance(work.location.machine, Machine):
@@ -168,7 +171,7 @@ def open_helper(
 def _called(
     work: RepositoryWork, agent: CalledAgent, chooser: RouteChooser, spent: list[Path]
 ) -> tuple[CalledChunks | None, str]:
-    """The same by calls of the agent that opens the repository."""
+    """Like `_opened`, by calls of the agent that opens the repository."""
     if not getattr(work.engine, "reads_chunks", False):
         return None, "the agent is too old to read chunks"
     program, calls = work.engine.program, cast("ChunkCalls", work.engine)
@@ -187,7 +190,7 @@ def _opened_there(
     stack: contextlib.ExitStack,
     helper: Callable[..., C],
 ) -> tuple[C | None, str]:
-    """The same on the ssh machine that runs the engine."""
+    """Like `open_helper`, on the ssh machine that runs the engine."""
     if machine.python is None:
         return None, "the engine's machine has no Python 3.9 or newer"
     program = work.engine.program
@@ -219,7 +222,7 @@ def _opened_there(
 
 
 def _make_sure(work: RepositoryWork) -> None:
-    """The reader of chunks is no run of the engine, so nothing else compares the repository's id.
+    """Compare the repository's id: no engine runs for the reader of chunks, so nothing else does.
 
     Raise EngineRefused.
     """
@@ -239,7 +242,7 @@ def _replaced() -> EngineRefused:
 
 @contextlib.contextmanager
 def inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[int]]]:
-    """The command's environment, with a pipe for each secret that is read from a descriptor."""
+    """Yield the command's environment, with a pipe for each secret read from a descriptor, and the descriptors."""
     environment = dict(command.environment)
     descriptors: list[int] = []
     try:
@@ -259,6 +262,6 @@ def inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[i
 
 
 def listing_command(engine: Engine, location: RepositoryLocation, archive: Archive) -> Command:
-    """The engine's listing of an archive, in a form that `listing_of` reads."""
+    """Return the command that lists an archive in the format that `listing_of` reads."""
     wanted = ListFilesRequest(engine.address(archive.name, archive.engine_id), complete=True)
     return engine.list_files(location, wanted)

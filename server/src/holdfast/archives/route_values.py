@@ -1,4 +1,4 @@
-"""What the routes of archives ask for: paths, and a caller's look into the file history."""
+"""Parameters of the archive routes: paths, and a caller's access to the file history."""
 
 from typing import Annotated
 
@@ -30,17 +30,17 @@ NameCursor = Annotated[
 
 @frozen
 class AskedPath:
-    """A path in a request, readable or exact."""
+    """The path in a request, readable or exact."""
 
     path: str | None
     path_b64: str | None
 
     def exact(self) -> bytes:
-        """Its bytes; none for the top. Raise Unprocessable for a path that cannot be one."""
+        """Return the path's bytes; empty for the root. Raise Unprocessable for an invalid path."""
         return paths.asked(self.path, self.path_b64)
 
     def required(self) -> bytes:
-        """The same of something below the top. Raise Unprocessable if it is missing."""
+        """Return the path's bytes. Raise Unprocessable if the path is missing, empty or invalid."""
         if not (wanted := self.exact()):
             raise Unprocessable("archives.bad_path", "Specify the path of a file or folder.")
         return wanted
@@ -58,7 +58,7 @@ TheLiveAnswers = Annotated[LiveAnswers, Depends(LIVE_ANSWERS)]
 
 @frozen
 class Look:
-    """A caller's look into the file history."""
+    """A caller's access to the file history."""
 
     caller: Caller
     session: Session
@@ -66,7 +66,7 @@ class Look:
     places: ServicePlaces
 
     def into(self, repository_id: int) -> tuple[Repository, Sealed]:
-        """The repository, and which of its paths the caller may not see. Raise NotFound."""
+        """Return the repository, and the paths in it that the caller may not see. Raise NotFound."""
         repository = store.require(self.session, self.caller, repository_id, Role.VIEWER)
         return repository, self.places.sealed(self.session, self.caller, repository)
 

@@ -1,4 +1,4 @@
-"""HTTP for the archives of a repository."""
+"""Routes for the archives of a repository."""
 
 from typing import Annotated, Any
 

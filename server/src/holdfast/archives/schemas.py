@@ -1,4 +1,4 @@
-"""The archive index as clients see it."""
+"""Schemas of the archive index."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The archives of a repository in the order of their series."""
+"""The archives of a series, in order."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from holdfast.repositories.archive_records import Archive
 
 
 def of_series(session: Session, repository_id: int, series: str) -> list[Archive]:
-    """All archives of a series, oldest first."""
+    """Return all archives of a series, oldest first."""
     statement = (
         select(Archive)
         .where(Archive.repository_id == repository_id, Archive.series == series)
@@ -19,7 +19,7 @@ def of_series(session: Session, repository_id: int, series: str) -> list[Archive
 
 
 def neighbours(session: Session, archive: Archive) -> tuple[Archive | None, Archive | None]:
-    """The archives before and after this one in its series."""
+    """Return the archives before and after this one in its series."""
     mine = Archive.repository_id == archive.repository_id, Archive.series == archive.series
     place = (archive.start, archive.id)
     before = select(Archive).where(
@@ -39,6 +39,6 @@ def is_before(one: Archive, other: Archive) -> bool:
 
 
 def between(archives: Sequence[Archive], first: Archive, second: Archive) -> list[Archive]:
-    """Those of an ordered series that lie strictly between two of its archives."""
+    """Return the archives of an ordered series that are strictly between two of its archives."""
     low, high = (first, second) if is_before(first, second) else (second, first)
     return [archive for archive in archives if is_before(low, archive) and is_before(archive, high)]

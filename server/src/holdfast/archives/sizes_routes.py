@@ -1,4 +1,4 @@
-"""HTTP for the growth of a repository: from records alone, no engine is asked."""
+"""Routes for the growth of a repository; they only read records, without the engine."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
@@ -60,7 +60,7 @@ def read_sizes(
 
 
 def data_points(archives: Iterable[Archive]) -> Iterator[DataPoint]:
-    """A point for each day with archives. An archive that nobody has measured changes nothing."""
+    """Yield a point for each day with archives. Unmeasured archives do not change the sum."""
     newest: dict[str, int] = {}
     in_order = sorted(archives, key=lambda archive: (archive.start, archive.id))
     for _, made in groupby(in_order, key=lambda archive: archive.start.astimezone(UTC).date()):

@@ -1,4 +1,4 @@
-"""The growth of a repository, as clients see it."""
+"""Schemas for the growth of a repository."""
 
 from datetime import date
 

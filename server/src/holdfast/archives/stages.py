@@ -1,4 +1,4 @@
-"""Which index work follows what, and how it is queued."""
+"""Which index operations follow which events, and how they are queued."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -34,18 +34,20 @@ IMPORT: tuple[Stage, ...] = ("stats", "archives", "history")
 
 
 def can_be_listed(session: Session, repository: Repository) -> bool:
-    """False for a repository whose agent only makes backups: no index of it can be built."""
+    """Return False for a repository whose agent only makes backups: it cannot be indexed."""
     return agent_target.can(session, repository.agent_machine_id, JobKind.ARCHIVES_LIST)
 
 
 def _needed_of(stage: str) -> Needs:
-    """Sizes are for people: where the engine cannot tell them, because of one damaged archive, the rest goes on."""
+    """Return what the next stage needs. Sizes are only informative: if one damaged archive hides them, the chain
+    continues.
+    """
     return Needs.RAN if stage == "stats" else Needs.SUCCEEDED
 
 
 @frozen
 class Stages:
-    """Queues chains of index operations: each waits for the one before it."""
+    """Queues chains of index operations, each of which waits for the previous one."""
 
     kinds: dict[str, Kind]
     has_history: bool = True
@@ -55,17 +57,20 @@ class Stages:
         return self.has_history and mode == "full"
 
     def kept_fresh(self, mode: str) -> frozenset[Stage]:
-        """What is refreshed by itself in a mode."""
+        """Return the stages that are refreshed automatically in a mode."""
         return KEPT_FRESH[mode] if self.has_history else KEPT_FRESH[mode] - {"history"}
 
     def requested(self, stages: Sequence[Stage], mode: str) -> tuple[Stage, ...]:
-        """What a request for stages means in a mode: history comes along only where it is kept."""
+        """Return the stages that a request leads to in a mode: file history is included only if the mode keeps it.
+
+        A request for file history alone is kept as it is.
+        """
         if tuple(stages) == ("history",):
             return ("history",)
         return tuple(stage for stage in stages if stage != "history" or self.builds_history(mode))
 
     def repeats(self, stages: Sequence[Stage], mode: str) -> bool:
-        """False when any stage that was requested will not be kept fresh afterwards."""
+        """Return False if any requested stage will not be kept fresh afterwards."""
         return set(self.requested(stages, mode)) <= self.kept_fresh(mode)
 
     def enqueue(
@@ -92,12 +97,14 @@ class Stages:
         return queued
 
     def _can_build_history(self, session: Session, repository: Repository) -> bool:
-        """Whether the mode has it, and the agent of the repository, if any, can be called for it."""
+        """Return whether the mode includes file history and the repository's agent, if any, can be called for it."""
         is_wanted = self.builds_history(repository.index_mode)
         return is_wanted and agent_target.can(session, repository.agent_machine_id, JobKind.ENGINE_CALL)
 
     def _params(self, session: Session, repository: Repository, stage: Stage, origin: Origin) -> dict[str, Any]:
-        """What a person asks for is done in any case; a follow-up only if no earlier one does it meanwhile."""
+        """Return the parameters of a stage. A follow-up may be covered by an operation that already waits; requests
+        never are.
+        """
         if (
             origin.trigger is not Trigger.FOLLOWUP
             or (other := waiting_operation(session, repository.id, stage)) is None
@@ -106,19 +113,19 @@ class Stages:
         return {"covered_by": other}
 
     def _of_executor(self, repository: Repository, stages: Sequence[Stage]) -> Sequence[Stage]:
-        """An agent tells sizes along with the list of archives."""
+        """Return the stages to queue for the repository: an agent reports sizes with the list of archives."""
         if repository.execution_target != "agent":
             return stages
         first: Sequence[Stage] = ("archives",) if {"archives", "stats"} & set(stages) else ()
         return (*first, *(stage for stage in stages if stage == "history"))
 
     def keep_fresh(self, session: Session, repository: Repository, origin: Origin) -> list[Operation]:
-        """Queue what the mode keeps fresh."""
+        """Queue whatever the mode keeps fresh."""
         wanted = [stage for stage in RESYNC if stage in self.kept_fresh(repository.index_mode)]
         return self.enqueue(session, repository, wanted, origin)
 
     def is_at_work(self, session: Session, repository_id: int) -> bool:
-        """True while any index work of a repository waits or runs."""
+        """Return whether any index operation of a repository is waiting or running."""
         statement = select(Operation.id).where(
             Operation.repository_id == repository_id,
             Operation.category == "index",
@@ -141,7 +148,7 @@ class Stages:
         self.enqueue(session, repository, stages, Origin(Trigger.IMPORT))
 
     def after_mode_change(self, session: Session, repository: Repository, old: str, new: str) -> None:
-        """One catch-up run for what the new mode keeps fresh and the old one did not."""
+        """Queue one run for what the new mode keeps fresh and the old one did not."""
         if KEPT_FRESH[new] - KEPT_FRESH[old]:
             stages = [stage for stage in RESYNC if stage in self.kept_fresh(new)]
             self.enqueue(session, repository, stages, Origin(Trigger.RECONCILE))

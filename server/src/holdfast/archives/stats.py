@@ -1,4 +1,4 @@
-"""The operation kind `stats`: sizes of the repository, and of archives that nobody has measured yet."""
+"""The operation kind `stats`: measure the repository, and archives whose sizes are unknown."""
 
 from backup_engine.requests import InfoRequest
 from backup_engine.results import GarbledOutput, parse_info

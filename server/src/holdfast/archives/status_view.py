@@ -1,4 +1,4 @@
-"""One cell per kind of care that a repository needs, from evidence alone."""
+"""The status of a repository: one cell for each kind of regular work, from evidence only."""
 
 import math
 from datetime import datetime, timedelta
@@ -49,7 +49,7 @@ CARE = (
 
 
 def status(session: Session, repository: Repository, *, overdue: bool, cadence: Cadence | None = None) -> StatusAnswer:
-    """Thresholds follow from schedules where there are any, else from constants."""
+    """Return all cells. Thresholds come from schedules if there are any, otherwise from constants."""
     running = _running_kinds(session, repository.id)
     planned = (cadence or NoCadence()).thresholds(session, repository)
     cells = [_cell(session, repository, care, running, planned.get(care.cell), with_overdue=overdue) for care in CARE]
@@ -90,7 +90,7 @@ def _cell(
 
 
 def _is_outdated(ended: Operation | None, success: datetime | None) -> bool:
-    """True when an archive is newer than the last backup by Holdfast: another program has made it."""
+    """Return True if an archive is newer than the last backup by Holdfast: another program has made it."""
     return bool(ended and ended.completed_at and success and success > ended.completed_at)
 
 
@@ -101,7 +101,7 @@ def _threshold(care: Care, planned: Threshold | None) -> float | None:
 
 
 def _is_overdue(since: datetime, seconds: float | None) -> bool | None:
-    """What has never been done counts from when the repository became known."""
+    """Return whether work is overdue. If it was never done, count from when the repository was added."""
     return None if seconds is None else clock.now() - since > timedelta(seconds=seconds)
 
 

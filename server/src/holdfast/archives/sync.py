@@ -1,4 +1,4 @@
-"""The operation kind `archives`: the stored archive list, synchronised with the engine's own."""
+"""The operation kind `archives`: synchronise the stored archive list with the engine's."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,9 @@ def kind(opener: Opener) -> Kind:
 
 
 def block(session: Session, operation: Operation) -> ListBlock:
-    """Where a runner executes it, the sizes of the repository are read by a stage of their own."""
+    """Return the parameters of the list. If a runner executes the operation, a separate stage reads the repository's
+    sizes.
+    """
     del session
     return ListBlock(with_info=operation.executor == "agent")
 
@@ -54,7 +56,7 @@ def run(job: JobWork, work: RepositoryWork) -> Outcome | TryAgain:
     if "total" not in synced:
         return Outcome(Status.FAILED, "engine.failed", CUT_SHORT, result=synced)
     context.log(f"{synced['total']} archives, {synced['added']} new, {synced['removed']} gone.")
-    # The file history does not wait for sizes: where it follows, it has them read when it is done.
+    # The file history does not wait for sizes: if it follows, it measures the archives when it is done.
     measured = 0 if _history_follows(work) else measure_archives(work)
     result = {**synced, "measured_archives": measured}
     if context.is_cancelled():
@@ -71,9 +73,9 @@ def _stored(work: RepositoryWork, ended: Completed) -> Mapping[str, Any]:
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """Synchronise the stored list with the reported one; a list that is not whole changes nothing.
+    """Synchronise the stored list with the reported one; an incomplete list changes nothing.
 
-    Unlike others it writes at once, because the result counts what has changed.
+    Unlike those of other kinds, it writes immediately, because the result counts the changes.
     """
     if not report.succeeded:
         return reported(report)

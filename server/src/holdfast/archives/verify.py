@@ -1,4 +1,4 @@
-"""Does the index say what the engine says? Archive by archive, file by file."""
+"""Check whether the index matches the engine's listing, archive by archive and file by file."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -39,7 +39,7 @@ class Verified:
 def verify_archive(
     inline: InlineCalls, opener: Opener, repository: Repository, archive: Archive, index: HistoryIndex
 ) -> Iterator[Difference | Verified]:
-    """Compare one archive; each difference as it is found, and at last how many files were compared."""
+    """Compare one archive. Yield each difference when it is found, and finally the number of files compared."""
     try:
         indexed = {entry.path: listed(entry) for entry in index.entries(archive.engine_id)}
     except ArchiveNotIndexed:
@@ -83,8 +83,10 @@ def _problem(said: Entry | None, indexed: Entry | None) -> str:
 
 
 def _said_by_engine(output: Path, excludes: Excludes) -> dict[bytes, Entry]:
-    """What the engine lists, without what the index leaves out. Of a path that an archive holds twice the last one
-    counts: that is what a restore leaves."""
+    """Return the engine's listing without the files that the index leaves out.
+
+    If an archive contains a path twice, the last entry counts, since that is what a restore leaves.
+    """
     with output.open("rb") as stream:
         listing = listing_of(stream)
         found = map(listing.parse, chain.from_iterable(listing.batches()))

@@ -1,1 +1,1 @@
-"""Instant reading: files of archives, read by chunks through a warm process for each repository."""
+"""Instant reading: archived files, read by chunks through a warm process for each repository."""

@@ -1,4 +1,4 @@
-"""Files of archives as the index knows them: what is at a path, and its content by chunks."""
+"""Look up archived files in the index, and read their content by chunks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Contents:
     readers: Readers
 
     def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None:
-        """What the index says of a path; None where it does not know the archive, or nothing at that path."""
+        """Look up a path in the index. Return None if the archive is not indexed or does not contain the path."""
 
         def ask(index: HistoryIndex | None) -> StoredFile | None:
             try:
@@ -64,11 +64,11 @@ class Contents:
     def tree(
         self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
     ) -> Tree | None:
-        """Everything at and below these paths, read by chunks; None where only the engine can, or there is very
-        much.
+        """Return everything at and below these paths, read by chunks; None if only the engine can do that, or if there
+        are too many entries.
         """
         if repository.engine_version != 1 or not self.readers.can_serve(repository):
-            return None  # tar files of engine 2 have attributes that the index does not keep
+            return None  # tar streams of engine 2 contain attributes that the index does not store
         roots = outermost(list(paths))
         without = {name for path in roots or (b"",) for name in sealed.below(path)}
 
@@ -120,8 +120,9 @@ class Content:
         return EPOCH + timedelta(microseconds=self.stored.entry.mtime)
 
     def blocks(self, start: int, end: int, gone: threading.Event) -> Iterable[bytes] | None:
-        """Its bytes from `start` to `end`, the first of them read already; a list where all are; None if they cannot be
-        read.
+        """Return the bytes from `start` to `end`: a list if they fit into one group, else an iterator.
+
+        The first group is already read. Return None if the content cannot be read.
         """
         if not self.is_readable:
             return None
@@ -150,7 +151,7 @@ def _fit(chunks: Sequence[Chunk] | None) -> bool:
 
 
 def parts_of(chunks: Sequence[Chunk], start: int, end: int) -> Iterator[list[Part]]:
-    """The parts of chunks that make up the bytes from `start` to `end`, in groups that are asked for together."""
+    """Yield the parts of chunks that make up the bytes from `start` to `end`, in groups that are requested together."""
     group: list[Part] = []
     size = at = 0
     for chunk in chunks:

@@ -1,8 +1,8 @@
-"""The warm reader of a repository on a server, which `borg serve` reads under the engine's shared lock.
+"""The warm reader of a repository on a server: it reads through `borg serve`, under the engine's shared lock.
 
-Nobody can write to the repository while that lock is held. So the reader has a place in the repository's lane for as
-long, and it gives both back soon: when nobody has read for a moment, when it has had them for some seconds, and after
-the read under way when other work of the service waits for the lane.
+While that lock is held, nobody can write to the repository. So the reader also occupies the repository's lane, and it
+releases both soon: when nobody has read for a few seconds, when it has had them for ten seconds in all, and, if other
+work of the service waits for the lane, after the current read.
 """
 
 import math
@@ -41,7 +41,7 @@ LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
 
 
 class HeldReader:
-    """Safe for use from many threads. A thread of its own gives the lock and the lane back."""
+    """Safe for use from many threads. Its own thread releases the lock and the lane."""
 
     def __init__(self, files: FileChunks, turn: SharedTurn, work: Wake, supervisor: Supervisor) -> None:
         self._files = files
@@ -66,8 +66,10 @@ class HeldReader:
         return self._files.repository_id
 
     def open(self, request: LaneTicket) -> Self:
-        """Raise LaneNotFree, after which the request waits for it, or ChunkRouteFailed if the repository does
-        not open.
+        """Open the repository and return self.
+
+        Raise LaneNotFree if the lane is taken; the request then waits for it. Raise ChunkRouteFailed if the repository
+        cannot be opened.
         """
         self._hold.enter_context(self._turn.hold(request))
         self._supervisor.finish(f"reader of a server {id(self)}", self._watch)
@@ -85,7 +87,7 @@ class HeldReader:
         return self
 
     def read(self, parts: Sequence[Part]) -> bytes:
-        """Raise GaveWay when it has given its lock back, after that."""
+        """Read the parts. If other work needs the repository, raise GaveWay after the lock has been released."""
         with self._guard:
             self._reading += 1
         try:
@@ -105,8 +107,8 @@ class HeldReader:
                 self._used_at = time.monotonic()
 
     def end(self) -> None:
-        """Have it leave, without waiting for that: the caller may be in a transaction, and leaving the lane
-        needs one.
+        """Ask the reader to leave, without waiting for it: the caller may be in a transaction, and leaving the lane
+        requires one.
         """
         self._leaving.set()
         self._work.notify()

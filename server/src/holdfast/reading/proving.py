@@ -1,8 +1,7 @@
-"""Archives that are proven by their chunks: a process of its own for each check, in the lane and under the lock of that
-check.
+"""Prove archives by their chunks: each check has its own process, and runs in its lane and under its lock.
 
-The index is not asked. Which chunks a file has is read from the archive's metadata, whose own chunks are verified by
-their ids, down from the id of the archive: so an index that is wrong cannot make a check say more than is true.
+The index is not used. The chunks of a file are read from the archive's metadata, whose own chunks are verified by their
+ids, starting from the id of the archive. So a wrong index cannot make a check claim more than is true.
 """
 
 import stat
@@ -82,7 +81,7 @@ class ArchiveReaders:
             raise NotByChunks("an agent opens the repository")
         if location.rclone is not None or (work.engine.program.major != 1 and not location.path.startswith("/")):
             raise NotByChunks("the repository is not on the engine's machine")
-        # Which repository it is has been compared a moment ago, when the engine listed the archives.
+        # The engine has just listed the archives, and the identity of the repository was compared then.
         chunks, reason = open_helper(work, self.chooser, stack, partial(_helper_of, work), make_sure=_nothing)
         if chunks is None:
             raise NotByChunks(reason)
@@ -96,7 +95,7 @@ def _nothing() -> None:
 
 
 def _helper_of(work: RepositoryWork, *arguments: object, **named: object) -> "ArchiveChunks":
-    from holdfast.history.chunks.archive_chunks import ArchiveChunks  # and numpy, which an idle service does without
+    from holdfast.history.chunks.archive_chunks import ArchiveChunks  # loads numpy, which an idle service does without
 
     chunks = ArchiveChunks(*arguments, **named)  # type: ignore[arg-type] # those of any helper
     chunks.is_abandoned = lambda: work.context.is_cancelled() or work.context.is_stopping()
@@ -104,7 +103,7 @@ def _helper_of(work: RepositoryWork, *arguments: object, **named: object) -> "Ar
 
 
 class _StrictParser(ItemParser):
-    """Refuses what the engine may stumble over when it restores, although an index can do without it."""
+    """Reject items that the engine may stumble over during a restore, even if an index can do without the details."""
 
     def _entry(self, item: dict[bytes, Any]) -> Entry:
         for name, value in item.items():
@@ -113,7 +112,7 @@ class _StrictParser(ItemParser):
         if not all(isinstance(part, bytes | None) for pair in item.get(b"xattrs", {}).items() for part in pair):
             raise TypeError("an extended attribute is not bytes")
         entry = super()._entry(item)
-        # The engine reads them whatever they are of, and compares their size.
+        # The engine reads the chunks of any kind of item, and compares their size.
         if b"chunks" in item and not entry.chunks and (item[b"chunks"] or item.get(b"size")):
             raise TypeError("there are chunks that do not make up the content of a file")
         return entry
@@ -192,5 +191,5 @@ def _chunks_of(file: ArchivedFile) -> Iterator[Chunk]:
 
 
 def _no_content(_ids: Iterable[bytes]) -> int:
-    """Nobody asks what the content is called."""
+    """Return a constant: the content's name is not needed here."""
     return 0

@@ -1,9 +1,11 @@
-"""Warm readers: for a repository on this machine or on an ssh machine that runs its engine, a process there that hands
-out chunks of its files without a lock; for one on a server, a process here that holds a lock for some seconds
-(`HeldReader`).
+"""Warm readers, one for each repository that is being read.
 
-A reader is started by the first who reads and ends when nobody has for some minutes, when its repository or its ssh
-connection is changed or forgotten, or when another repository needs its place. What it cannot do, the engine does.
+For a repository on this machine, or on an ssh machine that runs its engine, the reader is a process on that machine
+that returns chunks of files without a lock. For a repository on a server, it is a process on this machine that holds a
+lock for some seconds (`HeldReader`).
+
+The first read starts a reader. It ends when it has been idle for some minutes, when its repository or its ssh
+connection is changed or forgotten, or when another repository needs its slot. The engine does what a reader cannot do.
 """
 
 import os
@@ -67,7 +69,7 @@ Place = tuple[object, ...]
 
 
 class NotReadable(Exception):
-    """The content cannot be read by chunks, or not now: the engine has to."""
+    """The content cannot be read by chunks, or not at present; the engine has to read it."""
 
 
 class LaneTaken(NotReadable):
@@ -80,7 +82,7 @@ class LaneTaken(NotReadable):
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """The place of a reader; the first who comes starts it."""
+    """The slot for one reader; the first user starts the reader."""
 
     place: Place
     config: Place
@@ -118,7 +120,7 @@ class Readers:
 
     @staticmethod
     def can_serve(repository: Repository) -> bool:
-        """Whether the repository is one that readers are for, as far as its record says."""
+        """Return whether readers can be used for the repository, judging by its record."""
         is_reached = repository.execution_target in ("local", "ssh") and repository.path.startswith("/")
         has_reader = is_reached or is_on_server(repository)
         return has_reader and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
@@ -126,11 +128,11 @@ class Readers:
     def read(
         self, repository: Repository, parts: Sequence[ChunkPart], gone: threading.Event, *, has_begun: bool = False
     ) -> bytes:
-        """The bytes of these parts. Raise NotReadable, or NobodyWaits.
+        """Return the bytes of these parts. Raise NotReadable or NobodyWaits.
 
-        `has_begun`: earlier parts have been sent, so nothing else can take over, and it waits for the repository in
-        this thread. Otherwise a request with a ticket waits without one: raise LaneNotFree, or Locked when its time is
-        up.
+        `has_begun`: earlier parts were already sent, so nothing else can take over, and this thread waits for the
+        repository. Otherwise a request with a ticket waits without a thread: raise LaneNotFree, or Locked when its time
+        is up.
         """
         ticket = TICKET.get()
         if has_begun or ticket is None or ticket.is_used:
@@ -144,7 +146,7 @@ class Readers:
             return self._read(repository, parts, gone, ticket, has_begun=False)
         except LaneTaken as taken:
             if ticket.operation_id is not None:
-                ticket.withdraw()  # a place for the engine, which others would wait behind though nobody would take it
+                ticket.withdraw()  # the place is the engine's: others would queue behind it, and nobody would use it
             if ticket.seconds_left <= 0:
                 raise busy(taken.verdict) from taken
             raise LaneNotFree(taken.verdict) from taken
@@ -179,13 +181,13 @@ class Readers:
                 if gone.wait(LOOK_SECONDS) or self._supervisor.stopping.is_set():
                     raise NobodyWaits from moved
             except HistoryError as error:
-                # A reader that ended is started anew; what is wrong with a chunk stays so.
+                # A reader that has ended is started again. A fault in a chunk would only recur.
                 if has_failed or reader.is_usable:
                     raise NotReadable(str(error)) from error
                 has_failed = True
 
     def tidy(self) -> None:
-        """End readers that nobody has used for a while, or whose repository is not as it was when they were started."""
+        """End readers that have been idle for a while, or whose repository has changed since they were started."""
         with self._guard:
             known = {uuid: (slot.place, slot.link) for uuid, slot in self._slots.items()}
         if not known:
@@ -211,7 +213,7 @@ class Readers:
             slot.end()
 
     def end_those_of(self, connection_id: int) -> None:
-        """End the readers that use an ssh connection: it is another one now."""
+        """End the readers that use an ssh connection, because it has changed."""
         with self._guard:
             found = [uuid for uuid, slot in self._slots.items() if slot.link[:1] == (connection_id,)]
             ended = [self._slots.pop(uuid) for uuid in found]
@@ -238,9 +240,9 @@ class Readers:
             with self._guard:
                 slot.users -= 1
                 slot.used_at = time.monotonic()
-                # Without a reader it stays for those who wait for their turn to start one.
+                # A slot without a reader is kept for those who wait for their turn to start one.
                 is_lost = not slot.users if slot.reader is None else not slot.reader.is_usable
-                if self._slots.get(repository.uuid) is not slot:  # ended by another thread, maybe before it had begun
+                if self._slots.get(repository.uuid) is not slot:  # ended by another thread, maybe before it was opened
                     is_lost = True
                 elif is_lost:
                     del self._slots[repository.uuid]
@@ -248,7 +250,7 @@ class Readers:
                 slot.end()
 
     def _slot(self, repository: Repository) -> _Slot:
-        """The slot of a repository as it is now, counted as in use. Raise NotReadable if there is no room for one."""
+        """Return the slot for the repository as it is now, counted as in use. Raise NotReadable if no slot is free."""
         place, config = _place(repository), _config(repository)
         ended: list[_Slot] = []
         try:
@@ -343,7 +345,9 @@ class Readers:
             return turn
 
     def _tested_here(self, program: EngineProgram) -> Path:
-        """The engine's program here. Raise NotReadable unless it has passed the self-test."""
+        """Return the path of the engine's program on this machine. Raise NotReadable unless it has passed the
+        self-test.
+        """
         place = Path(program.path)
         decision = self._chooser.known(place, program.version)
         self._require_tested(program, decision, partial(self._chooser.choose, place, program.version), "")
@@ -373,8 +377,9 @@ class Readers:
     def _require_tested(
         self, program: EngineProgram, decision: RouteDecision | None, test: Callable[[], object], where: str
     ) -> RouteDecision:
-        """Raise NotReadable unless the self-test has passed with this program; one that was never tested is, by
-        and by.
+        """Return the decision if the program has passed the self-test; else raise NotReadable.
+
+        A program that was never tested is tested in the background.
         """
         if decision is not None and decision.route is Route.CHUNKS:
             return decision
@@ -399,7 +404,7 @@ FILE_READERS = Part[Readers]("file_readers")
 
 
 def _place(repository: Repository) -> Place:
-    """What a reader was started with: any change of it needs another reader."""
+    """Return what a reader was started with: if any of it changes, another reader is needed."""
     return (
         repository.path,
         repository.engine_id,
@@ -413,7 +418,7 @@ def _place(repository: Repository) -> Place:
 
 
 def _link(session: Session, repository: Repository) -> Place:
-    """What an ssh link was made with: any change of it needs another reader."""
+    """Return what an ssh link was made with: if any of it changes, another reader is needed."""
     number = repository.ssh_connection_id
     found = session.get(SshConnection, number) if number is not None else None
     if found is None:
@@ -422,15 +427,16 @@ def _link(session: Session, repository: Repository) -> Place:
 
 
 def is_on_server(repository: Repository) -> bool:
-    """Whether the engine here reads the repository through an engine on a server, which engine 1 can."""
+    """Return whether the engine on this machine reads a repository through a server's `borg serve` (engine 1 only)."""
     is_here = repository.execution_target == "local" and repository.engine_version == 1
     return is_here and repository.path.startswith(ON_SERVER)
 
 
 def _config(repository: Repository) -> Place:
-    """The identity of the repository there, without reading it; on another machine its reader looks at that itself.
+    """Return the identity of the repository at its path, without reading it; on another machine, the reader checks
+    that.
 
-    Raise NotReadable if nothing is there.
+    Raise NotReadable if there is nothing at the path.
     """
     if repository.execution_target != "local" or is_on_server(repository):
         return ()

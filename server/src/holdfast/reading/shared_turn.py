@@ -1,9 +1,9 @@
-"""The place of a repository's reader in the queue of its lane, for all requests that wait for it.
+"""The place of a repository's reader in the queue of its lane, shared by all requests that wait for it.
 
-While exclusive work has the lane, a request waits for its end without a thread. If each had a place of its own, as many
-readers would follow each other ahead of the next exclusive operation. So they share one, which goes behind all
-exclusive work that waits already: between two exclusive operations a reader has one turn at most, and it has one if a
-request waits for it.
+While exclusive work has the lane, requests wait for it to end, without a thread. If each request had its own place, one
+reader for each of them would run before the next exclusive operation. So they share one place, behind all exclusive
+work that already waits: between two exclusive operations the reader gets at most one turn, and it does get one if a
+request is waiting.
 """
 
 import threading
@@ -25,22 +25,23 @@ class SharedTurn:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a request that had to wait for the lane has not been answered yet."""
+        """Whether a request that had to wait for the lane is still unanswered."""
         return bool(self._requests)
 
     @property
     def is_in_the_way(self) -> bool:
-        """Whether an exclusive operation waits for the lane, and for nothing else."""
+        """Whether an exclusive operation waits for the lane and for nothing else."""
         return self._inline.is_waited_for(self._lane)
 
     def hold(self, request: LaneTicket) -> AbstractContextManager[object]:
-        """The lane, held until the end of the block.
+        """Hold the lane until the end of the block.
 
-        Raise LaneNotFree; then the request keeps the place until it leaves.
+        Raise LaneNotFree; the request then keeps the shared place until it leaves.
         """
         with self._guard, ExitStack() as stack:
             try:
-                # Without a subject: nobody is refused anything because a reader still has the lane for a moment.
+                # Held without a subject, so that no request is refused because a reader still has the lane for a
+                # moment.
                 stack.enter_context(self._inline.hold(self._lane, ticket=self._place))
             except LaneNotFree:
                 self._requests.add(request)
@@ -60,5 +61,5 @@ class SharedTurn:
 
 
 def _place() -> LaneTicket:
-    """Each request has a time limit of its own."""
+    """Return a place without a time limit; each request has its own."""
     return LaneTicket(float("inf"), is_last=True)

@@ -1,5 +1,5 @@
-"""Folders of archives as the index knows them, read by chunks: the entries of a download, many small files at a
-time.
+"""Folders of archives, looked up in the index and read by chunks: the entries of a download, with many small files per
+read.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ReadChunks = Callable[[Sequence["Chunk"]], Iterator[bytes]]
 
 
 class Tree:
-    """Entries of a download, as the engine's tar stream has them. The first bytes are read before anything is sent."""
+    """The entries of a download, as in the engine's tar stream. The first bytes are read before anything is sent."""
 
     def __init__(self, branches: list[Branch], depth: int, read: ReadChunks, gone: threading.Event) -> None:
-        """`depth`: components that are left out at the beginning of each name. Raise NotReadable."""
+        """Drop the first `depth` components of each name. Raise NotReadable."""
         self._branches = iter(branches)
         self._depth = depth
         self._gone = gone
@@ -43,7 +43,7 @@ class Tree:
     def next(self) -> tarfile.TarInfo | None:
         if self._gone.is_set():
             raise NobodyWaits
-        for _ in self._stream.take(self._unread):  # of an entry that was left out
+        for _ in self._stream.take(self._unread):  # content of an entry that was left out
             continue
         self._unread = 0
         for branch in self._branches:
@@ -55,16 +55,16 @@ class Tree:
         return None
 
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
-        """The whole content of the entry just read, or BrokenOff."""
+        """Yield the whole content of the entry just returned, or raise BrokenOff."""
         size, self._unread = entry.size, 0
         return self._stream.take(size)
 
     def require_good_end(self) -> None:
-        """Every entry and every byte of its content has been there: what is missing ends the download before."""
+        """Do nothing: every entry was delivered in full, since a missing byte would have ended the download earlier."""
 
 
 class _Stream:
-    """The contents of all files, one after the other."""
+    """The contents of all files, one after another."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks

@@ -1,4 +1,4 @@
-"""When backups are to be expected: as asked, as scheduled, or as often as so far."""
+"""When to expect backups: as requested, as scheduled, or as often as in the past."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -25,9 +25,9 @@ class Coming:
 
 
 def regular(origin: Origin, every: timedelta, last: datetime | None, now: datetime, until: datetime) -> Coming:
-    """Backups at even distances, counted from the last one; the first of them is still to come.
+    """Return future backups at regular intervals, counted from the last one.
 
-    An archive may claim to be of any time; one of the future counts as made now.
+    An archive may have any date; one in the future counts as made now.
     """
     first = (now if last is None else min(last, now)) + every
     if first <= now:
@@ -37,9 +37,9 @@ def regular(origin: Origin, every: timedelta, last: datetime | None, now: dateti
 
 
 def habit(starts: Sequence[datetime]) -> timedelta | None:
-    """The usual distance of the newest archives, given newest first; None where there are too few to tell.
+    """Return the usual interval between the newest archives, given newest first; None if there are too few of them.
 
-    Archives that span less than a day are no habit: the first ones of a repository are often trials.
+    Archives that span less than a day do not count: the first ones of a repository are often trials.
     """
     known = starts[:LAST_ONES]
     if len(known) < FEWEST_FOR_A_HABIT or starts[0] - starts[-1] < DAILY:

@@ -1,8 +1,8 @@
-"""How many bytes a policy will need: what stays, and what new restore points will add.
+"""How many bytes a policy will need: for what is kept, and for new restore points.
 
-A restore point adds the more bytes the longer the time since the one before it, but less than proportionally: what
-changes daily is added once, whatever the gap. So the new bytes over a gap are a power law, learned from the past.
-Pure: no store, no clock.
+The longer the time since the previous restore point, the more bytes a new one adds, but less than proportionally: data
+that changes daily is added only once, however long the gap. So the new bytes over a gap follow a power law, which is
+learned from the past. Pure: no store, no clock.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Sample:
 
 @frozen
 class Law:
-    """New bytes over a gap of `days`: factor times days to the power of exponent."""
+    """New bytes over a gap of `days`: the factor times days to the power of the exponent."""
 
     factor: float
     exponent: float
@@ -46,13 +46,13 @@ class Law:
         return float(self.factor * max(days, 0.0) ** self.exponent)
 
     def among(self, moments: Sequence[datetime]) -> float:
-        """The new bytes of all restore points but the first, given oldest first."""
+        """Return the new bytes of all restore points except the first, given oldest first."""
         return sum(self.over((later - earlier) / DAY) for earlier, later in pairwise(moments))
 
 
 @frozen
 class Guess:
-    """The bytes of one series, and the standard deviation of that."""
+    """The bytes of one series, with their standard deviation."""
 
     bytes: float
     doubt: float = 0.0
@@ -67,7 +67,7 @@ class Estimate:
 
 @frozen
 class Today:
-    """What is known now of the repository, or of one of several series in it."""
+    """The current facts about the repository, or about one of its series."""
 
     starts: tuple[datetime, ...]
     """Of its archives, oldest first."""
@@ -79,9 +79,9 @@ class Today:
 
 
 def learn(made: Sequence[Sample], far: Sequence[Sample] = ()) -> Law | None:
-    """The law, from new bytes of backups as they were made, and from gaps that were measured otherwise.
+    """Return the law, learned from the new bytes of backups as they were made, and from gaps measured in another way.
 
-    None where there is too little to learn from.
+    Return None if there is too little to learn from.
     """
     made = [one for one in made if one.days > 0 and one.bytes >= 0][-LAST_SAMPLES:]
     if (
@@ -95,7 +95,7 @@ def learn(made: Sequence[Sample], far: Sequence[Sample] = ()) -> Law | None:
 
 
 def _fitted(made: Sequence[Sample], exponent: float, spread: float) -> Law:
-    """The law that gives the bytes that were really added in all: a sum is forecast, so means count, not medians."""
+    """Fit the factor to the total of the added bytes: the forecast is a sum, so it needs means, not medians."""
     factor = sum(one.bytes for one in made) / sum(one.days**exponent for one in made)
     usual = mean(one.days**exponent for one in made) * factor
     noise = pstdev([one.bytes - factor * one.days**exponent for one in made]) / usual
@@ -111,14 +111,14 @@ def _exponent(samples: Sequence[Sample]) -> tuple[float, float]:
     slope = sum((one - x) * (other - y) for one, other in points) / width
     left = [other - y - slope * (one - x) for one, other in points]
     spread = sqrt(sum(one**2 for one in left) / max(len(left) - 2, 1) / width)
-    # What is known beforehand counts as one more measurement.
+    # The prior counts as one more measurement.
     weight = spread**2 / (spread**2 + USUAL_SPREAD**2)
     found = slope + (USUAL_EXPONENT - slope) * weight
     return min(max(found, EXPONENTS[0]), EXPONENTS[1]), sqrt(1 / (1 / max(spread, 1e-6) ** 2 + 1 / USUAL_SPREAD**2))
 
 
 def together(guesses: Sequence[Guess], known: float = 0.0) -> Estimate:
-    """The bytes of several series, whose backups have nothing to do with each other, and those that are known."""
+    """Add the bytes of several series, whose backups are independent of each other, and the known bytes."""
     middle = known + sum(one.bytes for one in guesses)
     aside = NINETY_PERCENT * sqrt(sum(one.doubt**2 for one in guesses)) + 0.01 * middle
     return Estimate(round(middle), max(0, round(middle - aside)), round(middle + aside))
@@ -132,9 +132,9 @@ def guess(
     coming: Sequence[datetime],
     stays: float | None = None,
 ) -> Guess:
-    """The bytes of a series' restore points that are kept: archives of today and backups to come, each oldest first.
+    """Return the bytes of the kept restore points of a series: current archives and future backups, each oldest first.
 
-    `stays` is what the staying archives need, where it has been measured.
+    `stays` is what the kept archives need, if it was measured.
     """
     middle = _bytes(law, today, staying, coming, stays)
     flat, steep = (
@@ -163,7 +163,10 @@ def _bytes(
 
 
 def _newest_alone(law: Law, today: Today) -> float:
-    """By the law, what is not new bytes of later archives was there at first, and has grown since."""
+    """Return the bytes of the newest archive alone.
+
+    By the law, whatever later archives did not add was there at first, and has grown since.
+    """
     if today.newest_alone is not None:
         return today.newest_alone
     age = (today.starts[-1] - today.starts[0]) / DAY

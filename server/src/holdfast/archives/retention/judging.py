@@ -1,4 +1,4 @@
-"""Which archives a retention policy removes at a moment: the same for simulations and for losses."""
+"""Which archives a retention policy removes at a given time, for simulations and for losses alike."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,18 +15,21 @@ from holdfast.repositories.schemas import Retention
 
 
 def considered(known: Sequence[Archive], series: str | None = None) -> list[Archive]:
-    """The archives that can be restored, newest first."""
+    """Return the archives that can be restored, newest first."""
     there = [one for one in known if one.lost_at is None and (series is None or one.series == series)]
     return sorted(there, key=lambda archive: (archive.start, archive.id), reverse=True)
 
 
 def protected(archives: Sequence[Archive]) -> list[int]:
-    """The positions of those that stay whatever the rules say."""
+    """Return the positions of protected archives, which are kept whatever the rules are."""
     return [position for position, archive in enumerate(archives) if archive.protected_at is not None]
 
 
 def engine_policy(retention: Retention, major: int) -> RetentionPolicy:
-    """Raise Unprocessable for a policy that keeps nothing, and for a rule that the engine would refuse."""
+    """Return the policy as the engine applies it.
+
+    Raise Unprocessable for a policy that keeps nothing, and for a rule that the engine would refuse.
+    """
     policy = policy_of(retention.model_dump())
     try:
         check_within(policy, major=major)
@@ -36,7 +39,7 @@ def engine_policy(retention: Retention, major: int) -> RetentionPolicy:
 
 
 def removed_now(retention: Retention, repository: Repository, known: Sequence[Archive], now: datetime) -> set[int]:
-    """The ids of the archives that a prune would remove. Raise Unprocessable."""
+    """Return the ids of the archives that a prune would remove. Raise Unprocessable."""
     archives, major = considered(known), repository.engine_version
     policy = engine_policy(retention, major)
     dated = [aged(archive.start) for archive in archives]

@@ -1,6 +1,4 @@
-"""Get the restore points of past days: from the archives that are there and the record of those that
-are gone.
-"""
+"""The restore points of past days, from existing archives and the record of removed ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -34,7 +32,7 @@ class Point:
 
 
 def points(session: Session, repository: Repository, first: datetime) -> list[Point]:
-    """Every restore point that there was after a moment, newest first."""
+    """Return every restore point that existed at any time since `first`, newest first."""
     there = [
         Point(one.engine_id, one.id, one.name, one.series, one.start, one.lost_at)
         for one in archive_records.all_of(session, repository.id)
@@ -51,7 +49,7 @@ def points(session: Session, repository: Repository, first: datetime) -> list[Po
 
 
 def _pruned(session: Session, repository: Repository, first: datetime) -> Iterator[Point]:
-    """What the results of prunes name: they are older than the record of what is gone."""
+    """Yield the archives named in the results of prunes, which go back further than the record of removed archives."""
     statement = (
         select(Operation.result, Operation.completed_at)
         .where(
@@ -88,7 +86,7 @@ def _moment(text: Any) -> datetime | None:
 
 
 def counts(known: Iterable[Point], first: date, last: date) -> list[tuple[date, int]]:
-    """How many restore points there were at the end of each day."""
+    """Return the number of restore points at the end of each day."""
     days = (last - first).days + 1
     changes = [0] * (days + 1)
     for point in known:
@@ -100,7 +98,7 @@ def counts(known: Iterable[Point], first: date, last: date) -> list[tuple[date, 
 
 
 def shown(known: Sequence[Point], first: date, last: date) -> list[Point]:
-    """Those that there were at the end of at least one of the days."""
+    """Return the restore points that existed at the end of at least one of the days."""
     return [
         point
         for point in known

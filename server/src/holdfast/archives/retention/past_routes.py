@@ -1,4 +1,4 @@
-"""HTTP for the restore points of past days: from records alone, no engine is asked."""
+"""Routes for the restore points of past days; they only read records, without the engine."""
 
 from datetime import UTC, datetime, time
 from typing import Annotated

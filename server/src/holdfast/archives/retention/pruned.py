@@ -1,4 +1,4 @@
-"""Prunes of a simulation, over arrays."""
+"""The prunes of a simulation, computed on arrays."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
@@ -15,10 +15,11 @@ Numbers = NDArray[np.intp]
 
 
 class Pruned:
-    """The archives of today and those to come, and which of them are there.
+    """The current archives and future backups, and which of them exist at a given time.
 
-    Two years are some hundred prunes of some thousand archives each. `backup_engine.retention.kept` has the same rules
-    for one prune; here they are applied to whole arrays, in which an archive is a number: 0 is the newest of all.
+    Two years have some hundred prunes of some thousand archives each. `backup_engine.retention.kept` applies the same
+    rules to one prune; this class applies them to whole arrays, in which an archive is a number: 0 is the newest of
+    all.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Pruned:
         self.there = np.sort(self._numbers[len(coming) :])
 
     def _active(self, major: int) -> Iterator[tuple[Numbers, int]]:
-        """The period of each archive, and how many periods count, for each rule of the policy."""
+        """Yield, for each rule of the policy, the period of each archive and how many periods count."""
         for number, (name, _) in enumerate(RULES):
             if count := getattr(self._policy, name):
                 if major == ENGINE_2 and name == KEEP_LAST:
@@ -55,7 +56,7 @@ class Pruned:
                     yield np.fromiter(periods, np.intp, len(self._every)), count
 
     def add(self, coming: Sequence[int]) -> None:
-        """Backups have been made."""
+        """Add backups that have been made."""
         self.there = np.sort(np.concatenate([self._numbers[list(coming)], self.there]))
 
     def prune(self, now: datetime) -> None:
@@ -75,7 +76,7 @@ class Pruned:
         self.there = there[stays | self._is_spared[there]]
 
     def starts(self) -> tuple[datetime, ...]:
-        """Of those that are there, newest first."""
+        """Return the start times of the existing archives, newest first."""
         return tuple(self._every[number].start for number in self.there)
 
     def kept_on(self) -> KeptOn:

@@ -1,4 +1,4 @@
-"""HTTP for the simulation of retention. Nothing is changed, and no engine is asked."""
+"""Routes for the simulation of retention. They change nothing and do not run the engine."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -124,7 +124,7 @@ def _by_chunks(index: ArchiveIndex, repository: Repository, points: Sequence[Poi
 def _stored(
     index: ArchiveIndex, repository: Repository, sets: Sequence[frozenset[str]], *, told: bool
 ) -> Sequence[int] | None:
-    """The bytes of what stays; None where the file history cannot tell, or not now."""
+    """Return the bytes of the kept archives; None if the file history does not have them, or is unavailable."""
     if not told:
         return None
     try:

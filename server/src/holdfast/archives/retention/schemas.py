@@ -1,4 +1,4 @@
-"""A simulated retention, as clients see it."""
+"""Schemas for simulated retention."""
 
 from datetime import date
 from typing import Annotated, Literal

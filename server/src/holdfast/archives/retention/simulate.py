@@ -1,4 +1,4 @@
-"""What a retention policy leaves over time: run forward over the archives there are and the backups to come."""
+"""What a retention policy leaves over time, simulated from the current archives and future backups."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -36,7 +36,7 @@ class TooMuch(Exception):
 
 @frozen
 class KeptOn:
-    """What there is at the end of a day."""
+    """What is kept at the end of a day."""
 
     positions: tuple[int, ...]
     """Of the archives of today."""
@@ -46,7 +46,7 @@ class KeptOn:
 
 @frozen
 class Ahead:
-    """What a policy leaves in the end, and how many restore points there are on the way."""
+    """What a policy leaves on the last day, and how many restore points there are until then."""
 
     counts: tuple[tuple[date, int], ...]
     """At the end of each day."""
@@ -57,16 +57,17 @@ class Ahead:
 
     @property
     def days(self) -> list[tuple[date, int]]:
-        """The days that have restore points in the end, newest first, and how many."""
+        """The days of which restore points remain on the last day, newest first, each with their number."""
         return list(Counter(start.date() for start in self.restore_points).items())
 
 
 def kept_now(
     archives: Sequence[Aged], policy: RetentionPolicy, major: int, now: datetime, spared: Collection[int] = ()
 ) -> dict[int, str]:
-    """The positions of those archives, given newest first, that a prune would keep at a moment.
+    """Return, by position, the archives that a prune would keep at a given time, with the rule. Archives are newest
+    first.
 
-    `spared` are the positions of protected archives: the rules count them like others, and they stay.
+    `spared` are the positions of protected archives: the rules count them like others, but they are always kept.
     """
     by_rules = kept(archives, policy, major=major, within_since=cut_off(policy, now))
     return {**dict.fromkeys(spared, PROTECTED), **by_rules}
@@ -92,11 +93,11 @@ def ahead(
     watched: Collection[date] = (),
     spared: Collection[int] = (),
 ) -> Ahead:
-    """Archives newest first, backups to come oldest first. Each day ends with a prune if a backup was made.
+    """Simulate a policy day by day. Each day with a backup ends with a prune.
 
-    Raise TooMuch.
+    `archives` are given newest first, `coming` oldest first. Raise TooMuch.
     """
-    from holdfast.archives.retention.pruned import Pruned  # and numpy, which an idle service does without
+    from holdfast.archives.retention.pruned import Pruned  # loads numpy, which an idle service does without
 
     all_of_them = Pruned(archives, [aged(start) for start in coming], policy, major, spared)
     starts = groupby(range(len(coming)), key=lambda number: coming[number].astimezone(UTC).date())
@@ -118,7 +119,10 @@ def ahead(
 
 
 def gaps(restore_points: Sequence[datetime], until: date) -> list[tuple[Band, timedelta]]:
-    """The longest time between two restore points, by the age of the younger one. The last one's age counts as well."""
+    """Return the longest time between two restore points, by the age of the younger one.
+
+    The time since the newest restore point counts as well.
+    """
     end = datetime.combine(until + DAY, time(), UTC)
     worst: dict[Band, timedelta] = {}
     for newer, older in pairwise([end, *restore_points]):

@@ -1,6 +1,6 @@
-"""The answer of a simulation: computed in a process of its own (`kit/computing.py`) from values, and written as JSON.
+"""The answer of a simulation: computed from values in a separate process (`kit/computing.py`), and written as JSON.
 
-In two parts, because the service reads from the file history in between what only the first part can name.
+It has two parts, because the service reads data from the file history that only the first part can name.
 """
 
 import pickle
@@ -40,7 +40,7 @@ class Policy:
 
 @frozen
 class Wanted:
-    """What a simulation is computed from, after the transaction."""
+    """The input of a simulation, read in a transaction that has ended."""
 
     policies: Sequence[Policy]
     major: int
@@ -62,7 +62,7 @@ class Wanted:
 
 
 class DoesNotFit(Exception):
-    """The days that were asked for are too many."""
+    """There are too many backups for the requested days."""
 
 
 Begun = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], bytes]
@@ -72,7 +72,7 @@ forecast needs; and what the second part needs of the first.
 
 
 def begun(wanted: Wanted) -> Begun | None:
-    """None: it would take too long."""
+    """Compute the first part. Return None if it would take too long."""
     try:
         until, backups, found = _all_ahead(wanted)
     except DoesNotFit:
@@ -107,7 +107,7 @@ def begun(wanted: Wanted) -> Begun | None:
 
 
 def ended(rest: bytes, stored: Sequence[int] | None, losses: Sequence[Mapping[str, Any] | None]) -> bytes:
-    """A `Simulation` as JSON. `stored` are the bytes of the sets, `losses` those of each policy."""
+    """Return a `Simulation` as JSON. `stored` are the bytes of the sets, `losses` those of each policy."""
     answer, answers, past, sets, kept_on, now = pickle.loads(rest)  # noqa: S301 - written above
     known = None if stored is None else dict(zip(sets, stored, strict=True))
     for each, kept, lost in zip(answers, kept_on, losses, strict=True):
@@ -124,7 +124,7 @@ def _plain(found: Forecast) -> dict[str, Any]:
 
 
 def _all_ahead(wanted: Wanted) -> tuple[date, Coming, list[Ahead]]:
-    """All policies over the same days: those that were asked for, or as many as are not too much, if that will do."""
+    """Simulate all policies over the same days: the requested ones, or fewer if those are too many and may be cut."""
     backups, until = _coming(wanted), wanted.until
     if len(backups.starts) > MOST_BACKUPS:
         until = _shorter(backups.starts[MOST_BACKUPS].date() - simulate.DAY, wanted)
@@ -176,7 +176,7 @@ def _shorter(until: date, wanted: Wanted) -> date:
 
 
 def _answer(wanted: Wanted, policy: Policy, left: Ahead, until: date) -> dict[str, Any]:
-    """What a policy does: a `Simulated` without its losses and its forecast."""
+    """Return the effect of a policy: a `Simulated` without losses and forecast."""
     dated = [aged(archive.start) for archive in wanted.archives]
     staying = simulate.kept_now(dated, policy.rules, wanted.major, wanted.now, wanted.protected)
     return {

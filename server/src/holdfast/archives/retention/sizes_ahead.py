@@ -1,7 +1,7 @@
-"""The forecast of bytes for a repository: what it can be learned from, and the answer for each policy.
+"""The forecast of a repository's bytes: what it is learned from, and the answer for each policy.
 
-Each series has a law of its own, since a new archive is mostly like the one before it in its series. What stays is
-counted for all of them together where the chunks of files are known: series of the same machine share much.
+Each series has its own law, since a new archive mostly resembles the previous one in its series. If the chunks of files
+are known, the bytes of kept archives are counted for all series together, as series of the same machine share much.
 Pure: no store, no clock.
 """
 
@@ -57,7 +57,7 @@ class Forecast:
 
 @frozen
 class Point:
-    """An archive, as far as simulations look at it."""
+    """The facts about an archive that simulations need."""
 
     id: int
     engine_id: str
@@ -69,7 +69,7 @@ class Point:
 
 @frozen
 class Made:
-    """A backup of the last year, whether or not its archive is still there."""
+    """A backup of the last year, whether or not its archive still exists."""
 
     start: datetime
     series: str
@@ -80,7 +80,7 @@ Named = TypeVar("Named", Point, Made)
 
 
 def samples(made: Sequence[Made]) -> Samples:
-    """The new bytes of backups, each over the time since the one before it in its series."""
+    """Return the new bytes of backups, each over the time since the previous one in its series."""
     return {
         series: [
             Sample((later.start - earlier.start) / DAY, float(later.new_bytes))
@@ -92,7 +92,7 @@ def samples(made: Sequence[Made]) -> Samples:
 
 
 def series_to_come(made: Sequence[Made], coming: Sequence[datetime]) -> dict[datetime, str]:
-    """The series of each backup to come: they take turns as they did so far."""
+    """Return the series of each future backup, assuming that the series continue to take turns as in the past."""
     turns = [one.series for one in made[-LAST_TURNS:]]
     if not turns:
         return {}
@@ -118,7 +118,7 @@ class _Part:
 
 @frozen
 class Past:
-    """What a forecast is learned from. Archives oldest first."""
+    """The data that a forecast is learned from. Archives are oldest first."""
 
     archives: Sequence[Point]
     made: Samples
@@ -131,7 +131,7 @@ class Past:
         return _by_series(self.archives)
 
     def sets(self, kept: Iterable[KeptOn]) -> list[frozenset[str]]:
-        """The sets of archives whose bytes have to be known."""
+        """Return the sets of archives whose bytes must be known."""
         if len(self.series) > MOST_SERIES:
             return []
         pairs = [part for far in self._far().values() for both in far for part in (both[:1], both)]
@@ -141,7 +141,7 @@ class Past:
         return list({frozenset(one.engine_id for one in archives): None for archives in wanted if archives})
 
     def _far(self) -> dict[str, list[Sequence[Point]]]:
-        """Neighbours in a series that are further apart than its backups usually are."""
+        """Return neighbours in each series that are further apart than its backups usually are."""
         series = self.series
         return {name: self._far_in(name, archives, len(series)) for name, archives in series.items()}
 
@@ -152,7 +152,7 @@ class Past:
         return list(pairs[-max(1, MOST_FAR // count) :])
 
     def staying(self, kept: KeptOn) -> list[Point]:
-        """Positions count from the newest archive."""
+        """Return the kept archives, oldest first. Positions count from the newest archive."""
         return sorted((self.archives[-1 - place] for place in kept.positions), key=lambda one: (one.start, one.id))
 
     def _parts(self, kept: KeptOn) -> list[_Part]:
@@ -163,7 +163,9 @@ class Past:
         return [_Part(series, staying.get(series, []), coming.get(series, [])) for series in {**staying, **coming}]
 
     def _steps(self, kept: KeptOn) -> list[list[Point]]:
-        """What stays, then the same with the newest archive of each series of which only backups to come are left."""
+        """Return the kept archives; then add, one by one, the newest archive of each series with only future backups
+        left.
+        """
         steps = [self.staying(kept)]
         series = self.series
         for part in self._parts(kept):
@@ -184,7 +186,7 @@ class Past:
         return Forecast(now=size, basis="chunks" if stored else "sizes", points=points, reason=None)
 
     def _laws(self, stored: Sets | None) -> dict[str, Law]:
-        """Of the series from which something can be learned."""
+        """Return the laws of the series that have enough data to learn from."""
         if len(self.series) > MOST_SERIES:
             return {}
         far = self._far()
@@ -207,9 +209,9 @@ class Past:
         return None if stored is not None or has_shares else "several_series"
 
     def _today(self, laws: Mapping[str, Law], stored: Sets | None) -> dict[str, Today]:
-        """What is known now of each series.
+        """Return the current facts about each series.
 
-        Without chunks, the bytes of all are shared out by the sizes of the newest.
+        Without chunks, the repository's bytes are distributed over the series by the sizes of their newest archives.
         """
         series = self.series
         starts = {name: tuple(archive.start for archive in archives) for name, archives in series.items()}
@@ -251,15 +253,15 @@ class Past:
         return ForecastPoint(day=day, bytes=found.bytes if is_near else None, low=found.low, high=found.high)
 
     def _by_law(self, part: _Part, law: Law | None, today: Today) -> Guess:
-        if law is None:  # a single archive, and nothing to come
+        if law is None:  # a single archive, and no future backups
             return Guess(today.bytes)
         starts = [archive.start for archive in part.staying]
         return forecast.guess(law, self.made[part.series], today, starts, part.coming)
 
     def _beyond(self, part: _Part, law: Law, today: Today, alone: float) -> Guess:
-        """The bytes of a series beyond what stays.
+        """Return the bytes that a series needs beyond those of the kept archives.
 
-        `alone`: what its newest archive adds to that, if none of it stays.
+        `alone`: what its newest archive adds to them, if none of its archives is kept.
         """
         starts = [archive.start for archive in part.staying]
         here = Today(today.starts, today.bytes, alone, today.growth)
@@ -275,7 +277,7 @@ def _measured(far: Iterable[Sequence[Point]], stored: Sets | None) -> list[Sampl
 
 
 def _growth(archives: Sequence[Point], alone: float) -> float:
-    """By how many stored bytes a single archive of a series has grown in a day, of late."""
+    """Return the stored bytes by which a single archive of a series has recently grown per day."""
     newest = archives[-1]
     since = newest.start - GROWTH_DAYS * DAY
     known = [one for one in archives if one.original_size is not None and one.start >= since]

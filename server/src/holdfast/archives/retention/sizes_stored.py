@@ -1,4 +1,4 @@
-"""What a forecast of bytes is learned from: the records of archives, and the chunks of their files."""
+"""The data that a forecast of bytes is learned from: the records of archives, and the chunks of their files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def point_of(archive: Archive) -> Point:
 def made_lately(
     session: Session, repository_id: int, archives: Sequence[Archive], now: datetime, series: str | None = None
 ) -> list[Made]:
-    """The backups of the last year, or those of one series, oldest first."""
+    """Return the backups of the last year, optionally of one series, oldest first."""
     gone = gone_archives.since(session, repository_id, now - LONGEST_PAST, MOST_GONE)
     made = {one.engine_id: Made(one.start, one.series, one.new_bytes) for one in gone}
     made |= {one.engine_id: Made(one.start, one.series, new_bytes_of(one)) for one in archives}
@@ -38,7 +38,7 @@ def made_lately(
 
 
 def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Point]) -> Samples:
-    """As `samples`, from the chunks of files, for an engine that reports no sizes. Archives oldest first."""
+    """Like `samples`, but from the chunks of files, for an engine that reports no sizes. Archives are oldest first."""
     last = archives[-MOST_ADDED - 1 :]
     found = opened.added([one.engine_id for one in last]) if opened is not None else None
     if found is None:
@@ -47,5 +47,5 @@ def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Point]) ->
 
 
 def measured(opened: HistoryIndex | None, sets: Sequence[frozenset[str]]) -> Sequence[int] | None:
-    """The bytes of sets of archives by the chunks of their files; None where these are not known."""
+    """Return the bytes of each set of archives from the chunks of their files; None if the chunks are unknown."""
     return opened.stored(sets) if opened is not None and sets else None
