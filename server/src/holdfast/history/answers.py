@@ -1,6 +1,6 @@
-"""What an index answers with.
+"""The answers of an index.
 
-Views and routes need no more of it, so this knows nothing of how the answers are found.
+Views and routes need nothing else, so this module does not depend on how the answers are found.
 """
 
 import stat
@@ -40,7 +40,7 @@ class Change:
 
 @frozen
 class ChangedBytes:
-    """Of files that came or grew, and of files that went or shrank."""
+    """Bytes of files that were added or grew, and of files that were removed or shrank."""
 
     added: int
     removed: int
@@ -53,14 +53,14 @@ class ChangedBytes:
 @frozen
 class ChangePage:
     changes: list[Change]
-    totals: dict[ChangeKind, int]  # of the whole comparison under the prefix, whatever kinds the page shows
+    totals: dict[ChangeKind, int]  # of the whole comparison below the prefix, for all kinds
     next_cursor: str | None
-    bytes: ChangedBytes | None = None  # of the same; None where the index does not know the sizes
+    bytes: ChangedBytes | None = None  # likewise; None if the index does not have the sizes
 
 
 @frozen
 class ChangeGroup:
-    """What changed at or below one entry of a folder."""
+    """The changes of one entry of a folder and of everything below it."""
 
     path: bytes
     type: str
@@ -77,7 +77,7 @@ class GroupPage:
 
 
 class BrowseSort(StrEnum):
-    """By the bytes of the name, by size or by time of modification; with a minus the other way round."""
+    """By the bytes of the name, by size or by modification time; a minus reverses the order."""
 
     NAME = "name"
     NAME_DOWN = "-name"
@@ -89,9 +89,9 @@ class BrowseSort(StrEnum):
 
 @frozen
 class EntryFacts:
-    """What is known of an entry beside the entry itself; None where it is not known, or was not asked for."""
+    """Facts about an entry besides the entry itself; None if unknown or not requested."""
 
-    compared: bool = False  # with another archive; without a change then, it is the same there
+    compared: bool = False  # with another archive; if `change` is None, the entry is the same there
     change: ChangeKind | None = None
     item_count: int | None = None
     subtree_size: int | None = None
@@ -102,15 +102,15 @@ NO_FACTS = EntryFacts()
 
 @frozen
 class BrowsePage:
-    exists: bool  # False when the archive has no such directory
-    entries: list[Entry]  # in the order that was asked for
+    exists: bool  # False if the archive has no such directory
+    entries: list[Entry]  # in the requested order
     next_cursor: str | None
-    total: int | None = None  # entries of the directory that have the text in their name, on whatever page
+    total: int | None = None  # matching entries of the directory, on all pages
     facts: dict[bytes, EntryFacts] = field(default_factory=dict)  # by path
 
 
 class Presence(NamedTuple):
-    """One archive that has the path, and how it looks there."""
+    """One archive that contains the path, and the entry there."""
 
     archive: str
     version: int
@@ -120,17 +120,17 @@ class Presence(NamedTuple):
 @frozen
 class PathHistory:
     path: bytes
-    presence: list[Presence]  # in the order the archives were indexed; time is the caller's knowledge
+    presence: list[Presence]  # in the order in which the archives were indexed; only the caller knows their times
 
     def in_archive(self, archive: str) -> Presence | None:
         return next((one for one in self.presence if one.archive == archive), None)
 
 
 def unchanged(before: Entry, after: Entry) -> bool:
-    """Given the same path in two archives, tell whether nothing is known to have changed.
+    """Return whether two entries for the same path show no difference.
 
-    Where one side was read from the CLI listing, what that cannot show (the content, odd bytes of a link) does not
-    count as a change.
+    If one of them comes from the CLI listing, whatever the listing cannot show (the content, undecodable bytes of a
+    link target) does not count as a difference.
     """
     if before == after:
         return True
@@ -143,4 +143,4 @@ def unchanged(before: Entry, after: Entry) -> bool:
 class SearchPage:
     hits: list[PathHistory]
     next_cursor: str | None
-    truncated: bool  # more was left to look at when the work of one call was used up
+    truncated: bool  # the work limit of one call was reached before everything was searched

@@ -1,4 +1,4 @@
-"""Sets of version ids as bits, cut in chunks of 8192 ids."""
+"""Sets of version ids as bits, in chunks of 8192 ids."""
 
 import sys
 from array import array
@@ -11,8 +11,8 @@ import numpy.typing as npt
 CHUNK_BITS = 13
 CHUNK_IDS = 1 << CHUNK_BITS
 CHUNK_BYTES = CHUNK_IDS // 8
-_SPARSE_MOST = 255  # a list of 16-bit positions is shorter than the bits up to about twice this
-_DENSE = 8  # with more than one byte in 8 in use, looking at all bits costs less than picking bytes
+_SPARSE_MOST = 255  # a list of 16-bit positions is shorter than the bits up to about twice this number
+_DENSE = 8  # if more than one byte in 8 is in use, examining all bits is cheaper than picking bytes
 
 Ids = npt.NDArray[np.uint32]
 Packed = npt.NDArray[np.uint8]
@@ -41,7 +41,7 @@ def unpack(packed: Packed) -> Ids:
 
 
 def encode(packed: Packed) -> list[tuple[int, bytes]]:
-    """Given bits, return what is stored per chunk: nothing if empty, b"" if full, positions if sparse, else the
+    """Given bits, return the stored form of each chunk: nothing if empty, b"" if full, positions if sparse, else the
     bits.
     """
     rows = packed.reshape(-1, CHUNK_BYTES)
@@ -77,7 +77,7 @@ def decode(rows: Iterable[tuple[int, bytes]]) -> Packed:
 
 
 def holds(data: bytes, position: int) -> bool:
-    """Given a stored chunk, tell whether the id at this position of the chunk is in the set."""
+    """Given a stored chunk, return whether the id at this position is in the set."""
     if len(data) == CHUNK_BYTES:
         return bool(data[position >> 3] >> (position & 7) & 1)
     if not data:
@@ -90,7 +90,7 @@ def holds(data: bytes, position: int) -> bool:
 
 
 def without(left: Packed, right: Packed) -> Packed:
-    """Given two sets, return the members of the left one that the right one lacks."""
+    """Given two sets, return the members of the left one that are not in the right one."""
     result = left.copy()
     shared = min(len(left), len(right))
     result[:shared] &= ~right[:shared]
@@ -98,7 +98,7 @@ def without(left: Packed, right: Packed) -> Packed:
 
 
 def member_mask(packed: Packed, ids: Ids) -> npt.NDArray[np.bool_]:
-    """Given a set and ids, tell for each whether it is in the set."""
+    """Given a set and ids, return for each id whether it is in the set."""
     if not len(packed):
         return np.zeros(len(ids), np.bool_)
     places = ids >> 3

@@ -1,4 +1,4 @@
-"""One directory of one archive."""
+"""List one directory of one archive."""
 
 import threading
 from array import array
@@ -39,13 +39,13 @@ _DOWN = (BrowseSort.SIZE_DOWN, BrowseSort.MODIFIED_DOWN)
 
 @frozen
 class Asked:
-    """Which entries of a directory, in which order, and what to find out about each."""
+    """Which entries of a directory to list, in which order, and which facts to add."""
 
     limit: int = 500
     cursor: str | None = None
     sort: BrowseSort = BrowseSort.NAME
-    text: str = ""  # in the name, in whatever case
-    without: Collection[bytes] = ()  # names
+    text: str = ""  # part of the name, case-insensitive
+    without: Collection[bytes] = ()  # names to leave out
     sizes: bool = False
 
     @property
@@ -54,7 +54,7 @@ class Asked:
 
 
 class Browser:
-    """Lists directories of one index and remembers the last few large ones, so that paging through one reads it
+    """Lists directories of one index. The last few large ones are remembered, so that paging through one reads it only
     once.
     """
 
@@ -129,21 +129,21 @@ class Browser:
 
 @frozen
 class _Listing:
-    """The entries of a directory in an order; their names where these are short in all, else they are read again."""
+    """The sorted entries of a directory. Their names are kept if they are short in total, otherwise read again."""
 
     versions: Ids
-    ranks: npt.NDArray[np.int64] | None  # None: by name alone
+    ranks: npt.NDArray[np.int64] | None  # None: sorted by name only
     names: list[bytes] | None
 
     def restricted(self, chosen: Any) -> "_Listing":
-        """Those that a slice or an array of places chooses, in its order."""
+        """Return the entries that a slice or an array of places selects, in its order."""
         places = np.arange(len(self.versions))[chosen].tolist() if self.names is not None else []
         ranks = self.ranks[chosen] if self.ranks is not None else None
         names = [self.names[place] for place in places] if self.names is not None else None
         return _Listing(self.versions[chosen], ranks, names)
 
     def place(self, snapshot: Snapshot, number: int) -> tuple[int, bytes]:
-        """Rank and name of an entry."""
+        """Return the rank and name of an entry."""
         rank = int(self.ranks[number]) if self.ranks is not None else 0
         if self.names is not None:
             return rank, self.names[number]
@@ -151,7 +151,7 @@ class _Listing:
         return rank, snapshot.names_of_versions([version])[version]
 
     def start(self, snapshot: Snapshot, position: tuple[int, bytes], sort: BrowseSort) -> int:
-        """Where the page begins: behind a position, whether or not that entry is still there."""
+        """Return where the page begins: after a position, even if the entry there is gone."""
 
         def is_behind(number: int) -> bool:
             place = self.place(snapshot, number)
@@ -185,7 +185,7 @@ def _narrowed(snapshot: Snapshot, listing: _Listing, directory: bytes, asked: As
 
 
 def _ranked(snapshot: Snapshot, by_name: _Listing, sort: BrowseSort, folders: Folders) -> _Listing:
-    """Ordered by size or time, and then by name. A folder is as large as the files below it."""
+    """Sort by size or time, then by name. The size of a folder is that of all files below it."""
     ranks = np.zeros(len(by_name.versions), np.int64)
     turn = -1 if sort in _DOWN else 1
     for first in range(0, len(ranks), _AT_ONCE):
@@ -208,7 +208,7 @@ def _cursor(sort: BrowseSort, rank: int, name: bytes) -> str:
 
 
 def _position(asked: Asked) -> tuple[int, bytes]:
-    """Rank and name of the last entry of the page before. Raise InvalidCursor."""
+    """Return the rank and name of the previous page's last entry. Raise InvalidCursor."""
     assert asked.cursor is not None
     if asked.sort is BrowseSort.NAME:
         return 0, cursor.name_of(asked.cursor, "browse")
@@ -225,7 +225,7 @@ def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> _Listin
     names: list[bytes] | None = []
     name_bytes = 0
     for name, version in snapshot.versions_in_directory(directory):
-        if is_root and name == b".":  # the entry of the root itself, in archives made of "."
+        if is_root and name == b".":  # the entry of the root itself, in archives of "."
             continue
         versions.append(version)
         name_bytes += len(name) + _BESIDE_A_NAME
@@ -243,7 +243,7 @@ def in_archive(snapshot: Snapshot, archive: ArchiveRow, versions: Ids) -> npt.ND
 
 
 def _is_there(snapshot: Snapshot, archive: ArchiveRow, directory: bytes) -> bool:
-    """Tell whether a directory without children has an entry in the archive; the root always is there."""
+    """Return whether a directory without children has an entry in the archive; the root always exists."""
     if directory == ROOT:
         return True
     own = path_id(snapshot, directory[:-1] or directory)

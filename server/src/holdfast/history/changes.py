@@ -1,4 +1,4 @@
-"""What differs between two archives: set algebra on their versions."""
+"""Compare two archives by set algebra on their versions."""
 
 import threading
 import zlib
@@ -28,16 +28,16 @@ _KEPT_COMPARISONS = 8
 _PACKING_LEVEL = 1
 _NAMES_AT_ONCE = 1000
 _ENTRIES_AT_ONCE = 50
-_KEPT_PATHS = 200_000  # a larger comparison is computed again for each page
+_KEPT_PATHS = 200_000  # a larger comparison is recomputed for each page
 
 T = TypeVar("T")
 
 
 @frozen
 class Comparison:
-    """Paths that differ, in ascending order of their id; version 0 where a side lacks the path.
+    """Paths that differ, in ascending order of their ids. Version 0 means that the path is missing on that side.
 
-    The same version on both sides is a hard link that points to another content than before.
+    If the version is the same on both sides, it is a hard link whose target has different content.
     """
 
     paths: Ids
@@ -48,7 +48,7 @@ class Comparison:
         return Comparison(self.paths[mask], self.before[mask], self.after[mask])
 
     def joined(self, paths: Ids, versions: Ids) -> "Comparison":
-        """With further paths, whose version is the same on both sides."""
+        """Return the comparison with further paths, whose version is the same on both sides."""
         if not len(paths):
             return self
         order = np.argsort(every := np.concatenate([self.paths, paths]))
@@ -59,7 +59,7 @@ class Comparison:
         )
 
     def dump(self) -> bytes:
-        """As it is stored: mostly small steps, which pack well."""
+        """Return the stored form: differences are mostly small numbers, which compress well."""
         columns = [np.diff(column, prepend=np.uint32(0)) for column in (self.paths, self.before, self.after)]
         return zlib.compress(np.concatenate(columns).astype("<u4").tobytes(), _PACKING_LEVEL)
 
@@ -72,13 +72,13 @@ class Comparison:
         return {kind: int(self.of_kind(kind).sum()) for kind in ChangeKind}
 
     def of_kinds(self, kinds: Collection[ChangeKind]) -> npt.NDArray[np.bool_]:
-        """Those of one of these kinds; all if none is named."""
+        """Return a mask of the changes of these kinds; of all changes if no kind is given."""
         if not kinds:
             return np.ones(len(self.paths), np.bool_)
         return np.asarray(np.logical_or.reduce([self.of_kind(kind) for kind in kinds]), np.bool_)
 
     def places_of(self, paths: list[int]) -> dict[int, int]:
-        """Where these paths are among those that differ; paths that do not are left out."""
+        """Return the places of these paths among those that differ, without paths that do not differ."""
         if not len(self.paths) or not paths:
             return {}
         wanted = np.array(paths, np.uint32)
@@ -93,7 +93,7 @@ class Comparison:
 
 
 class Comparer:
-    """Compares archives of one index and remembers the last few results: an archive never changes once it is there."""
+    """Compares archives of one index. The last few results are remembered, since indexed archives never change."""
 
     def __init__(self, kept_columns: KeptColumns | None = None) -> None:
         self._columns = kept_columns or KeptColumns()
@@ -131,7 +131,7 @@ class Comparer:
         limit: int,
         after_cursor: str | None,
     ) -> GroupPage:
-        """The same, added up for each entry of a folder."""
+        """Return the changes below a folder, added up for each of its entries."""
         position = cursor.name_of(after_cursor, "change groups") if after_cursor else None
         folder = folder.removesuffix(b"/") or folder
         comparison = self._under(snapshot, self.compare(snapshot, before, after), folder)
@@ -162,7 +162,7 @@ class Comparer:
     def kinds_of(
         self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow, paths: Collection[int]
     ) -> dict[int, ChangeKind]:
-        """How each of these paths of the later archive has changed; those that have not are left out."""
+        """Return how each of these paths of the later archive has changed, without unchanged paths."""
         comparison = self.compare(snapshot, before, after)
         places = comparison.places_of(list(paths))
         return {
@@ -172,13 +172,15 @@ class Comparer:
         }
 
     def _growth(self, snapshot: Snapshot, comparison: Comparison) -> npt.NDArray[np.int64] | None:
-        """By how many bytes the file at each path has grown; None where the index does not know sizes."""
+        """Return the bytes by which the file at each path has grown; None if the index does not have sizes."""
         after = bytes_of(snapshot, self._columns, comparison.after)
         before = bytes_of(snapshot, self._columns, comparison.before)
         return after - before if after is not None and before is not None else None
 
     def _child(self, snapshot: Snapshot, paths: Ids, folder: bytes) -> Ids:
-        """For each path, the entry of the folder at or above it, as a path; 0 for what is not below the folder."""
+        """For each path, return the path id of the folder's entry at or above it; 0 if the path is not below the
+        folder.
+        """
         stored = directory_of(folder)
         top = snapshot.find_directories([stored]).get(stored)
         if top is None or not len(paths):
@@ -210,7 +212,7 @@ class Comparer:
         return comparison
 
     def _stored(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison | None:
-        if is_mixed(snapshot.meta()):  # what one side could not show may have become known since
+        if is_mixed(snapshot.meta()):  # what one side could not show may be known by now
             return None
         data = snapshot.comparison(before.id, after.id)
         return Comparison.load(data) if data is not None else None
@@ -237,14 +239,14 @@ class Comparer:
         return comparison.restricted(~same).joined(self._columns.version_path.take(snapshot, epoch, pointers), pointers)
 
     def _implicit_versions(self, snapshot: Snapshot, state: tuple[bytes, bytes]) -> Ids:
-        """Ascending, and read again only when there are others."""
+        """Return the implicit versions in ascending order; they are read again only after one was added."""
         kept = self._implicit
         if kept is None or kept[0] != state:
             kept = self._implicit = state, np.sort(np.array(snapshot.implicit_versions(), np.uint32))
         return kept[1]
 
     def _under(self, snapshot: Snapshot, comparison: Comparison, prefix: bytes) -> Comparison:
-        """Keep what is the prefix itself or is below it; `a/b` is not a prefix of `a/bc`."""
+        """Keep the prefix itself and everything below it; `a/b` is not a prefix of `a/bc`."""
         wanted = prefix.removesuffix(b"/") or prefix
         if not wanted or not len(comparison.paths):
             return comparison
@@ -258,7 +260,7 @@ class Comparer:
 
 
 def is_mixed(meta: dict[str, bytes]) -> bool:
-    """Whether the index holds archives of both routes, of which one shows less than the other."""
+    """Return whether the index contains archives of both routes, of which one shows less than the other."""
     return "format_1" in meta and "format_2" in meta
 
 
@@ -282,7 +284,7 @@ def directories_below(directory: int, parent: Ids) -> npt.NDArray[np.bool_]:
 
 
 def _paired(gone_paths: Ids, gone: Ids, come_paths: Ids, come: Ids) -> Comparison:
-    """Given the versions that went and came, join them by path."""
+    """Join removed and added versions by path."""
     top = int(max(gone_paths.max(initial=0), come_paths.max(initial=0)))
     before, after = np.zeros(top + 1, np.uint32), np.zeros(top + 1, np.uint32)  # path ids are dense
     before[gone_paths] = gone
@@ -292,7 +294,7 @@ def _paired(gone_paths: Ids, gone: Ids, come_paths: Ids, come: Ids) -> Compariso
 
 
 def _without_twins(snapshot: Snapshot, comparison: Comparison) -> Comparison:
-    """Drop pairs where one side comes from the CLI listing and shows nothing that the exact side contradicts."""
+    """Drop pairs with one side from the CLI listing that shows nothing the exact side contradicts."""
     twin = columns.load(snapshot, VERSION_TWIN)
     before, after = comparison.before, comparison.after
     both = (before != 0) & (after != 0)
@@ -301,7 +303,7 @@ def _without_twins(snapshot: Snapshot, comparison: Comparison) -> Comparison:
 
 
 class _Sums:
-    """Changes of which each belongs to a group, added up."""
+    """The sums of changes, each of which belongs to one group."""
 
     def __init__(
         self, comparison: Comparison, growth: npt.NDArray[np.int64] | None, group: npt.NDArray[np.int64]
@@ -322,7 +324,7 @@ class _Sums:
 def _changed_bytes(growth: npt.NDArray[np.int64] | None) -> ChangedBytes | None:
     if growth is None:
         return None
-    grown, shrunk = growth[growth > 0], growth[growth < 0]  # added as floating point: no sum of sizes overflows
+    grown, shrunk = growth[growth > 0], growth[growth < 0]  # summed as floating point, so that no sum overflows
     return ChangedBytes(int(grown.sum(dtype=np.float64)), int(-shrunk.sum(dtype=np.float64)))
 
 
@@ -333,7 +335,7 @@ def _names(snapshot: Snapshot, paths: list[int]) -> Iterator[tuple[bytes, int]]:
 
 
 def _types(snapshot: Snapshot, comparison: Comparison, paths: list[int]) -> dict[int, str]:
-    """The type of each path, in the later archive if it is there. One that has not changed itself is a folder."""
+    """Return each path's type, in the later archive if possible. A path that has not itself changed is a folder."""
     places = comparison.places_of(paths)
     version = {path: int(comparison.after[place] or comparison.before[place]) for path, place in places.items()}
     found: dict[int, str] = {}
@@ -343,7 +345,7 @@ def _types(snapshot: Snapshot, comparison: Comparison, paths: list[int]) -> dict
 
 
 def _rows(snapshot: Snapshot, comparison: Comparison) -> list[Change]:
-    """The changes of a page, as far as there is room."""
+    """Return the changes of a page, as far as there is room."""
     changes: list[Change] = []
     room = PageRoom()
     for pairs in _parts(list(zip(comparison.before.tolist(), comparison.after.tolist(), strict=True))):

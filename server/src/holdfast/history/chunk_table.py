@@ -1,7 +1,8 @@
-"""Which of the engine's chunks hold the content of a version: one row of numbers per distinct chunk, kept as columns.
+"""The engine's chunks that contain the content of each version: one row of numbers per distinct chunk, stored as
+columns.
 
-A version names its chunks by number: the first in a column, further ones in a row of its own, which few versions have.
-Only archives read by the chunk route bring chunks. A version without them has content that this table knows nothing of.
+A version refers to its chunks by number: to the first in a column, to further ones in a separate row, which few
+versions have. Only archives read by the chunk route supply chunks; for the content of other versions there are none.
 """
 
 import struct
@@ -44,7 +45,9 @@ Segments = Callable[[bytes], bytes]
 
 
 class ChunkNumbers:
-    """Given the right to write (`Store.exclusive`), number the chunks of new versions. Numbers are counted here."""
+    """Number the chunks of new versions. Requires the right to write (`Store.exclusive`): numbers are counted in
+    memory.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,7 +56,7 @@ class ChunkNumbers:
         self._added: list[Numbers] = []
 
     def note(self, transaction: Transaction, versions: Ids, entries: Sequence[Entry]) -> None:
-        """Keep the chunks that the entries of these versions name."""
+        """Store the chunks of these versions' entries."""
         lists = [entry.chunks for entry in entries]
         counts = np.fromiter(map(len, lists), np.int64, len(lists)) // _ROW.itemsize
         _, places = np.unique(versions, return_index=True)
@@ -80,11 +83,11 @@ class ChunkNumbers:
             transaction.put_column(MORE_CHUNKS, further)
 
     def locate(self, segments: Segments) -> None:
-        """Note in which segments the engine keeps the chunks that were new."""
+        """Record the segments that contain the new chunks."""
         self._note_added(CHUNK_SEGMENT, segments)
 
     def note_stored(self, sizes: Segments) -> None:
-        """Note how many bytes of the repository the chunks take that were new."""
+        """Record the number of bytes that the new chunks take in the repository."""
         self._note_added(CHUNK_STORED, sizes)
 
     def _note_added(self, kind: int, ask: Segments) -> None:
@@ -100,7 +103,7 @@ class ChunkNumbers:
     def _numbers(self, transaction: Transaction, rows: npt.NDArray[Any]) -> Numbers:
         """Return the number of each chunk.
 
-        0 for one that shares the beginning of its id with another: none by chance.
+        Return 0 for a chunk whose id starts like that of another one, which does not happen by chance.
         """
         _, firsts, places = np.unique(rows["key"], return_index=True, return_inverse=True)
         distinct = rows[firsts]
@@ -127,7 +130,7 @@ class ChunkNumbers:
         self._remember(rows["key"].copy(), numbers)
 
     def _find(self, snapshot: Snapshot, keys: npt.NDArray[np.uint64]) -> Numbers:
-        """Given keys in ascending order, return the number of the chunk of each, 0 where there is none."""
+        """Given keys in ascending order, return the chunk number for each; 0 if there is none."""
         if self._levels is None:
             self._levels = []
             self._load(snapshot)
@@ -145,7 +148,7 @@ class ChunkNumbers:
             self._remember(columns.load(snapshot, CHUNK_KEY)[taken], taken)
 
     def _remember(self, keys: npt.NDArray[np.uint64], numbers: Numbers) -> None:
-        """Keep few sorted arrays, each less than half as long as the one before: adding to them stays cheap."""
+        """Keep a few sorted arrays, each less than half as long as the previous one, so that adding stays cheap."""
         assert self._levels is not None
         while self._levels and len(self._levels[-1][0]) < 2 * len(keys):
             older = self._levels.pop()
@@ -158,7 +161,7 @@ class ChunkNumbers:
 
 
 def chunks_of(snapshot: Snapshot, version: int, size: int) -> list[Chunk] | None:
-    """The chunks of a version's content, in order; None where they are not known."""
+    """Return the chunks of a version's content, in order; None if they are unknown."""
     if size == 0:
         return []
     numbers = _chunk_numbers(snapshot, version)
@@ -168,7 +171,7 @@ def chunks_of(snapshot: Snapshot, version: int, size: int) -> list[Chunk] | None
 
 
 def _chunk_numbers(snapshot: Snapshot, version: int) -> list[int]:
-    """The numbers of the chunks of a version, in order; none where they are not known."""
+    """Return the numbers of a version's chunks, in order; empty if they are unknown."""
     block = VERSION_CHUNK, version >> CHUNK_BITS
     more = MORE_CHUNKS, version
     stored = snapshot.column_blocks((block, more))
@@ -177,7 +180,7 @@ def _chunk_numbers(snapshot: Snapshot, version: int) -> list[int]:
 
 
 def _few_chunks(snapshot: Snapshot, numbers: Sequence[int], size: int) -> list[Chunk] | None:
-    """As `_Blocks.chunks`, without making arrays of whole blocks."""
+    """Like `_Blocks.chunks`, without making arrays of whole blocks."""
     blocks = {number >> CHUNK_BITS for number in numbers}
     kinds = (CHUNK_SIZE, CHUNK_KEY, CHUNK_REST)
     stored = snapshot.column_blocks((kind, block) for kind in kinds for block in sorted(blocks))
@@ -196,14 +199,14 @@ def _number(block: bytes, at: int) -> int:
 
 
 def _cell(block: bytes, at: int, width: int) -> bytes:
-    """One number of a block of a column. Zeros at the end of a block are not stored."""
+    """Return one number from a block of a column. Zeros at the end of a block are not stored."""
     start = (at & (CHUNK_IDS - 1)) * width
     return block[start : start + width].ljust(width, b"\0")
 
 
 def chunks_of_all(snapshot: Snapshot, sizes: Mapping[int, int], most: int) -> dict[int, list[Chunk]] | None:
-    """The same for many versions, given the size of each; None where those of one are not known, or there are
-    too many.
+    """Return the chunks of many versions, given the size of each; None if those of one are unknown or there are too
+    many.
     """
     blocks = _Blocks(snapshot)
     versions = np.fromiter(sizes, np.int64, len(sizes))
@@ -233,7 +236,7 @@ def chunks_of_all(snapshot: Snapshot, sizes: Mapping[int, int], most: int) -> di
 
 
 class _Blocks:
-    """Reads no more of a column than the blocks that the wanted numbers are in."""
+    """Reads only the blocks of a column that contain the wanted numbers."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -266,7 +269,7 @@ class _Blocks:
 
 
 class _Whole(_Blocks):
-    """Reads whole columns, once: for those who look at everything."""
+    """Reads whole columns once, to check everything."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
@@ -292,7 +295,7 @@ class _Whole(_Blocks):
 
 
 def forget_versions(transaction: Transaction, versions: Ids) -> None:
-    """These versions are deleted, and their numbers may be given out again."""
+    """Clear the chunks of deleted versions, whose numbers may be reused."""
     ids = versions.astype(np.int64)
     ids = ids[columns.read(transaction, VERSION_CHUNK, ids) != 0]
     columns.update(transaction, VERSION_CHUNK, ids, np.zeros(len(ids), np.int64))
@@ -300,7 +303,7 @@ def forget_versions(transaction: Transaction, versions: Ids) -> None:
 
 
 def sweep_chunks(store: Store) -> int:
-    """Free the numbers of chunks that no version names any more. Return how many there were."""
+    """Free the numbers of chunks that no version uses any more. Return how many there were."""
     with store.read() as snapshot:
         sizes = columns.load(snapshot, CHUNK_SIZE)
         named = np.zeros(len(sizes), np.bool_)
@@ -316,7 +319,7 @@ def sweep_chunks(store: Store) -> int:
 
 
 def chunk_damage(snapshot: Snapshot, content_of: Callable[[Sequence[bytes]], int]) -> Iterator[str]:
-    """Compare each version with its chunks: their sizes make up its size, and their ids its content."""
+    """Compare each version with its chunks: their sizes must add up to its size, their ids must match its content."""
     whole = _Whole(snapshot)
     versions = whole.versions
     for start in range(0, len(versions), _BATCH):

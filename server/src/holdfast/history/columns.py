@@ -1,4 +1,4 @@
-"""Numeric columns beside the rows: one number per id, stored in chunks, read as arrays."""
+"""Numeric columns next to the rows: one number per id, stored in chunks, read as arrays."""
 
 import threading
 from typing import Any
@@ -20,7 +20,7 @@ _EMPTY = {kind: np.zeros(0, dtype) for kind, dtype in COLUMN_TYPES.items()}
 
 
 def load(snapshot: Snapshot, kind: int) -> Numbers:
-    """Return the whole column, at least one chunk; ids beyond its end have the number 0."""
+    """Return the whole column, at least one chunk long; ids beyond its end have the number 0."""
     rows = snapshot.column(kind)
     top = max((chunk for chunk, _ in rows), default=0)
     whole = np.zeros((top + 1) * CHUNK_IDS, COLUMN_TYPES[kind])
@@ -30,7 +30,7 @@ def load(snapshot: Snapshot, kind: int) -> Numbers:
 
 
 def _fill(column: Numbers, chunk: int, data: bytes) -> None:
-    """Zeros at the end of a chunk are not stored."""
+    """Copy a stored chunk into a column. Zeros at the end of a chunk are not stored."""
     numbers = np.frombuffer(data, column.dtype)
     start = chunk << CHUNK_BITS
     column[start : start + len(numbers)] = numbers
@@ -42,14 +42,12 @@ def _stored(numbers: Numbers) -> bytes:
 
 
 def take(column: Numbers, ids: Numbers) -> Numbers:
-    """Given a loaded column, return the numbers at these ids, 0 beyond its end."""
+    """Given a loaded column, return the numbers at these ids; 0 beyond its end."""
     return np.where(ids < len(column), column[np.minimum(ids, len(column) - 1)], 0)
 
 
 def read(snapshot: Snapshot, kind: int, ids: Numbers) -> Numbers:
-    """Return the numbers at these ids, 0 where none is stored, reading only the chunks of the column that they
-    are in.
-    """
+    """Return the numbers at these ids, 0 if none is stored, reading only the chunks of the column that contain them."""
     chunks = np.unique(ids >> CHUNK_BITS)
     if len(chunks) > _READ_AT_ONCE:
         return _read_in_turn(snapshot, kind, ids, chunks)
@@ -62,7 +60,7 @@ def read(snapshot: Snapshot, kind: int, ids: Numbers) -> Numbers:
 
 
 def _read_in_turn(snapshot: Snapshot, kind: int, ids: Numbers, chunks: Numbers) -> Numbers:
-    """As `read`, with few chunks of the column in memory at a time."""
+    """Like `read`, with few chunks of the column in memory at a time."""
     found = np.zeros(len(ids), COLUMN_TYPES[kind])
     turn = np.searchsorted(chunks, ids >> CHUNK_BITS) // _READ_AT_ONCE
     for number in range(-(-len(chunks) // _READ_AT_ONCE)):
@@ -91,7 +89,7 @@ def update(transaction: Transaction, kind: int, ids: Numbers, numbers: Numbers) 
 
 
 class CachedColumn:
-    """A column for reading, kept in memory. A number is set once and stays until a sweep frees its id."""
+    """A column for reading, kept in memory. Once set, a number stays until a sweep frees its id."""
 
     def __init__(self, kind: int) -> None:
         self._kind = kind
@@ -99,18 +97,18 @@ class CachedColumn:
         self._forget(b"")
 
     def take(self, snapshot: Snapshot, epoch: bytes, ids: Numbers) -> Numbers:
-        """Return the numbers at these ids, as of the sweep that the transaction sees last."""
+        """Return the numbers at these ids. `epoch`: the last sweep that the transaction sees."""
         if not len(ids):
             return np.zeros(0, COLUMN_TYPES[self._kind])
         chunks = np.flatnonzero(np.bincount(ids >> CHUNK_BITS)).tolist()
         if chunks[-1] >= _CACHED_CHUNKS:
-            return read(snapshot, self._kind, ids)  # too large a column to keep
+            return read(snapshot, self._kind, ids)  # the column is too large to keep
         with self._guard:
             if epoch != self._epoch:
                 self._forget(epoch)
             self._read(snapshot, [chunk for chunk in chunks if chunk not in self._loaded])
             found = self._numbers[ids]
-            if not found.all():  # a chunk was read before these ids were given out
+            if not found.all():  # a chunk was read before these ids were assigned
                 self._read(snapshot, np.unique(ids[found == 0] >> CHUNK_BITS).tolist())
                 found = self._numbers[ids]
         return found
@@ -132,7 +130,7 @@ class CachedColumn:
 
 
 class KeptColumns:
-    """The columns that many answers need, kept once for each index."""
+    """The columns that many answers need, kept once per index."""
 
     def __init__(self) -> None:
         self.version_path = CachedColumn(VERSION_PATH)

@@ -1,4 +1,4 @@
-"""Paging cursors: opaque to clients, stable while archives come and go because they name stored ids or names."""
+"""Paging cursors: opaque to clients, and stable when archives come and go, as they name stored ids or names."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ def encode(kind: str, *parts: Part) -> str:
 
 
 def name_of(cursor: str, kind: str) -> bytes:
-    """Given a cursor of this kind that names the last name of a page, return the name. Raise InvalidCursor."""
+    """Given a cursor of this kind, return the last name of a page. Raise InvalidCursor."""
     try:
         return bytes.fromhex(str(decode(cursor, kind, str)[0]))
     except ValueError as error:
@@ -22,7 +22,7 @@ def name_of(cursor: str, kind: str) -> bytes:
 
 
 def decode(cursor: str, kind: str, *types: type) -> tuple[Part, ...]:
-    """Given a cursor of this kind, return its parts. Raise InvalidCursor when it is not one that `encode` made."""
+    """Given a cursor of this kind, return its parts. Raise InvalidCursor if it was not made by `encode`."""
     try:
         parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, RecursionError) as error:

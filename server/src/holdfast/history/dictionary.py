@@ -21,31 +21,31 @@ from holdfast.history.schema import (
 )
 from holdfast.history.store import OwnerKey, Row, Snapshot, Transaction, VersionKey
 
-_KNOWN_MOST = 250_000  # names and directories remembered between batches
+_KNOWN_MOST = 250_000  # names and directories that are remembered between batches
 _KNOWN_BYTES_MOST = 16 * 1024 * 1024
 
 Pair = tuple[int, int]  # directory id, name id
 
 
 class Dictionary:
-    """Given the right to write (`Store.exclusive`), intern batches of entries.
+    """Intern batches of entries. Requires the right to write (`Store.exclusive`).
 
-    Ids are counted here, not in the store.
+    Ids are counted in memory, not in the store.
     """
 
     def __init__(self, snapshot: Snapshot, *, mixed: bool) -> None:
-        self._mixed = mixed  # the index has both exact versions and versions of the CLI listing
+        self._mixed = mixed  # the index contains both exact versions and versions from the CLI listing
         self._next = {table: snapshot.top_id(table) + 1 for table in ("directory", "name", "owner", "path")}
         self._next["name"] = max(self._next["name"], last_name_swept(snapshot) + 1)
         self._owners = snapshot.owners()
         self._directories: dict[bytes, int] = {}
         self._names: dict[bytes, int] = {}
         self._version_ids = _free_ids(snapshot)
-        self.directory_bytes = 0  # of directories that were new
+        self.directory_bytes = 0  # of new directories
         self._remembered_bytes = 0
 
     def intern(self, transaction: Transaction, entries: Sequence[Entry]) -> Ids:
-        """Return the version ids of these entries, adding what is not there yet."""
+        """Return the version ids of these entries, adding missing ones."""
         batch = _Batch(transaction, self._next)
         places = [split_path(entry.path) for entry in entries]
         linked = {entry.link: split_path(entry.link) for entry in entries if entry.is_hard_link}
@@ -74,7 +74,7 @@ class Dictionary:
         return taken
 
     def _intern_directories(self, batch: "_Batch", wanted: Iterable[bytes]) -> list[bytes]:
-        """Make all these directories and their parents known; return the new ones, parents first."""
+        """Look up or add all these directories and their parents; return the new ones, parents first."""
         unknown: set[bytes] = set()
         for directory in wanted:
             above = directory
@@ -104,7 +104,7 @@ class Dictionary:
     def _intern_paths(self, batch: "_Batch", pairs: list[Pair]) -> dict[Pair, int]:
         old = [pair for pair in pairs if not (batch.is_new("directory", pair[0]) or batch.is_new("name", pair[1]))]
         paths = batch.transaction.find_paths(old)
-        for pair in pairs:  # in the order of the archive, so that ids follow it
+        for pair in pairs:  # in the order of the archive, so that the ids follow it
             if pair not in paths:
                 number = paths[pair] = self._take_id("path")
                 batch.rows["path"].append((number, *pair))
@@ -153,7 +153,7 @@ class Dictionary:
     def _tie_twins(
         self, batch: "_Batch", added: list[tuple[VersionKey, Entry]], versions: dict[VersionKey, int]
     ) -> None:
-        """Mark which exact version and which version of the CLI listing may be the same file unchanged."""
+        """Link each exact version with the version of the CLI listing that may be the same unchanged file."""
         shown = {key: _listed_key(key, entry) for key, entry in added if not key.flags}
         candidates = batch.transaction.find_versions([other for key, other in shown.items() if other != key])
         for key, other in shown.items():
@@ -175,7 +175,9 @@ class Dictionary:
 
 
 def last_name_swept(snapshot: Snapshot) -> int:
-    """The highest id that a name had when names were swept: whoever reads new names by their ids must miss none."""
+    """Return the highest name id at the last sweep of names, so that no id is reused and readers of new names miss
+    none.
+    """
     return int(snapshot.meta().get("last_name", b"0"))
 
 
@@ -185,14 +187,14 @@ def _listed_key(key: VersionKey, entry: Entry) -> VersionKey:
 
 
 def _free_ids(snapshot: Snapshot) -> Iterator[int]:
-    """Return ids that a sweep freed, then new ones: the id space stays as dense as what is alive."""
+    """Yield ids that a sweep freed, then new ones, so that ids stay dense."""
     top = snapshot.top_id("version")
     taken = columns.load(snapshot, VERSION_PATH)[: top + 1]
     return chain((np.flatnonzero(taken[1:] == 0) + 1).tolist(), count(top + 1))
 
 
 class _Batch:
-    """What one transaction is going to write."""
+    """The rows and numbers that one transaction will write."""
 
     def __init__(self, transaction: Transaction, next_ids: dict[str, int]) -> None:
         self.transaction = transaction
@@ -215,6 +217,6 @@ class _Batch:
                 self.transaction.insert(table, rows)
         for kind, (ids, values) in self._numbers.items():
             columns.update(self.transaction, kind, np.array(ids, np.int64), np.array(values, np.int64))
-        if self.adds_implicit:  # who keeps a list of them has to read it again
+        if self.adds_implicit:  # readers that keep a list of them have to read it again
             number = int(self.transaction.meta().get("implicit", b"0"))
             self.transaction.set_meta("implicit", str(number + 1).encode())

@@ -1,4 +1,4 @@
-"""One file of one archive, in the form that both ways of reading an archive agree on."""
+"""One file of one archive, in the form on which both routes agree."""
 
 import math
 import stat
@@ -9,26 +9,26 @@ LISTING = 1  # a record of the CLI listing
 ITEM = 2  # an item of the engine's metadata chunks
 
 IMPLICIT = 1  # a parent directory that the archive does not list itself
-CONTENT_UNKNOWN = 2  # read by the CLI listing, which does not name the content
-LINK_LOSSY = 4  # the link target has a '?' that may stand for a byte the listing could not print
+CONTENT_UNKNOWN = 2  # read from the CLI listing, which does not identify the content
+LINK_LOSSY = 4  # the link target contains a '?' that may stand for a byte the listing could not print
 INEXACT = CONTENT_UNKNOWN | LINK_LOSSY
 
-NANOSECONDS_1_2 = (2**31 - 1 - 48 * 3600) * 1_000_000_000  # the latest time borg 1 shows; it stores none later
+NANOSECONDS_1_2 = (2**31 - 1 - 48 * 3600) * 1_000_000_000  # the latest time that borg 1 shows; it stores none later
 
 
 class Entry(NamedTuple):
     path: bytes
-    mode: int  # type and permission bits, as st_mode
+    mode: int  # type and permission bits, as in st_mode
     uid: int
     gid: int
-    user: str | None  # None where the archive has no name, only the number
+    user: str | None  # None if the archive has only the number, not a name
     group: str | None
     size: int
     mtime: int  # microseconds since 1970, UTC
     link: bytes = b""  # target of a symbolic link; path of the first name of a hard link (engine 1)
-    content: int = 0  # identity of the content; 0 when there is none (directory, empty) or it is unknown
+    content: int = 0  # identifies the content; 0 if there is none (directory, empty file) or it is unknown
     flags: int = 0
-    chunks: bytes = b""  # of the content, as `chunk_table.packed` returns them; only while an archive is being read
+    chunks: bytes = b""  # of the content, from `file_chunk.packed`; only while an archive is being read
 
     @property
     def type(self) -> str:
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
     @property
     def file_bytes(self) -> int:
-        """What the entry adds to the size of its folder: only files count, and each hard link of engine 1 once."""
+        """Bytes that the entry adds to its folder's size: only files count, and hard links of engine 1 only once."""
         return self.size if stat.S_ISREG(self.mode) and not self.link else 0
 
     @property
@@ -63,7 +63,7 @@ _INT32, _INT64 = 2**32, 2**63
 
 
 def flaw_of(entry: Entry) -> str | None:
-    """Given an entry as an archive tells it, return why it cannot be a file of this world; None if it can."""
+    """Given an entry read from an archive, return why it cannot be a real file; None if it can."""
     if any(type(number) is not int for number in (entry.mode, entry.uid, entry.gid, entry.size, entry.mtime)):
         return "a mode, an owner, a size or a time is not a number"
     if len(entry.path) > PATH_BYTES_MOST or len(entry.link) > PATH_BYTES_MOST:
@@ -84,15 +84,15 @@ def implicit_directory(path: bytes) -> Entry:
 
 
 def listed(entry: Entry) -> Entry:
-    """Given an exact entry, return the same file as the CLI listing shows it: content unknown, odd link bytes
-    as '?'.
+    """Given an exact entry, return it as the CLI listing shows it: content unknown, undecodable bytes of the link
+    target as '?'.
     """
     link = printable(entry.link)
     return entry._replace(link=link, content=0, flags=listing_flags(entry.mode, entry.size, link), chunks=b"")
 
 
 def listing_flags(mode: int, size: int, link: bytes) -> int:
-    """Given what the CLI listing shows of a file, return what it leaves open."""
+    """Given what the CLI listing shows of a file, return flags for what it does not show."""
     if link:
         return LINK_LOSSY if b"?" in link else 0
     return CONTENT_UNKNOWN if size and stat.S_ISREG(mode) else 0
@@ -107,10 +107,10 @@ def printable(text: bytes) -> bytes:
 
 
 def microseconds(nanoseconds: int, latest: int = NANOSECONDS_1_2) -> int:
-    """Given a stored time, return it as the engine prints it.
+    """Given a stored time, return it in microseconds as the engine prints it.
 
-    The engine divides as floating point and rounds half to even, so that is the canonical value: cutting off the
-    last three digits would differ from its listing by one microsecond for every other file.
+    The engine divides as floating point and rounds half to even, so this does too: cutting off the last three digits
+    would differ from its listing by one microsecond for every other file.
     """
     clamped = min(max(nanoseconds, 0), latest)
     fraction, whole = math.modf(clamped / 1e9)
@@ -118,7 +118,7 @@ def microseconds(nanoseconds: int, latest: int = NANOSECONDS_1_2) -> int:
 
 
 def whole_microseconds(nanoseconds: int, latest: int) -> int:
-    """The same for engine 2, which cuts off what is less than a microsecond."""
+    """Like `microseconds`, for engine 2, which cuts off fractions of a microsecond."""
     return min(max(nanoseconds, 0), latest) // 1000
 
 
@@ -143,7 +143,7 @@ _SPECIAL = {"s": (1, stat.S_ISUID, stat.S_ISGID), "S": (0, stat.S_ISUID, stat.S_
 def mode_of(kind: str, text: str) -> int:
     """Given the type letter and the engine's text of a mode (`-rwsr-xr-t`), return st_mode.
 
-    Raise ValueError otherwise.
+    Raise ValueError if they are invalid.
     """
     if kind not in _TYPES or len(text) != 10:
         raise ValueError(f"not a file mode: {text!r}")

@@ -1,20 +1,20 @@
-"""What can go wrong with an index, each named for the fact."""
+"""Errors of an index, each named for the fact."""
 
 
 class HistoryError(Exception):
-    """Anything the file-history index refuses or cannot do."""
+    """Base of all errors of the file-history index."""
 
 
 class IndexMissing(HistoryError):
-    """No index is stored there: every archive is pending."""
+    """There is no index: every archive is pending."""
 
 
 class IndexDamaged(HistoryError):
-    """The stored index cannot be trusted: throw it away and build it again, it is derived data."""
+    """The stored index cannot be trusted: discard and rebuild it, as it is derived data."""
 
 
 class IndexVersionMismatch(HistoryError):
-    """The index was written by another version of this code: build it again."""
+    """The index was written by another version of this code: rebuild it."""
 
 
 class IndexBusy(HistoryError):
@@ -22,43 +22,43 @@ class IndexBusy(HistoryError):
 
 
 class IndexStorageFull(HistoryError):
-    """The disk of the index is full; what was there before is unchanged."""
+    """The disk of the index is full; its previous content is unchanged."""
 
 
 class IndexUnavailable(HistoryError):
-    """The store of the index cannot be reached or read just now."""
+    """The store of the index is temporarily unreachable or unreadable."""
 
 
 class ArchiveNotIndexed(HistoryError):
-    """The archive has no entry in this index."""
+    """The archive is not in this index."""
 
 
 class InvalidCursor(HistoryError):
-    """The paging cursor is not one this index gave out."""
+    """The paging cursor was not created by this index."""
 
 
 class ListingFailed(HistoryError):
-    """The engine's listing ended early, failed, or is not what was asked for; nothing was indexed."""
+    """The engine's listing ended early, failed, or has an unexpected format; nothing was indexed."""
 
 
 class ChunkRouteFailed(HistoryError):
-    """The engine's metadata chunks could not be read; the CLI listing has to be used."""
+    """The engine's metadata chunks could not be read; use the CLI listing instead."""
 
 
 class ProgramChanged(ChunkRouteFailed):
-    """The engine's program on another machine is not the one that has passed the self-test."""
+    """The engine's program on another machine is not the one that passed the self-test."""
 
 
 class GarbledItems(ChunkRouteFailed):
-    """The metadata chunks do not hold a stream of items."""
+    """The metadata chunks do not contain a valid stream of items."""
 
 
 class ItemTooLarge(ChunkRouteFailed):
-    """An item is larger than this process takes into memory; the engine's listing prints it in a short line."""
+    """An item is too large to be read into memory; the engine's listing prints it in a short line."""
 
 
 class ArchiveUnreadable(HistoryError):
-    """The archive holds something that no file can be; nothing was indexed."""
+    """The archive contains an entry that cannot be a real file; nothing was indexed."""
 
 
 class ArchiveTooLarge(HistoryError):
@@ -70,20 +70,20 @@ class ArchiveGone(ChunkRouteFailed):
 
 
 class RepositoryReplaced(ChunkRouteFailed):
-    """The helper has ended because another repository is in the place of the one that it had opened."""
+    """The helper has ended because another repository has taken the place of the opened one."""
 
 
 class LinkLost(ChunkRouteFailed):
-    """The helper has ended because the server of the repository does not answer any more."""
+    """The helper has ended because the repository's server no longer responds."""
 
 
 class GaveWay(ChunkRouteFailed):
-    """The helper has ended because other work waits for the repository; it can be opened again when that has ended."""
+    """The helper has ended because other work waits for the repository; it can be opened again afterwards."""
 
 
 class ContentMoved(ChunkRouteFailed):
-    """An engine is writing to the repository and has moved the chunk; it may be found in a moment."""
+    """An engine is writing to the repository and has moved the chunk; it may be found again shortly."""
 
 
 class SelfTestFailed(Exception):
-    """The chunk route must not be used with this program; the message says why."""
+    """The chunk route must not be used with this program; the message gives the reason."""

@@ -1,4 +1,4 @@
-"""Glob patterns of what file history leaves out, with one meaning for both ways of reading an archive."""
+"""Glob patterns for files that file history leaves out, with the same meaning in both routes."""
 
 import fnmatch
 import hashlib
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 
 class Excludes:
-    """Given patterns, tell which paths are left out.
+    """Decides which paths are left out.
 
-    A pattern is matched from the start of the path; `*` and `?` match any character, a slash too, as the engine's
-    default style does. A pattern that matches a directory leaves out everything in it.
+    A pattern is matched from the start of the path. `*` and `?` match any character, including a slash, as in the
+    engine's default style. A pattern that matches a directory leaves out everything in it.
     """
 
     def __init__(self, patterns: Iterable[str | bytes] = ()) -> None:
@@ -35,7 +35,7 @@ def _as_bytes(pattern: str | bytes) -> bytes:
 
 
 def _translated(pattern: bytes) -> str:
-    # latin-1 maps every byte to one character, so bytes can go through the text-only translation
+    # latin-1 maps every byte to one character, so that bytes can pass through the text-only translation
     text = fnmatch.translate(pattern.decode("latin-1"))
     unanchored = text.removesuffix(r"\Z").removesuffix(r"\z")
     return f"(?:{unanchored}(?:/|\\Z))"

@@ -1,4 +1,4 @@
-"""How much the folders of an archive hold: the sizes of its files, added up from folder to folder."""
+"""The sizes of an archive's folders: the sizes of its files, added up from folder to folder."""
 
 import threading
 from collections import OrderedDict
@@ -18,8 +18,8 @@ MOST_ENTRIES = 4_000_000
 _MOST_BYTES = 2**62
 _KEPT_ARCHIVES = 24
 _KEPT_BYTES = 32 * 1024 * 1024
-_FEW = 3  # a neighbour is worth comparing with if less than one in this many entries differs
-_COMPLETE = "version_bytes"  # in the meta table once every version has its number
+_FEW = 3  # a neighbour is used if fewer than one in this many entries differ
+_COMPLETE = "version_bytes"  # key in the meta table once every version has its size
 
 
 Epoch = bytes
@@ -35,12 +35,12 @@ class Folder:
 
 @frozen
 class _Totals:
-    """Of one archive, by directory id."""
+    """The totals of one archive, by directory id."""
 
     entries: npt.NDArray[np.int64]
-    bytes: npt.NDArray[np.float64]  # exact up to 9 petabytes, and never negative beyond
-    members: Packed  # the versions that it was added up from
-    epoch: Epoch  # in which these mean something
+    bytes: npt.NDArray[np.float64]  # exact up to 9 petabytes, and never negative beyond that
+    members: Packed  # the versions that were added up
+    epoch: Epoch  # in which the ids are valid
 
     @property
     def memory(self) -> int:
@@ -53,7 +53,7 @@ class _Totals:
 
 
 class FolderSizes:
-    """Adds up the folders of an archive at once, and remembers the last few archives: they never change."""
+    """Adds up all folders of an archive at once. The last few archives are remembered, since they never change."""
 
     def __init__(self, columns: KeptColumns) -> None:
         self._columns = columns
@@ -61,9 +61,10 @@ class FolderSizes:
         self._kept: OrderedDict[int, _Totals] = OrderedDict()
 
     def in_directory(self, snapshot: Snapshot, archive: ArchiveRow, directory: int) -> dict[int, Folder] | None:
-        """The folders directly in a directory, by the path id of their entry. One that never held anything is left out.
+        """Return the folders directly in a directory, by the path id of their entry, without those that never had
+        content.
 
-        None where sizes are not known: in an index of an earlier release until its next ingest, and in huge archives.
+        Return None if sizes are unknown: for huge archives, and in an index without sizes until its next ingest.
         """
         meta = snapshot.meta()
         if _COMPLETE not in meta or archive.entries > MOST_ENTRIES:
@@ -87,7 +88,7 @@ class FolderSizes:
         return totals
 
     def _added_up(self, snapshot: Snapshot, archive: ArchiveRow, epoch: bytes) -> _Totals:
-        """From what differs to a neighbour whose totals are known, if that is little, else from all entries."""
+        """Add up the differences from a neighbour with known totals if they are few, otherwise all entries."""
         chunks = range((snapshot.top_id("version") >> CHUNK_BITS) + 1)
         members = bits.decode(snapshot.bits(archive.id, chunks))
         near = self._nearest(archive, epoch)
@@ -101,7 +102,7 @@ class FolderSizes:
         return self._with(snapshot, nothing, members, versions, None)
 
     def _nearest(self, archive: ArchiveRow, epoch: bytes) -> _Totals | None:
-        """Of the archives that are known, the one that was indexed next before or after: it shares most entries."""
+        """Return the known archive that was indexed most closely before or after: it shares the most entries."""
         with self._guard:
             known = [(abs(number - archive.id), number) for number, one in self._kept.items() if one.epoch == epoch]
             return self._kept[min(known)[1]] if known else None
@@ -114,7 +115,7 @@ class FolderSizes:
         versions: Numbers,
         signs: npt.NDArray[np.float64] | None,
     ) -> _Totals:
-        """The totals with these versions added; those with a negative sign are taken away."""
+        """Return the totals with these versions added, or subtracted if their sign is negative."""
         epoch = base.epoch
         paths = self._columns.version_path.take(snapshot, epoch, versions)
         directories = self._columns.path_directory.take(snapshot, epoch, paths)
@@ -129,7 +130,7 @@ class FolderSizes:
 
 
 def _different(one: Packed, other: Packed) -> Packed:
-    """The members of exactly one of two sets."""
+    """Return the members of exactly one of two sets."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     found = longer.copy()
     found[: len(shorter)] ^= shorter
@@ -141,7 +142,7 @@ def _sums(places: Numbers, amounts: npt.NDArray[np.float64], length: int) -> npt
 
 
 def _with_all_below(own: npt.NDArray[np.float64], parent: Numbers) -> npt.NDArray[np.float64]:
-    """Given an amount for each directory, return it with those of all directories below: level by level upwards."""
+    """Given an amount for each directory, add those of all directories below it, level by level upwards."""
     whole, moving = own.copy(), own
     while len(places := np.flatnonzero(moving)):
         moving = _sums(columns.take(parent, places), moving[places], len(own))
@@ -151,7 +152,7 @@ def _with_all_below(own: npt.NDArray[np.float64], parent: Numbers) -> npt.NDArra
 
 
 def bytes_of(snapshot: Snapshot, kept: KeptColumns, versions: Numbers) -> npt.NDArray[np.int64] | None:
-    """The bytes that each version adds to its folder, 0 for version 0; None where sizes are not known."""
+    """Return the bytes that each version adds to its folder, 0 for version 0; None if sizes are unknown."""
     meta = snapshot.meta()
     if _COMPLETE not in meta:
         return None
@@ -163,12 +164,12 @@ def bytes_of(snapshot: Snapshot, kept: KeptColumns, versions: Numbers) -> npt.ND
 
 
 def stored_bytes(file_bytes: int) -> int:
-    """As the column of a version's bytes has it: 0 stands for a free id."""
+    """Return the value for the size column, in which 0 means that the id is free."""
     return min(file_bytes, _MOST_BYTES) + 1
 
 
 def complete_sizes(store: Store) -> None:
-    """Fill the column of sizes in an index of an earlier release, in short transactions. The caller may write."""
+    """Fill the size column of an index that lacks it, in short transactions. Requires the right to write."""
     with store.read() as snapshot:
         if _COMPLETE in snapshot.meta():
             return

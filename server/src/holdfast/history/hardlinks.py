@@ -1,9 +1,9 @@
-"""Hard links in comparisons and histories. The engine stores the content with the first name it meets; other names only
-point there.
+"""Hard links in comparisons and histories. The engine stores the content with the first name that it finds; the other
+names only point to it.
 
-When the first name goes, another one takes its place: its record changes from a pointer to a file, and the file behind
-it does not. When the content changes, the pointers stay as they are. The engine's own comparison looks behind the
-pointers, and so does this one.
+When the first name is removed, another one takes its place: its record changes from a pointer to a file, although the
+file itself has not changed. When the content changes, the pointers stay the same. The engine's own comparison follows
+the pointers, and so does this one.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from holdfast.history.store import Found, Snapshot
 def unchanged_behind_links(
     snapshot: Snapshot, before: Ids, after: Ids, old: Packed, new: Packed
 ) -> npt.NDArray[np.bool_]:
-    """Given pairs of versions of a path in two archives, tell for which the difference is only who points to whom."""
+    """Given pairs of versions of a path in two archives, return which differ only in which name points to which."""
     link = columns.load(snapshot, VERSION_LINK)
     linked = (columns.take(link, before) != 0) | (columns.take(link, after) != 0)
     linked &= (before != 0) & (after != 0)
@@ -44,7 +44,9 @@ def unchanged_behind_links(
 def changed_behind_links(
     snapshot: Snapshot, paths: Ids, before: Ids, after: Ids, old: Packed, new: Packed
 ) -> npt.NDArray[np.uint32]:
-    """Given the paths that differ, return the pointers, the same in both archives, to those with another content."""
+    """Given the paths that differ, return the pointers to them that are the same in both archives, if the content
+    differs.
+    """
     link = columns.load(snapshot, VERSION_LINK)
     pointers = np.flatnonzero(link).astype(np.uint32)
     if not len(pointers):
@@ -62,7 +64,7 @@ def changed_behind_links(
 
 
 def looked_behind(snapshot: Snapshot, history: PathHistory) -> PathHistory:
-    """The history of a path as that of a file: where it is a pointer, with size and content of what it points to."""
+    """Return the history of a path, with pointers replaced by the size and content of the file they point to."""
     pointers = {one.version for one in history.presence if one.entry.is_hard_link}
     if not pointers:
         return history
@@ -85,7 +87,7 @@ def looked_behind(snapshot: Snapshot, history: PathHistory) -> PathHistory:
 
 
 def held_by(snapshot: Snapshot, archive: int, pointer: Found) -> Found:
-    """The name that holds the content of a hard link, under the link's own name; the link itself if there is none."""
+    """Return the file that a hard link points to, under the link's own name; the link itself if there is none."""
     target = columns.read(snapshot, VERSION_LINK, np.array([pointer.version]))
     file = version_in(snapshot, archive, int(target[0]))
     if file is None or file.entry.is_hard_link:
@@ -102,7 +104,7 @@ def _content_differs(before: Entry, after: Entry) -> bool:
 
 
 def behind_links(snapshot: Snapshot, versions: Ids, link: npt.NDArray[np.uint32], members: Packed) -> list[int]:
-    """Given versions of an archive, return the version that holds the content of each; 0 where the archive has none."""
+    """Given versions of an archive, return the version with the content of each; 0 if the archive has none."""
     target = columns.take(link, versions)
     pairs = snapshot.versions_of_paths(np.unique(target[target != 0]).tolist())
     candidates = np.fromiter((version for _, version in pairs), np.uint32, len(pairs))

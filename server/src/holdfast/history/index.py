@@ -53,7 +53,7 @@ class IndexedArchive:
 @frozen
 class IndexStats:
     archives: int
-    entries: int  # (archive, file) pairs that the index answers for
+    entries: int  # (archive, file) pairs in the index
     versions: int
     paths: int
     bytes: int
@@ -61,15 +61,15 @@ class IndexStats:
 
 @frozen
 class StoredFile:
-    """What is at a path of an archive; a hard link is what it leads to."""
+    """The file at a path of an archive; hard links are followed."""
 
     entry: Entry
-    chunks: list[Chunk] | None  # of its content, in order; None where they are not known
+    chunks: list[Chunk] | None  # of its content, in order; None if unknown
 
 
 class HistoryIndex:
-    """Safe for use from many threads; one ingest or sweep at a time (IndexBusy otherwise), readers never wait
-    for it.
+    """Safe for use from many threads. One ingest or sweep runs at a time (otherwise IndexBusy); readers never wait for
+    it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -80,14 +80,14 @@ class HistoryIndex:
 
     @property
     def generation(self) -> str:
-        """Another value means another index: what was indexed before is not in this one."""
+        """Identifies the index: if it changes, previously indexed archives are not in this one."""
         return self._store.generation
 
     def close(self) -> None:
         self._store.close()
 
     def retire(self) -> None:
-        """Keep no file open that is not in use; those in use are closed when their work ends."""
+        """Close files that are not in use; the others are closed when their work ends."""
         self._store.retire()
 
     def forget(self) -> None:
@@ -105,9 +105,9 @@ class HistoryIndex:
         excludes: Excludes = _NOTHING_EXCLUDED,
         progress: Progress | None = None,
     ) -> IngestResult:
-        """Index an archive from records read to their end. The base is a hint: it changes the cost, not the result.
+        """Index an archive from records read to their end. `base` is a hint that affects the cost, not the result.
 
-        Raise what the source raises (nothing is indexed then), IndexBusy, IndexStorageFull.
+        Raise the source's exceptions (nothing is indexed then), IndexBusy, IndexStorageFull.
         """
         with self._store.exclusive():
             complete_sizes(self._store)
@@ -129,7 +129,7 @@ class HistoryIndex:
         excludes: Excludes = _NOTHING_EXCLUDED,
         progress: Progress | None = None,
     ) -> IngestResult:
-        """Index an archive from the engine's metadata chunks, reading those that the series' last archive lacks."""
+        """Index an archive from the engine's metadata chunks; read only those that the series' last archive lacks."""
         with self._store.exclusive():
             complete_sizes(self._store)
             result = ingest_chunks(self._store, archive, source, series, base, excludes, progress)
@@ -137,7 +137,9 @@ class HistoryIndex:
         return result
 
     def _note_changes(self, before: str | None, after: str) -> None:
-        """Keep what an archive has changed against the one before it: that is asked most, and must cost little then."""
+        """Store the changes between an archive and its predecessor: they are requested most often, and must be cheap to
+        read.
+        """
         if before is None or before == after:
             return
         with self._store.read() as snapshot:
@@ -150,7 +152,7 @@ class HistoryIndex:
                 transaction.put_comparison(rows[0].id, rows[1].id, comparison.dump())
 
     def remove(self, archives: Iterable[str]) -> int:
-        """Take archives out of the index at once; what only they had is swept later. Return how many were there."""
+        """Remove archives from the index at once; `sweep` frees their data later. Return how many there were."""
         removed = 0
         for engine_id in archives:
             with self._store.write() as transaction:
@@ -161,7 +163,7 @@ class HistoryIndex:
         return removed
 
     def sweep(self) -> SweepResult:
-        """Free what no archive has any more."""
+        """Free data that no archive uses any more."""
         with self._store.exclusive():
             return sweep(self._store)
 
@@ -187,7 +189,7 @@ class HistoryIndex:
         limit: int = 200,
         cursor: str | None = None,
     ) -> ChangePage:
-        """What differs between two archives, whichever they are. Raise ArchiveNotIndexed."""
+        """Return what differs between any two archives. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
             rows = _row(snapshot, before), _row(snapshot, after)
             return self._comparer.page(snapshot, *rows, prefix, kinds, limit, cursor)
@@ -202,30 +204,30 @@ class HistoryIndex:
         limit: int = 200,
         cursor: str | None = None,
     ) -> GroupPage:
-        """What differs between two archives, added up for each entry of a folder. Raise ArchiveNotIndexed."""
+        """Return what differs between two archives, added up for each entry of a folder. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
             rows = _row(snapshot, before), _row(snapshot, after)
             return self._comparer.groups(snapshot, *rows, folder, kinds, limit, cursor)
 
     def has_path(self, path: bytes) -> bool:
-        """Has, or had, an indexed archive the path? True also for what a sweep will remove."""
+        """Return whether an indexed archive contains, or contained, the path; also True until a sweep removes it."""
         with self._store.read() as snapshot:
             return path_id(snapshot, path) != 0
 
     def path_history(self, path: bytes) -> PathHistory:
-        """Every indexed archive that has the path, and as what."""
+        """Return every indexed archive that contains the path, with its entry there."""
         with self._store.read() as snapshot:
             return _path_history(snapshot, path)
 
     def file_history(self, path: bytes) -> PathHistory:
-        """As `path_history`, but a hard link is what it leads to: it changes with the content, and not with who points
-        to whom.
+        """Like `path_history`, but hard links are followed: the entry changes with the content, not with which name
+        points to which.
         """
         with self._store.read() as snapshot:
             return looked_behind(snapshot, _path_history(snapshot, path))
 
     def file(self, archive: str, path: bytes) -> StoredFile | None:
-        """What is at a path of an archive, and the chunks of its content; None if nothing is.
+        """Return the file at a path of an archive and the chunks of its content; None if there is none.
 
         Raise ArchiveNotIndexed.
         """
@@ -236,7 +238,7 @@ class HistoryIndex:
             return StoredFile(found.entry, chunks_of(snapshot, found.version, found.entry.size))
 
     def entry(self, archive: str, path: bytes) -> Entry | None:
-        """As `file`, without the chunks."""
+        """Like `file`, without the chunks."""
         with self._store.read() as snapshot:
             found = _file(snapshot, archive, path)
             return None if found is None else found.entry
@@ -244,8 +246,8 @@ class HistoryIndex:
     def tree(
         self, archive: str, paths: Sequence[bytes], *, without: Collection[bytes] = (), most: int
     ) -> list[Branch] | None:
-        """Everything at and below some paths of an archive, with the chunks of its files; None where only the engine
-        knows all of that. Raise ArchiveNotIndexed.
+        """Return everything at and below some paths of an archive, with the chunks of its files; None if only the
+        engine knows all of it. Raise ArchiveNotIndexed.
         """
         with self._store.read() as snapshot:
             return tree(snapshot, _row(snapshot, archive), paths, without, most)
@@ -263,11 +265,11 @@ class HistoryIndex:
         sizes: bool = False,
         against: str | None = None,
     ) -> BrowsePage:
-        """The entries of a directory in an archive, parents the archive does not list itself too. Raise
+        """List a directory of an archive, including folders that the archive does not list itself. Raise
         ArchiveNotIndexed.
 
-        `text`: only names that have it, in whatever case. `without`: not these names. `sizes`: add up what folders
-        hold. `against`: add the change of each entry since this archive, if that one is indexed.
+        `text`: only names that contain it, case-insensitive. `without`: names to leave out. `sizes`: add up the content
+        of folders. `against`: add the change of each entry since this archive, if it is indexed.
         """
         asked = Asked(limit, cursor, sort, text, without, sizes)
         with self._store.read() as snapshot:
@@ -275,24 +277,24 @@ class HistoryIndex:
             return self._browser.page(snapshot, _row(snapshot, archive), directory, asked, before)
 
     def lanes(self, directory: bytes, *, limit: int = 200, cursor: str | None = None) -> LanesPage:
-        """Every name that was ever in a directory, with the archives that have it."""
+        """Return every name that was ever in a directory, with the archives that contain it."""
         with self._store.read() as snapshot:
             return lanes(snapshot, directory, limit, cursor)
 
     def losses(
         self, going: Collection[str], staying: Collection[str], *, limit: int = 100, cursor: str | None = None
     ) -> LossPage:
-        """What of the going archives none of the staying ones has."""
+        """Return what would be lost with the `going` archives because no `staying` archive contains it."""
         with self._store.read() as snapshot:
             return losses(snapshot, going, staying, limit, cursor)
 
     def stored(self, sets: Sequence[Collection[str]]) -> list[int] | None:
-        """The bytes that sets of archives take in the repository; None where chunks of a file are not known."""
+        """Return the bytes that each set of archives takes in the repository; None if chunks of a file are unknown."""
         with self._store.read() as snapshot:
             return stored(snapshot, sets)
 
     def added(self, archives: Sequence[str]) -> list[int] | None:
-        """The bytes that each of these archives has and none before it in the list; None as above."""
+        """Return the bytes of each archive that no archive before it in the list contains; None as for `stored`."""
         with self._store.read() as snapshot:
             return added(snapshot, archives)
 
@@ -305,15 +307,15 @@ class HistoryIndex:
         within: Collection[str] | None = None,
         missing_from: Collection[str] = (),
     ) -> SearchPage:
-        """Paths by a case-insensitive part of their name, of the whole path when the text has a slash.
+        """Find paths by a case-insensitive part of their name, or of the whole path if the text contains a slash.
 
-        `within`: only paths in one of these archives. `missing_from`: only paths in none of these.
+        `within`: only paths in at least one of these archives. `missing_from`: only paths in none of these.
         """
         with self._store.read() as snapshot:
             return search(snapshot, query, limit, cursor, within, missing_from)
 
     def names(self, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Distinct names of files and folders, in the order of their ids. An id is never given to another name."""
+        """Return distinct names of files and folders, ordered by id. Ids are never reused for another name."""
         with self._store.read() as snapshot:
             return snapshot.names_like((), after, limit)
 
@@ -322,7 +324,7 @@ class HistoryIndex:
             return snapshot.count("name")
 
     def entries(self, archive: str) -> Iterator[Entry]:
-        """Everything the archive lists, in no particular order. Raise ArchiveNotIndexed."""
+        """Yield everything that the archive lists, in no particular order. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
             row = _row(snapshot, archive)
             versions = iter(bits.unpack(bits.decode(snapshot.bits(row.id, all_chunks(snapshot)))).tolist())
@@ -332,7 +334,7 @@ class HistoryIndex:
                         yield found.entry
 
     def damage(self) -> list[str]:
-        """Read the whole store and say what is broken; empty when nothing is. Takes a while on a large index."""
+        """Read the whole store and return what is broken; empty if nothing is. Takes a while on a large index."""
         found = self._store.damage()
         with self._store.read() as snapshot:
             content = content_names(snapshot.meta())
@@ -346,7 +348,7 @@ def _path_history(snapshot: Snapshot, path: bytes) -> PathHistory:
 
 
 def _file(snapshot: Snapshot, archive: str, path: bytes) -> Found | None:
-    """What is at a path of an archive; a hard link is what it leads to. Raise ArchiveNotIndexed."""
+    """Return the file at a path of an archive, following hard links; None if there is none. Raise ArchiveNotIndexed."""
     found = version_at(snapshot, archive, path)
     if found is None:
         _row(snapshot, archive)

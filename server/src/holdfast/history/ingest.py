@@ -1,6 +1,6 @@
-"""Reading one archive into the index.
+"""Read one archive into the index.
 
-Until the last transaction nobody sees it; a killed ingest leaves harmless rows.
+Nothing is visible before the last transaction. A killed ingest leaves only unused rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ from holdfast.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, KEYS, PAT
 from holdfast.history.store import ArchiveRow, Snapshot, Store, Transaction
 
 _BATCH_RECORDS = 20_000
-_BATCH_DIRECTORIES = 2_000  # whose paths may be long
+_BATCH_DIRECTORIES = 2_000  # their paths may be long
 _BATCH_BYTES = 8 * 1024 * 1024
-_DEEP = 64  # parts of a path beyond which the directories above it are counted as bytes of the batch
+_DEEP = 64  # depth of a path beyond which the directories above it are counted as bytes of the batch
 _DIRECTORY_BYTES_FREE = 8 * 1024 * 1024
 _DIRECTORY_RATIO_MOST = 16
 
@@ -41,14 +41,12 @@ class IngestResult:
     versions_before: int
     versions_after: int
     lossy: bool
-    base: str | None = None  # the archive whose records needed no parsing
-    fallback: str | None = None  # why the carried state of the series could not be used, if it could not
+    base: str | None = None  # the archive whose records did not have to be parsed
+    fallback: str | None = None  # why the stored state of the series could not be used, if so
 
 
 class Ingest:
-    """One archive on its way into the index: records go in by `accept`, in order; `finish` makes the archive
-    visible.
-    """
+    """The ingest of one archive: `accept` takes its records in order, `finish` makes it visible."""
 
     def __init__(
         self,
@@ -87,7 +85,7 @@ class Ingest:
                 transaction.set_meta(f"format_{record_format}", b"1")
 
     def compare_with(self, base: str | None) -> None:
-        """Take an indexed archive as the neighbour whose records need no parsing; it is loaded when one is needed."""
+        """Set an indexed archive as the neighbour whose records need no parsing. It is loaded when first needed."""
         self._base = base
 
     def _load_neighbour(self) -> Neighbour:
@@ -120,7 +118,7 @@ class Ingest:
             self._progress(self.read)
 
     def versions(self) -> Ids:
-        """Return the version of every record so far, in order; 0 for a record that is left out."""
+        """Return the version of every record so far, in order; 0 for records that are left out."""
         self._resolve()
         return np.concatenate(self._pieces) if self._pieces else np.zeros(0, np.uint32)
 
@@ -162,7 +160,7 @@ class Ingest:
             columns.update(transaction, KEYS + self._format, ids, np.concatenate([keys for _, keys in self._learned]))
 
     def _resolve(self) -> None:
-        """Parse the records that no neighbour knows and find or add their versions, in one short transaction."""
+        """Parse the records that are not in the neighbour, and find or add their versions, in one short transaction."""
         if not self._missed:
             return
         wanted: list[Entry] = []
@@ -199,7 +197,7 @@ class Ingest:
 
 
 def _bytes_above(record: bytes) -> int:
-    """How many bytes the texts of all directories above a deep path take, at most."""
+    """Return the maximum number of bytes that the paths of all directories above a deep path take."""
     depth = record.count(b"/")
     return 2 * depth * len(record) if depth > _DEEP else 0
 
@@ -232,7 +230,7 @@ def _one_per_path(snapshot: Snapshot, versions: Ids) -> Ids:
 
 
 def _directories_not_listed(snapshot: Snapshot, members: Ids) -> npt.NDArray[np.int64]:
-    """Given the versions of an archive, return the parent directories that have no entry of their own."""
+    """Given the versions of an archive, return the parent directories without an entry of their own."""
     if not len(members):
         return np.zeros(0, np.int64)
     paths = columns.take(columns.load(snapshot, VERSION_PATH), members)
@@ -247,7 +245,7 @@ def _directories_not_listed(snapshot: Snapshot, members: Ids) -> npt.NDArray[np.
 
 
 def directories_above(directories: Ids, parent: Ids) -> npt.NDArray[np.int64]:
-    """Given directory ids, return them and all directories above them, once each."""
+    """Given directory ids, return them and all directories above them, each once."""
     marked = np.zeros(max(len(parent), int(directories.max(initial=0)) + 1), np.bool_)
     fresh = np.unique(directories).astype(np.int64)
     while len(fresh):

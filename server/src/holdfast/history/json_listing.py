@@ -1,7 +1,7 @@
-"""The CLI route of engine 2: `borg list --json-lines`, exact in names and links, with a fingerprint of each file's
+"""The CLI route of engine 2: `borg list --json-lines`, with exact names and links, and a fingerprint of each file's
 content.
 
-Hard links are plain files there: every name of a file tells its whole size, and none points to another.
+Hard links are plain files there: each name of a file has its whole size, and none points to another.
 """
 
 import stat
@@ -21,14 +21,14 @@ _CONTENT_DIGITS = 16
 
 
 def listing_of(output: IO[bytes], wait: Callable[[], int] = lambda: 0) -> Listing:
-    """Given a spooled listing at its beginning, return its records in the form in which the engine wrote them."""
+    """Given a spooled listing at its beginning, return a parser for the format in which the engine wrote it."""
     start = output.read(1)
     output.seek(0)
     return JsonListing(output, wait) if start == JSON_START else Listing(output, wait)
 
 
 class JsonListing(Listing):
-    """A record is a line."""
+    """The JSON format: each record is a line."""
 
     end = b"\n"
 
@@ -50,6 +50,6 @@ def _entry(told: JsonRecord) -> Entry:
 
 
 def _content(fingerprint: str) -> int:
-    """The engine's fingerprint ends with a hash over the ids of the chunks."""
+    """Return the content's identity: the engine's fingerprint ends with a hash of the chunk ids."""
     digits = bytes.fromhex(fingerprint[-_CONTENT_DIGITS:])
     return int.from_bytes(digits, "little", signed=True) or 1

@@ -1,4 +1,4 @@
-"""The life of each name of a folder over all archives: in which it is, and as which version."""
+"""Each name of a folder through time: which archives contain it, and as which version."""
 
 from itertools import groupby
 from operator import itemgetter
@@ -37,7 +37,7 @@ def lanes(snapshot: Snapshot, directory: bytes, limit: int, after_cursor: str | 
     asked: list[_Name] = []
     page = _Page(snapshot)
     for name, rows in groupby(snapshot.versions_in_directory(number), key=itemgetter(0)):
-        if number == ROOT_ID and name == b".":  # the entry of the root itself, in archives made of "."
+        if number == ROOT_ID and name == b".":  # the entry of the root itself, in archives of "."
             continue
         total += 1
         if (after is None or name > after) and page.names + len(asked) <= limit and page.has_room:
@@ -51,7 +51,7 @@ def lanes(snapshot: Snapshot, directory: bytes, limit: int, after_cursor: str | 
 
 
 class _Page:
-    """Histories of names in their order, as far as there is room for them."""
+    """The histories of names in order, as far as there is room."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -82,7 +82,7 @@ class _Page:
                 self.lanes.append(history)
 
     def _histories(self, versions: list[int]) -> dict[int, PathHistory]:
-        """The history of each version's path, without versions that no archive has any more."""
+        """Return the history of each version's path, without versions that no archive contains any more."""
         where = holders(self._snapshot, versions)
         found: dict[bytes, PathHistory] = {}
         of_version: dict[int, PathHistory] = {}

@@ -1,4 +1,4 @@
-"""The CLI route: `borg list` of an archive (engine 1.2 and 1.4), read as bytes, complete or not at all.
+"""The CLI route: `borg list` of an archive (engine 1.2 and 1.4), read as bytes, completely or not at all.
 
 `{bpath!a}` prints the path as an ASCII literal, which is exact for every byte; `{path}`, `{bpath}` and the JSON output
 turn bytes that are not UTF-8 into `?`. Link targets have no such form, so a `?` in one is flagged.
@@ -20,22 +20,20 @@ FIELDS = FORMAT.count("{TAB}") + 1
 
 ENVIRONMENT = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}  # engine 1 prints local time without a zone
 
-_BLOCK_BYTES = 4 * 1024 * 1024  # small reads from a pipe cost ten times as much in all
+_BLOCK_BYTES = 4 * 1024 * 1024  # in total, small reads from a pipe cost ten times as much
 _RECORD_BYTES_MOST = 1024 * 1024
 _ESCAPED = re.compile(rb"""(?:[^\\]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*""")
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - both sides are UTC without saying so
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - both sides are UTC, without a zone
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def listing_arguments(repository: str, archive: str, *, lock_wait: int = 60) -> tuple[str, ...]:
-    """Return the engine's arguments that list an archive for `Listing`, to be run with ENVIRONMENT."""
+    """Return the engine's arguments to list an archive for `Listing`; run them with ENVIRONMENT."""
     return ("list", "--lock-wait", str(lock_wait), "--format", FORMAT, f"{repository}::{archive}")
 
 
 class Listing:
-    """Given the output of the listing and a function that waits for the engine and returns its exit code, the
-    records.
-    """
+    """The records of a listing. `wait` waits for the engine and returns its exit code."""
 
     format = LISTING
     route = "listing"
@@ -46,7 +44,7 @@ class Listing:
         self._wait = wait
 
     def batches(self) -> Iterator[list[bytes]]:
-        """Yield the records. Raise ListingFailed when the output is cut off or the engine did not end well."""
+        """Yield the records. Raise ListingFailed if the output is cut off or the engine failed."""
         rest = b""
         while block := self._output.read(_BLOCK_BYTES):
             *records, rest = (rest + block).split(self.end)
@@ -65,7 +63,7 @@ class Listing:
 
 
 def parse_record(record: bytes) -> Entry:
-    """Given a record, return its entry. Raise ListingFailed when it is not one."""
+    """Given a record, return its entry. Raise ListingFailed if it is invalid."""
     fields = record.split(b"\t")
     if len(fields) != FIELDS:
         raise ListingFailed(f"a record has {len(fields)} fields instead of {FIELDS}")
@@ -81,7 +79,7 @@ def parse_record(record: bytes) -> Entry:
     return Entry(path, mode, uid, gid, user, group, size, mtime, link, 0, listing_flags(mode, size, link))
 
 
-@lru_cache(maxsize=4096)  # an archive has few different ones
+@lru_cache(maxsize=4096)  # an archive has few distinct owners
 def _owner(
     mode: bytes, uid: bytes, gid: bytes, user: bytes, group: bytes
 ) -> tuple[int, int, int, str | None, str | None]:
@@ -90,7 +88,7 @@ def _owner(
 
 
 def _exact(literal: bytes) -> bytes:
-    """Given what `!a` prints of a text, return the bytes it stands for."""
+    """Given the `!a` form of a text, return its bytes."""
     if literal == b"''":
         return b""
     if len(literal) < 2 or literal[:1] not in (b"'", b'"') or literal[-1:] != literal[:1]:
@@ -109,7 +107,7 @@ def _exact(literal: bytes) -> bytes:
 
 
 def _name(field: bytes) -> str | None:
-    """A quoted name, or the number where the archive has no name."""
+    """Return a quoted name; None for a number, which means that the archive has no name."""
     if field[:1] in (b"'", b'"'):
         return owner_name(_exact(field))
     int(field)

@@ -1,4 +1,4 @@
-"""What would exist nowhere any more if some archives went: what only they have."""
+"""What would be lost if some archives were deleted: the content that only they have."""
 
 from collections.abc import Collection, Iterable
 
@@ -53,7 +53,7 @@ def losses(
 
 
 def _shown(snapshot: Snapshot, paths: list[int]) -> list[tuple[int, PathHistory]]:
-    """Paths with their histories, as far as there is room on a page."""
+    """Return paths with their histories, as far as there is room on a page."""
     shown: list[tuple[int, PathHistory]] = []
     room = PageRoom()
     for first in range(0, len(paths), _AT_ONCE):
@@ -67,9 +67,9 @@ def _shown(snapshot: Snapshot, paths: list[int]) -> list[tuple[int, PathHistory]
 
 
 def _lost_versions(snapshot: Snapshot, gone: Packed, kept: Packed) -> Ids:
-    """Versions that only going archives have.
+    """Return the versions that are only in going archives.
 
-    A file that one side read exactly and the other from the listing is the same.
+    A file that was read exactly on one side and from the listing on the other counts as the same.
     """
     lost = bits.unpack(bits.without(gone, kept))
     lost = lost[~np.isin(lost, np.array(snapshot.implicit_versions(), np.uint32))]

@@ -1,10 +1,10 @@
-"""Paths are bytes. A directory is kept with its trailing slash, so that path = directory + name, always."""
+"""Paths are bytes. A directory is stored with its trailing slash, so that always path = directory + name."""
 
 import re
 import zlib
 
 ROOT = b""
-SHORTEST_SEARCHED = 3  # characters; the search index knows nothing shorter
+SHORTEST_SEARCHED = 3  # characters; the search index contains nothing shorter
 _FEW_TRIGRAMS = 6
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 
@@ -18,42 +18,42 @@ def split_path(path: bytes) -> tuple[bytes, bytes]:
 
 
 def directory_of(path: bytes) -> bytes:
-    """Given the path of a directory, return the directory as it is stored."""
+    """Given the path of a directory, return its stored form."""
     return path if path in (b"", b"/") else path + b"/"
 
 
 def entry_of(directory: bytes) -> tuple[bytes, bytes]:
-    """Given a stored directory other than the root, return where its own entry lives: parent directory and name."""
+    """Given a stored directory other than the root, return its own entry's place: parent directory and name."""
     return split_path(directory[:-1] or directory)
 
 
 def key32(text: bytes) -> int:
-    """A short key for look-ups by index; the text itself is always compared too."""
+    """Return a short key for look-ups by index; the text itself is always compared too."""
     return zlib.crc32(text) - 2**31
 
 
 def folded(text: bytes) -> str:
-    """The text that a case-insensitive comparison looks at; two different byte strings stay different where bytes are
-    odd.
+    """Return the text for case-insensitive comparisons. Undecodable bytes are kept, so strings that differ in them stay
+    different.
     """
     return text.decode("utf-8", "surrogateescape").casefold()
 
 
 def rendered(text: bytes) -> str:
-    """The text that goes into the search index: folded, odd bytes replaced. Matches are verified with `folded`."""
+    """Return the text for the search index: folded, undecodable bytes replaced. Matches are verified with `folded`."""
     return text.decode("utf-8", "replace").casefold()
 
 
 def searchable_parts(needle: str) -> list[str]:
-    """Given a folded search text, return its parts that the search index can know (what is between odd bytes)."""
+    """Given a folded search text, return the parts that can be in the search index: those between undecodable bytes."""
     return [part for part in _UNDECODABLE.split(needle) if part]
 
 
 def trigrams(parts: list[str], most: int = 24) -> list[str]:
-    """Given parts of a search text, return trigrams of them, at most this many: enough to find candidates.
+    """Given parts of a search text, return at most this many of their trigrams: enough to find candidates.
 
-    Of more than a few only those are taken that lie side by side: the others find little less, and each costs a walk
-    through a list of its own.
+    If there are many, only adjacent trigrams are taken, without the overlapping ones: these would narrow the result
+    only a little, and each costs a walk through a separate list.
     """
     every = {part[start : start + 3]: None for part in parts for start in range(len(part) - 2)}
     if len(every) <= _FEW_TRIGRAMS:
@@ -63,5 +63,5 @@ def trigrams(parts: list[str], most: int = 24) -> list[str]:
 
 
 def _side_by_side(length: int) -> list[int]:
-    """Where trigrams begin that cover a text of this length."""
+    """Return where trigrams begin that together cover a text of this length."""
     return sorted({*range(0, length - 2, 3), length - 3}) if length >= SHORTEST_SEARCHED else []

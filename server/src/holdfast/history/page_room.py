@@ -1,4 +1,6 @@
-"""How much one page may hold, whatever its limit: an archive can have names, links and owners of many kilobytes."""
+"""Limits on the size of a page, whatever its entry limit: an archive can have names, links and owners of many
+kilobytes.
+"""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -19,18 +21,18 @@ T = TypeVar("T")
 
 
 def text_of(entry: Entry) -> int:
-    """The bytes of an entry that may be many."""
+    """Return the size of an entry's text, which may be large."""
     return len(entry.path) + len(entry.link) + 4 * (len(entry.user or "") + len(entry.group or ""))
 
 
 class PageRoom:
-    """What is left of a page. There is always room for a first entry."""
+    """The space left on a page. There is always room for a first entry."""
 
     def __init__(self) -> None:
         self._text, self._presences, self._is_empty = MOST_TEXT, MOST_PRESENCES, True
 
     def take(self, text: int, presences: int = 0) -> bool:
-        """Whether there was room for this."""
+        """Use up space; return whether there was enough."""
         self._text -= text
         self._presences -= presences
         had_room = self._is_empty or (self._text >= 0 and self._presences >= 0)
@@ -43,7 +45,7 @@ class PageRoom:
 
 
 def entries_with_room(snapshot: Snapshot, versions: Iterable[int], room: PageRoom) -> list[Found]:
-    """The entries of these versions in their order, as far as there is room."""
+    """Return the entries of these versions in order, as far as there is room."""
     found: list[Found] = []
     remaining = iter(versions)
     while some := list(islice(remaining, _AT_ONCE)):
@@ -56,7 +58,9 @@ def entries_with_room(snapshot: Snapshot, versions: Iterable[int], room: PageRoo
 
 
 class FirstNames(Generic[T]):
-    """The first names of a page and one more. However many there are, few are kept."""
+    """Collects the first names of a page, and whether there are more. Only a few names are kept, however many there
+    are.
+    """
 
     def __init__(self, limit: int, weight: Callable[[bytes, T], int]) -> None:
         self._limit = limit
@@ -66,7 +70,7 @@ class FirstNames(Generic[T]):
         self._last: bytes | None = None
 
     def wants(self, name: bytes) -> bool:
-        """Not if it is on a later page."""
+        """Return False if the name is on a later page."""
         return self._last is None or name <= self._last
 
     def get(self, name: bytes) -> T | None:
@@ -84,7 +88,7 @@ class FirstNames(Generic[T]):
             self._text -= self._weight(name, older)
 
     def page(self) -> tuple[list[tuple[bytes, T]], bool]:
-        """The names of the page in their order, and whether there are more."""
+        """Return the names of the page in order, and whether there are more."""
         names = sorted(self._found)
         kept = names[: self._fitting(names)]
         return [(name, self._found[name]) for name in kept], len(kept) < len(names)
@@ -99,7 +103,9 @@ class FirstNames(Generic[T]):
         return number
 
     def _cut(self) -> None:
-        """One more than the page has may be the root itself, which is dropped in the end; so two more."""
+        """Drop names of later pages. Two more than fit are kept, as one may be the root itself, which is dropped in the
+        end.
+        """
         names = sorted(self._found)
         for name in names[self._fitting(names) + 2 :]:
             self.drop(name)

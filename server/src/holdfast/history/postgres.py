@@ -1,4 +1,4 @@
-"""An index in PostgreSQL: one schema per repository, the same tables as in a file, so that forgetting is one DROP."""
+"""An index in PostgreSQL: one schema per repository, with the same tables as in a file. Forgetting it is one DROP."""
 
 import hashlib
 import re
@@ -33,7 +33,7 @@ Pool = ConnectionPool[Connection]
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 _READ = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# Look-ups of a batch go by index, row by row; statistics of a table that has just grown would say otherwise.
+# Look-ups of a batch go by index, row by row; statistics of a table that has just grown would suggest otherwise.
 _WRITE = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off"
 
 _ROWS_AT_ONCE = 500
@@ -44,7 +44,7 @@ _TEXTS = {"folded", "username", "groupname"}
 
 @contextmanager
 def named_errors(schema: str) -> Iterator[None]:
-    """Let no error of the database driver out: each becomes the fact it stands for."""
+    """Convert all errors of the database driver to errors of this package."""
     try:
         yield
     except (psycopg.Error, PoolTimeout) as error:
@@ -233,10 +233,10 @@ def _type(table: str, column: str) -> str:
 
 
 class PostgresStore:
-    """Given a pool of connections and the name of a schema made by `create`, the store in it.
+    """The store in a schema that `create` has made, on a pool of connections.
 
-    The pool belongs to the caller and may serve any number of indexes; an ingest holds one connection for its right to
-    write and uses a second one for short transactions.
+    The pool belongs to the caller and may serve any number of indexes. An ingest takes one connection for its right to
+    write, and a second one for short transactions.
     """
 
     def __init__(self, pool: Pool, schema: str) -> None:
@@ -254,7 +254,7 @@ class PostgresStore:
 
     @classmethod
     def create(cls, pool: Pool, schema: str) -> "PostgresStore":
-        """Given a schema that is not there, make an empty index in it."""
+        """Create a schema with an empty index. Raise IndexBusy if the schema exists."""
         with named_errors(_checked(schema)), pool.connection() as connection:
             try:
                 _fill(connection, schema)
@@ -289,30 +289,30 @@ class PostgresStore:
         return schema_size(self._pool, self.schema)
 
     def damage(self) -> list[str]:
-        """PostgreSQL looks after its own pages; what we can see is whether everything can be read."""
+        """Check that everything can be read; PostgreSQL checks its own pages."""
         with self.read() as snapshot:
             for table in (*TABLES, "numbers", "bits", "state", "archive"):
                 snapshot.count(table)
         return []
 
     def close(self) -> None:
-        """Nothing: the pool is the caller's."""
+        """Do nothing: the pool belongs to the caller."""
 
     def retire(self) -> None:
-        """Nothing, as for `close`."""
+        """Do nothing, like `close`."""
 
     def destroy(self) -> None:
         destroy(self._pool, self.schema)
 
 
 def destroy(pool: Pool, schema: str) -> None:
-    """Remove an index, whatever state it is in, if there is one."""
+    """Remove an index in any state, if there is one."""
     with named_errors(schema), pool.connection() as connection:
         connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
 
 
 def generation_in(pool: Pool, schema: str) -> str | None:
-    """The generation of the index in a schema; None where there is none, or one that does not say."""
+    """Return the generation of the index in a schema; None if there is no index, or it has no generation."""
     question = sql.SQL("SELECT value FROM {}.meta WHERE key = 'generation'").format(sql.Identifier(schema))
     try:
         with named_errors(schema), pool.connection() as connection:
@@ -328,7 +328,7 @@ def schema_exists(pool: Pool, schema: str) -> bool:
 
 
 def schema_size(pool: Pool, schema: str) -> int:
-    """Bytes of all that belongs to an index; 0 where there is none."""
+    """Return the bytes of everything that belongs to an index; 0 if there is none."""
     question = (
         "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
         " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'"
@@ -340,7 +340,7 @@ def schema_size(pool: Pool, schema: str) -> int:
 
 @contextmanager
 def sole_holder(pool: Pool, what: str) -> Iterator[bool]:
-    """Hold a right among all processes while the body runs. False when another holds it; gone with the connection."""
+    """Hold a right among all processes during the block; it ends with the connection. Yield False if taken."""
     key = int.from_bytes(hashlib.blake2b(what.encode(), digest_size=8).digest(), "big", signed=True)
     with named_errors(what), pool.connection() as connection:
         connection.autocommit = True
@@ -366,7 +366,7 @@ def _checked(schema: str) -> str:
 
 
 def _search_path(schema: str) -> str:
-    # "public" is where extensions live; our own tables are found first.
+    # Extensions are in "public"; the index's own tables are found first.
     return f"SET LOCAL search_path TO {schema}, public"
 
 
@@ -385,7 +385,7 @@ def _fill(connection: Connection, schema: str) -> None:
 
 
 def _add_text_search(connection: Connection) -> None:
-    """Add trigram indexes where the extension can be had; without it names are searched one by one."""
+    """Add trigram indexes if the extension is available; otherwise names are searched one by one."""
     try:
         with connection.transaction():
             for statement in postgres_search():

@@ -1,4 +1,4 @@
-"""In which archives a path is, and as which version."""
+"""Which archives contain a path, and as which version."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from holdfast.history.store import Found, Snapshot
 
 
 def path_id(snapshot: Snapshot, path: bytes) -> int:
-    """Return the id of a path, 0 when the index has never seen it."""
+    """Return the id of a path; 0 if it was never indexed."""
     directory, name = split_path(path)
     directories, names = snapshot.find_directories([directory]), snapshot.find_names([name])
     if not directories or not names:
@@ -21,7 +21,9 @@ def path_id(snapshot: Snapshot, path: bytes) -> int:
 
 
 def version_at(snapshot: Snapshot, engine_id: str, path: bytes) -> Found | None:
-    """What is at a path of an archive, parents that the archive does not list itself left out; None if nothing is."""
+    """Return the version at a path of an archive; None if there is none, or the archive does not list that folder
+    itself.
+    """
     for found, data in snapshot.entries_at(engine_id, *split_path(path)):
         if bits.holds(data, found.version & (CHUNK_IDS - 1)):
             return found
@@ -29,7 +31,7 @@ def version_at(snapshot: Snapshot, engine_id: str, path: bytes) -> Found | None:
 
 
 def version_in(snapshot: Snapshot, archive: int, path: int) -> Found | None:
-    """What a path is in an archive, parents that the archive does not list itself left out; None if it is nothing."""
+    """Like `version_at`, by the local archive id and the path id."""
     versions = [version for _, version in snapshot.versions_of_paths([path])]
     stored = dict(snapshot.bits(archive, {version >> CHUNK_BITS for version in versions}))
     for version in versions:
@@ -40,7 +42,7 @@ def version_in(snapshot: Snapshot, archive: int, path: int) -> Found | None:
 
 
 def holders(snapshot: Snapshot, versions: Iterable[int], within: Collection[int] | None = None) -> dict[int, list[int]]:
-    """Given versions, return for each the archives that have it, ascending by their local ids."""
+    """Given versions, return for each the archives that contain it, in ascending order of their local ids."""
     by_chunk: dict[int, list[int]] = defaultdict(list)
     for version in versions:
         by_chunk[version >> CHUNK_BITS].append(version)
@@ -61,7 +63,7 @@ def holders(snapshot: Snapshot, versions: Iterable[int], within: Collection[int]
 
 
 def histories(snapshot: Snapshot, paths: Collection[int]) -> dict[int, PathHistory]:
-    """Given path ids, return where each is. Paths that no archive has are left out."""
+    """Given path ids, return the history of each, without paths that no archive contains."""
     versions = dict(_version_and_path(snapshot, paths))
     where = holders(snapshot, versions)
     alive = [version for version, archives in where.items() if archives]

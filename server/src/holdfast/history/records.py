@@ -1,4 +1,4 @@
-"""Raw records of an archive, compared by a keyed hash: a record that a neighbouring archive also has is never
+"""Raw records of an archive, compared by a keyed hash: a record that a neighbouring archive also contains is never
 parsed.
 """
 
@@ -19,7 +19,7 @@ Keys = npt.NDArray[np.uint64]
 
 
 class RecordSource(Protocol):
-    """One archive, read in order. Iterating must raise when the archive was not read to its end."""
+    """One archive, read in order. Iterating must raise if the archive was not read to its end."""
 
     @property
     def format(self) -> int: ...
@@ -30,13 +30,13 @@ class RecordSource(Protocol):
 
 
 def keys_of(secret: bytes, records: list[bytes]) -> Keys:
-    """Keyed, so that nobody who can name files can make two records collide."""
+    """Return a hash for each record; it is keyed, so that users who choose file names cannot cause collisions."""
     digests = [blake2b(record, digest_size=8, key=secret).digest() for record in records]
     return np.frombuffer(b"".join(digests), "<u8")
 
 
 class Neighbour:
-    """The records of an archive that is already indexed. Which one, or none, changes the cost and never the result."""
+    """The records of an indexed archive. Which archive, if any, affects the cost but never the result."""
 
     def __init__(self, keys: Keys, versions: Ids) -> None:
         known = keys != 0
@@ -54,10 +54,10 @@ class Neighbour:
         return cls(columns.take(columns.load(snapshot, KEYS + record_format), versions), versions)
 
     def versions_of(self, keys: Keys) -> Ids:
-        """Return the version each key stands for, 0 where the neighbour has none."""
+        """Return the version of each key; 0 if the neighbour does not contain it."""
         if not len(self._keys):
             return np.zeros(len(keys), np.uint32)
-        order = np.argsort(keys)  # looking up in order is several times faster than at random
+        order = np.argsort(keys)  # look-ups in order are several times faster than at random
         places = np.minimum(np.searchsorted(self._keys, keys[order]), len(self._keys) - 1)
         matched = np.where(self._keys[places] == keys[order], self._versions[places], 0)
         versions = np.empty(len(keys), np.uint32)

@@ -1,10 +1,10 @@
-"""Tables of an index. The same on SQLite (one file per repository) and PostgreSQL (one schema per repository)."""
+"""The tables of an index, the same on SQLite (one file per repository) and PostgreSQL (one schema per repository)."""
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x486F4869  # "HoHi" in the header of the file
-ROOT_ID = 1  # the directory that holds the first component of every path
+ROOT_ID = 1  # the directory that contains the first component of every path
 
-# Tables and their columns, in the order rows are given to `insert`.
+# Tables and their columns, in the order in which `insert` takes them.
 TABLES = {
     "directory": ("id", "hash", "path"),
     "name": ("id", "hash", "name", "folded"),
@@ -13,22 +13,22 @@ TABLES = {
     "version": ("id", "path", "owner", "size", "mtime", "link", "content", "flags"),
 }
 
-# Numeric columns kept beside the rows in chunks of 8192, so that set algebra never walks rows.
-VERSION_PATH = 1  # path id of a version; 0 where the id is free
-VERSION_TWIN = 2  # of an exact version: the version by which the CLI listing shows the same file
-VERSION_LINK = 6  # of a hard link: path id of the name that holds the content
+# Numeric columns, stored next to the rows in chunks of 8192, so that set algebra never reads rows.
+VERSION_PATH = 1  # path id of a version; 0 if the id is free
+VERSION_TWIN = 2  # of an exact version: the version of the same file in the CLI listing
+VERSION_LINK = 6  # of a hard link: path id of the name with the content
 PATH_DIRECTORY = 3
 DIRECTORY_PARENT = 4
 DIRECTORY_ENTRY = 5  # path id of the directory's own entry; 0 for the root
-VERSION_CHUNK = 7  # of a file whose chunks are known: the number of the first
+VERSION_CHUNK = 7  # of a file with known chunks: the number of the first
 CHUNK_KEY = 8  # the first 8 bytes of a chunk's id
 CHUNK_REST = 9  # the other 24
-CHUNK_SIZE = 10  # of its content; 0 where the number is free
-CHUNK_STORED = 11  # bytes in the repository; 0 where the engine does not say
-CHUNK_SEGMENT = 12  # one more than the segment it was in when it was indexed; 0 where that is not known
-MORE_CHUNKS = 13  # not by blocks but by version: the numbers of its further chunks
-VERSION_BYTES = 14  # one more than the bytes that a version adds to the size of its folder; 0 where the id is free
-KEYS = 16  # + record format: key of the record that last led to the version
+CHUNK_SIZE = 10  # of its content; 0 if the number is free
+CHUNK_STORED = 11  # bytes in the repository; 0 if the engine does not report them
+CHUNK_SEGMENT = 12  # one more than the segment that contained it when it was indexed; 0 if unknown
+MORE_CHUNKS = 13  # by version, not by block: the numbers of its further chunks
+VERSION_BYTES = 14  # one more than the bytes that a version adds to its folder's size; 0 if the id is free
+KEYS = 16  # + record format: key of the last record with this version
 
 COLUMN_TYPES = {VERSION_PATH: "<u4", VERSION_TWIN: "<u4", PATH_DIRECTORY: "<u4", DIRECTORY_PARENT: "<u4"}
 COLUMN_TYPES |= {DIRECTORY_ENTRY: "<u4", VERSION_LINK: "<u4", KEYS + 1: "<u8", KEYS + 2: "<u8"}
@@ -64,7 +64,7 @@ CREATE VIRTUAL TABLE name_text USING fts5(name, content='', tokenize='trigram', 
 CREATE VIRTUAL TABLE directory_text USING fts5(path, content='', tokenize='trigram', detail=none, columnsize=0);
 """
 
-# The numbers and bits are packed already; every name has its text, for the trigram index.
+# Numbers and bits are already compressed; every name has its text, for the trigram index.
 _MORE_POSTGRES = """
 ALTER TABLE directory ADD COLUMN folded TEXT;
 ALTER TABLE numbers ALTER COLUMN data SET STORAGE EXTERNAL;
@@ -105,7 +105,7 @@ def column_id(kind: int, chunk: int) -> int:
 
 
 def bits_id(chunk: int, archive: int) -> int:
-    """Bits of the same ids lie side by side for all archives: a path's history reads them in one go."""
+    """Return the row id. Bits of the same ids are adjacent for all archives, so a path's history is read in one go."""
     return chunk << ARCHIVE_BITS | archive
 
 

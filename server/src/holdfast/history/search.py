@@ -1,4 +1,4 @@
-"""Find paths by a part of their name, or of the whole path when the text has a slash."""
+"""Find paths by a part of their name, or of the whole path if the text contains a slash."""
 
 from collections.abc import Callable, Collection, Iterator
 from heapq import merge
@@ -18,14 +18,14 @@ from holdfast.history.store import Snapshot
 _FETCH = 500
 _CANDIDATES_AT_ONCE = 200
 _HISTORIES_AT_ONCE = 25
-_WORK_MOST = 15_000  # what one call looks at before it answers with what it has, and a cursor
+_WORK_MOST = 15_000  # work of one call; beyond it, the call returns what it has found, with a cursor
 _WORK_OF_A_HISTORY = 20
 
 _BY_NAME, _IN_DIRECTORY, _BY_DIRECTORY = 1, 2, 3
 
 Row = TypeVar("Row")
 Position = tuple[int, int, int]  # stage, then the two ids that order it
-Candidate = tuple[Position, int]  # path id, or 0 where a position holds no match
+Candidate = tuple[Position, int]  # path id, or 0 if there is no match at this position
 
 _START: Position = (0, 0, 0)
 
@@ -38,9 +38,7 @@ def search(
     within: Collection[str] | None,
     missing_from: Collection[str],
 ) -> SearchPage:
-    """Return the next paths that match and are in an archive of `within` (any, if None) and in none of
-    `missing_from`.
-    """
+    """Return the next matching paths in an archive of `within` (any, if None) and in none of `missing_from`."""
     position = _position(after_cursor)
     candidates = _Candidates(snapshot, query.casefold()).after(position)
     wanted = _Filter(snapshot, within, missing_from)
@@ -82,7 +80,7 @@ class _Filter:
         self._absent = [bits.decode(snapshot.bits(row.id, all_chunks(snapshot))) for row in rows]
 
     def not_missing(self, paths: set[int]) -> set[int]:
-        """Keep the paths that none of the `missing_from` archives has."""
+        """Return the paths that none of the `missing_from` archives contains."""
         if not self._absent or not paths:
             return paths
         pairs = self._snapshot.versions_of_paths(paths)
@@ -105,9 +103,9 @@ class _Filter:
 class _Candidates:
     """Paths whose text matches, in a fixed order, from any position on.
 
-    Without a slash the text is looked for in names. With one, a match either ends in the name (the part after the last
-    slash begins the name, the rest ends the directory) or lies wholly in the directory; the two are separate stages.
-    A path is looked at with a slash in front, so that `/etc` finds `etc` at the root.
+    Without a slash, the text is searched for in names. With a slash, a match either ends in the name (the part after
+    the last slash begins the name, the rest ends the directory) or is entirely in the directory; these are two separate
+    stages. A path is searched with a slash in front, so that `/etc` finds `etc` at the root.
     """
 
     def __init__(self, snapshot: Snapshot, needle: str) -> None:
@@ -128,7 +126,9 @@ class _Candidates:
             yield from self._inside_directory(first, second)
 
     def _better_way(self) -> int:
-        """To find what ends in a name: from names that begin so, or from the directories that may hold them."""
+        """Choose how to find matches that end in a name: by names with that beginning, or by the directories above
+        them.
+        """
         if not self._has_slash or len(self._above) + 1 < SHORTEST_SEARCHED:
             return _BY_NAME
         if len(self._begin) < SHORTEST_SEARCHED:
@@ -195,7 +195,7 @@ class _Candidates:
 
 
 def _pages(read: Callable[[Row | None], list[Row]]) -> Iterator[list[Row]]:
-    """Rows behind the last one of the page before, until a page is not full."""
+    """Yield pages of rows, each after the last row of the previous page, until a page is not full."""
     rows = read(None)
     while rows:
         yield rows

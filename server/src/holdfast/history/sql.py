@@ -1,4 +1,4 @@
-"""The queries that read the same on SQLite and PostgreSQL. A dialect brings `rows` and `rows_in`."""
+"""The queries that are the same on SQLite and PostgreSQL. A dialect supplies `rows`, `each_row` and `rows_in`."""
 
 import stat
 from abc import ABC, abstractmethod
@@ -50,11 +50,11 @@ class SqlSnapshot(ABC):
 
     @abstractmethod
     def each_row(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """As `rows`, with few of them in memory at a time."""
+        """Like `rows`, with few rows in memory at a time."""
 
     @abstractmethod
     def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
-        """Run a query with a list of ids at `{in}`, and `?` for what is behind it."""
+        """Run a query with a list of ids at `{in}`, followed by `?` for the other parameters."""
 
     def meta(self) -> dict[str, bytes]:
         return {key: bytes(value) for key, value in self.rows("SELECT key, value FROM meta")}
@@ -99,7 +99,7 @@ class SqlSnapshot(ABC):
 
     def entries(self, versions: Iterable[int]) -> list[Found]:
         found: list[Found] = []
-        paths: dict[int, bytes] = {}  # the versions of a path share it
+        paths: dict[int, bytes] = {}  # shared by all versions of a path
         remaining = iter(versions)
         while some := list(islice(remaining, _ENTRIES_AT_ONCE)):
             for row in self.rows_in(_ENTRIES, some):

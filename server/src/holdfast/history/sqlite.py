@@ -46,7 +46,7 @@ _SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
 
 @contextmanager
 def named_errors(file: Path) -> Iterator[None]:
-    """Let no error of the database driver out: each becomes the fact it stands for."""
+    """Convert all errors of the database driver to errors of this package."""
     try:
         yield
     except sqlite3.Error as error:
@@ -65,7 +65,7 @@ def _named(error: sqlite3.Error, file: Path) -> HistoryError:
 class SqliteSnapshot(SqlSnapshot):
     def __init__(self, connection: sqlite3.Connection, *, has_text_search: bool | None = None) -> None:
         self._connection = connection
-        self._has_text_search = has_text_search  # None: not known yet
+        self._has_text_search = has_text_search  # None: not determined yet
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         return self._connection.execute(sql, parameters).fetchall()
@@ -214,7 +214,7 @@ class SqliteTransaction(SqliteSnapshot):
         if not self.has_text_search():
             return
         column = "name" if table == "name" else "path"
-        # A table without its own content must be told the old text; it is a function of what is stored.
+        # A contentless table needs the old text to delete a row; it can be derived from the stored name.
         self._connection.executemany(
             f"INSERT INTO {table}_text({table}_text, rowid, {column}) VALUES ('delete', ?, ?)",  # noqa: S608
             [(row[0], self._text(table, row[1])) for row in rows],
@@ -222,7 +222,7 @@ class SqliteTransaction(SqliteSnapshot):
 
 
 class SqliteStore:
-    """Given a file made by `create`, serve reads from a few connections and writes from one."""
+    """The store in a file that `create` has made: a few connections read, one writes."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -240,11 +240,11 @@ class SqliteStore:
             except BaseException:
                 connection.close()
                 raise
-        self._idle.append(connection)  # opening one costs more than most questions
+        self._idle.append(connection)  # opening one costs more than most queries
 
     @classmethod
     def create(cls, file: Path) -> "SqliteStore":
-        """Given where no index is, make an empty one; it appears whole or not at all."""
+        """Create an empty index; the file appears complete or not at all. Raise IndexBusy if it exists."""
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
         try:
@@ -357,12 +357,12 @@ class SqliteStore:
 
 
 def _put_in_place(new: Path, file: Path) -> None:
-    """Name the new file, unless the name is taken. Raise FileExistsError then."""
+    """Give the new file its name. Raise FileExistsError if the name is taken."""
     try:
         os.link(new, file)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links; the caller's lock is then all that keeps two apart
+    except OSError:  # a file system without hard links; then only the caller's lock prevents a race
         if file.exists():
             raise FileExistsError(file) from None
         new.rename(file)
@@ -392,7 +392,7 @@ def _fill(connection: sqlite3.Connection) -> None:
     transaction.insert("directory", [(ROOT_ID, key32(ROOT), ROOT)])
     connection.execute("COMMIT")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    # Only the rollback form can be linked into place as one file; the next connection goes back to the log.
+    # Only in rollback mode can the database be linked into place as one file; the next connection enables WAL again.
     connection.execute("PRAGMA journal_mode = DELETE")
 
 
@@ -401,14 +401,14 @@ def _add_text_search(connection: sqlite3.Connection) -> bytes:
     try:
         for statement in sqlite_search():
             connection.execute(statement)
-    except sqlite3.OperationalError:  # this SQLite was built without it: names are then searched one by one
+    except sqlite3.OperationalError:  # this SQLite was built without full-text search: names are searched one by one
         connection.execute("ROLLBACK TO text_search")
         return b"scan"
     return _TEXT_SEARCH
 
 
 def _checked(connection: sqlite3.Connection, file: Path) -> dict[str, bytes]:
-    """What an index says of itself. Raise IndexDamaged or IndexVersionMismatch for what is not one of this release."""
+    """Return the meta table. Raise IndexDamaged or IndexVersionMismatch if this is not an index of this version."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:

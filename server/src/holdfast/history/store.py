@@ -1,4 +1,4 @@
-"""The seam between the index and its database: what a store must offer. SQLite and PostgreSQL implement it."""
+"""The interface between the index and its database, implemented for SQLite and PostgreSQL."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,16 +11,16 @@ Ids = Iterable[int]
 
 
 class ArchiveRow(NamedTuple):
-    id: int  # local to the index, never used again for another archive
+    id: int  # local to the index, never reused for another archive
     engine_id: str
     entries: int
     route: str
     lossy: bool
-    excludes: bytes  # fingerprint of the patterns that were left out
+    excludes: bytes  # fingerprint of the exclude patterns
 
 
 class VersionKey(NamedTuple):
-    """What makes a version: two entries with equal keys are one version."""
+    """The identity of a version: two entries with equal keys are one version."""
 
     path: int
     owner: int
@@ -56,29 +56,32 @@ class Snapshot(Protocol):
     def column(self, kind: int) -> list[tuple[int, bytes]]: ...
     def column_chunks(self, kind: int, chunks: Ids) -> list[tuple[int, bytes]]: ...
     def column_blocks(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
-        """Blocks of several columns, by column and number."""
+        """Return blocks of several columns, by column and block number."""
 
     def top_id(self, table: str) -> int: ...
     def count(self, table: str) -> int: ...
     def entries(self, versions: Ids) -> list[Found]: ...
     def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[Found, bytes]]:
-        """What was ever at a path, parents that no archive lists left out, each with the bits of this archive for the
-        versions around it; without those of which the archive has none.
+        """Return every version that was ever at a path, each with the archive's bits for the chunk that contains it.
+
+        Versions whose chunk has no bits in this archive are left out, as are folders that no archive lists itself.
         """
 
     def file_bytes(self, versions: Ids) -> int:
-        """The sizes of those that are files, added up. A second name of a file has none of its own."""
+        """Return the total size of those versions that are files. Further names of a file add nothing."""
 
     def bytes_between(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Versions by a range of their ids, with the size of those that are files. A second name of a file has none."""
+        """Return the versions in a range of ids, each with its size: 0 unless it is a file. Further names of a file
+        have 0.
+        """
 
     def sizes_and_times(self, versions: Ids) -> list[tuple[int, int, int, int]]:
-        """Version, path, size, and time of modification."""
+        """Return version, path, size and modification time of each."""
 
     def names_of_paths(self, paths: Ids) -> dict[int, bytes]: ...
     def versions_of_paths(self, paths: Ids) -> list[tuple[int, int]]: ...
     def versions_in_directory(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """Names with their versions, in the order of the names' bytes; few are in memory at a time."""
+        """Yield names with their versions, ordered by the bytes of the names; few are in memory at a time."""
 
     def names_of_versions(self, versions: Ids) -> dict[int, bytes]: ...
     def implicit_versions(self) -> list[int]: ...
@@ -95,7 +98,7 @@ class Snapshot(Protocol):
     def paths_named(
         self, names: Sequence[int], after: tuple[int, int], limit: int
     ) -> list[tuple[int, int, int, bytes]]:
-        """Name, directory, path and the directory's own path, in this order, behind a pair of name and directory."""
+        """Return name, directory, path and the directory's path, ordered by name and directory, after a given pair."""
 
     def paths_in(self, directory: int, after: int, limit: int) -> list[tuple[int, bytes]]: ...
     def state(self, series: str) -> tuple[int, bytes] | None: ...
@@ -104,7 +107,7 @@ class Snapshot(Protocol):
 
 
 class Transaction(Snapshot, Protocol):
-    """A view that also writes; all or nothing."""
+    """A view that also writes, all or nothing."""
 
     def set_meta(self, key: str, value: bytes) -> None: ...
     def insert(self, table: str, rows: Sequence[Row]) -> None: ...
@@ -125,21 +128,21 @@ class Store(Protocol):
     def write(self) -> AbstractContextManager[Transaction]: ...
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the right to ingest or sweep; raise IndexBusy when another process or thread has it."""
+        """Hold the right to ingest or sweep. Raise IndexBusy if another process or thread has it."""
 
     def size(self) -> int:
         """Bytes on disk."""
 
     def damage(self) -> list[str]:
-        """Read everything and say what is broken in the storage itself."""
+        """Read everything and return what is broken in the storage itself."""
 
     def close(self) -> None: ...
 
     def retire(self) -> None:
-        """Keep nothing open that is not in use, and wait for nobody.
+        """Close what is not in use, without waiting.
 
-        It can still be used, at the cost of opening it.
+        The store can still be used, at the cost of opening it again.
         """
 
     def destroy(self) -> None:
-        """Forget the whole index."""
+        """Delete the whole index."""

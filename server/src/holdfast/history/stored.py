@@ -1,4 +1,4 @@
-"""How many bytes sets of archives take in the repository: each chunk of their files counted once."""
+"""The bytes that sets of archives take in the repository, counting each chunk of their files once."""
 
 from collections.abc import Collection, Sequence
 
@@ -15,7 +15,7 @@ MOST_VERSIONS = 2_000_000
 
 
 def stored(snapshot: Snapshot, sets: Sequence[Collection[str]]) -> list[int] | None:
-    """The bytes of each set of archives. None where chunks of a file are not known, or there are too many."""
+    """Return the bytes of each set of archives; None if chunks of a file are unknown or there are too many versions."""
     if snapshot.top_id("version") > MOST_VERSIONS:
         return None
     table = _Chunks(snapshot)
@@ -29,7 +29,7 @@ def stored(snapshot: Snapshot, sets: Sequence[Collection[str]]) -> list[int] | N
 
 
 def added(snapshot: Snapshot, archives: Sequence[str]) -> list[int] | None:
-    """The bytes that each of these archives has and none before it in the list. None as above."""
+    """Return the bytes of each archive that no archive before it in the list contains; None as for `stored`."""
     if snapshot.top_id("version") > MOST_VERSIONS:
         return None
     table = _Chunks(snapshot)
@@ -45,7 +45,7 @@ def added(snapshot: Snapshot, archives: Sequence[str]) -> list[int] | None:
 
 
 class _Chunks:
-    """What the files of versions are stored in."""
+    """The chunks that contain the files of versions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.sizes = columns.load(snapshot, CHUNK_STORED)
@@ -54,7 +54,7 @@ class _Chunks:
         self._further = {version: np.frombuffer(data, "<u4") for version, data in snapshot.column(MORE_CHUNKS)}
 
     def used_by(self, versions: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_] | None:
-        """Which chunks these versions have; None if some are not known, or not how much is stored of them."""
+        """Return a mask of the chunks of these versions; None if chunks, or their stored sizes, are unknown."""
         if versions is None:
             return None
         first = columns.take(self._first, versions)
@@ -69,6 +69,6 @@ class _Chunks:
 
 
 def _versions(snapshot: Snapshot, archives: Collection[str]) -> npt.NDArray[np.int64] | None:
-    """The versions that at least one of the archives has; None if one of them is not indexed."""
+    """Return the versions that are in at least one of the archives; None if one of them is not indexed."""
     packed, missing = union(snapshot, archives)
     return None if missing else bits.unpack(packed).astype(np.int64)

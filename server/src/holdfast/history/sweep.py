@@ -1,4 +1,4 @@
-"""Removing what no archive has any more, in short transactions. Only while nobody ingests (`Store.exclusive`)."""
+"""Remove what no archive uses any more, in short transactions. Only while there is no ingest (`Store.exclusive`)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class SweepResult:
 
 
 def sweep(store: Store) -> SweepResult:
-    """Delete versions that no archive holds, then paths, directories, names and chunks that nothing uses."""
+    """Delete versions that are in no archive, then unused paths, directories, names and chunks."""
     with store.read() as snapshot:
         dead_versions = _dead_versions(snapshot)
     for start in range(0, len(dead_versions), _BATCH):
@@ -85,7 +85,7 @@ def _delete_versions(transaction: Transaction, versions: Ids) -> None:
 
 
 def _delete_twins(transaction: Transaction, versions: Ids) -> None:
-    """An id may be given out again, so nothing may still point at it."""
+    """Remove all links to these versions, as their ids may be reused."""
     twin = columns.load(transaction, VERSION_TWIN)
     lone = np.zeros(len(twin), np.bool_)
     lone[versions[versions < len(twin)]] = True
@@ -95,7 +95,7 @@ def _delete_twins(transaction: Transaction, versions: Ids) -> None:
 
 
 def _dead_paths(snapshot: Snapshot) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return paths without a version that are not the entry of a directory in use, and directories not in use."""
+    """Return paths without a version that are not the entry of a used directory, and unused directories."""
     version_path = columns.load(snapshot, VERSION_PATH)
     directory_of = columns.load(snapshot, PATH_DIRECTORY)
     parent, entry = columns.load(snapshot, DIRECTORY_PARENT), columns.load(snapshot, DIRECTORY_ENTRY)
@@ -129,6 +129,6 @@ def _delete_directories(transaction: Transaction, directories: npt.NDArray[np.in
 
 
 def _next_epoch(transaction: Transaction) -> None:
-    """Tell readers that remembered numbers of ids are out of date."""
+    """Invalidate the numbers that readers remember."""
     epoch = int(transaction.meta().get("epoch", b"0")) + 1
     transaction.set_meta("epoch", str(epoch).encode())

@@ -1,6 +1,4 @@
-"""Everything at some paths of an archive and below them, with the chunks of its files: what a folder's download is made
-of.
-"""
+"""Everything at and below some paths of an archive, with the chunks of its files, for the download of a folder."""
 
 import stat
 from bisect import bisect_left
@@ -33,20 +31,21 @@ _KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO)
 
 
 class Branch(NamedTuple):
-    """An entry of a tree. Of the names of one file, the first carries the content; others only name it."""
+    """An entry of a tree. If a file has several names, the first one has the content; the others refer to it."""
 
-    entry: Entry  # with the size of its content, also for a hard link
+    entry: Entry  # with the size of its content, even for a hard link
     chunks: Sequence[Chunk] = ()
-    same_as: bytes | None = None  # path of the name that carries the content
+    same_as: bytes | None = None  # path of the name with the content
 
 
 def tree(
     snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes], without: Collection[bytes], most: int
 ) -> list[Branch] | None:
-    """Folders before what is in them; without paths the whole archive. None of `paths` may be below another.
+    """Return the entries, folders before their content; without paths, the whole archive. Paths must not be nested.
 
-    None unless all of it is known exactly: patterns that are left out, a path that is not there, a file whose chunks
-    are unknown, a device (its number is not kept), and more than `most` entries need the engine.
+    Return None unless everything is known exactly. The engine is needed if patterns are excluded, a path is missing,
+    the chunks of a file are unknown, there is a device (its number is not stored), or there are more than `most`
+    entries.
     """
     if archive.excludes != _NOTHING_EXCLUDED or len(paths) > _MOST_PATHS:
         return None
@@ -64,7 +63,9 @@ def tree(
 
 
 def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes], most: int) -> list[int] | None:
-    """What the archive has at these paths and below; None if one of them was never there, or far too much is."""
+    """Return the archive's versions at and below these paths; None if a path was never indexed or there are far too
+    many.
+    """
     parent = columns.load(snapshot, DIRECTORY_PARENT)
     inside = np.zeros(len(parent), np.bool_)
     wanted: list[int] = []
@@ -86,12 +87,12 @@ def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes], m
 
 
 def _place(path: bytes) -> bytes:
-    """Sorted by it, a folder comes right before what is in it."""
+    """Return a sort key that puts a folder right before its content."""
     return path.replace(b"/", b"\0")
 
 
 def _is_there(places: list[bytes], path: bytes) -> bool:
-    """Whether one of the sorted places is that of a path, or below it."""
+    """Return whether one of the sorted places is at or below a path."""
     wanted = _place(path)
     at = bisect_left(places, wanted)
     if at < len(places) and places[at] == wanted:
@@ -134,7 +135,7 @@ def _with_chunks(snapshot: Snapshot, archive: ArchiveRow, rows: list[Found]) -> 
 
 
 def _held(snapshot: Snapshot, archive: ArchiveRow, pointers: list[Found]) -> dict[int, Found] | None:
-    """The names that hold the contents of hard links, by the version of the link; None if one of them is not there."""
+    """Return the files that hard links point to, by the version of the link; None if one of them is missing."""
     if not pointers:
         return {}
     versions = np.fromiter((row.version for row in pointers), np.uint32, len(pointers))

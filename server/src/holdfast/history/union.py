@@ -1,4 +1,4 @@
-"""What archives hold together."""
+"""The versions of several archives together."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from holdfast.history.store import Snapshot
 
 
 def union(snapshot: Snapshot, archives: Collection[str]) -> tuple[Packed, set[str]]:
-    """The versions that at least one of the archives has, and the archives that are not indexed."""
+    """Return the versions that are in at least one of the archives, and the archives that are not indexed."""
     chunks, missing = all_chunks(snapshot), set(archives)
     whole = np.zeros(len(chunks) * bits.CHUNK_BYTES, np.uint8)
     for row in snapshot.archives():

@@ -1,4 +1,4 @@
-"""A whole archive for who proves it: its items, from its own metadata, and the content of its files."""
+"""A whole archive for a restore check: its items, from its own metadata, and the content of its files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ _METADATA_CHUNKS_AT_ONCE = 8
 
 
 class ArchiveChunks(EngineChunks):
-    """One question after the other, all of them under the shared lock that it took: nothing moves meanwhile."""
+    """Reads one thing after another under the shared lock that it has taken, so nothing moves meanwhile."""
 
     silence_seconds = 120.0
     stop_seconds = 3.0
@@ -21,7 +21,7 @@ class ArchiveChunks(EngineChunks):
     """How much of the items has been read, from 0 to 1."""
 
     def items(self, archive: str) -> Iterator[bytes]:
-        """The raw items of an archive, in its order. Between two of them other questions may be asked."""
+        """Yield the raw items of an archive in its order. The caller may make other requests between two items."""
         ids = self.chunk_ids(archive)
         reader = ItemReader()
         for start in range(0, len(ids), _METADATA_CHUNKS_AT_ONCE):
@@ -34,13 +34,13 @@ class ArchiveChunks(EngineChunks):
             raise GarbledItems("the items end in the middle of one")
 
     def prove(self, chunks: Sequence[Chunk]) -> None:
-        """Have the helper read each of these chunks of files, authenticate it and compare its size."""
+        """Make the helper read each of these chunks of files, authenticate it and compare its size."""
         self._ask({"op": "prove", "chunks": _named(chunks)})
         if self._json() != {"proven": len(chunks)}:
             raise self._unusable("the helper has proven another number of chunks")
 
     def content(self, chunks: Sequence[Chunk]) -> bytes:
-        """The content of these chunks of files, one after the other."""
+        """Return the joined content of these chunks of files."""
         wanted = sum(chunk.size for chunk in chunks)
         self._ask({"op": "content", "chunks": _named(chunks)})
         data = self._frame(b"C", wanted)

@@ -1,10 +1,10 @@
-"""Read an archive's item stream, fetching only the metadata chunks that a known archive does not have in common.
+"""Read an archive's item stream, fetching only the metadata chunks that it does not share with a known archive.
 
-The stream is a row of msgpack maps, cut into chunks anywhere. Of a known archive we remember, for each chunk, where its
-first and its last item start. Where a run of chunks appears unchanged, the items that start in it are the same, except
-the last one, which may run on into a different chunk. So between two such runs the stream is parsed from the last item
-of the one to the first item of the other, and must end there to the byte: the same bytes from the same boundary on
-then give the same items. If it does not, what we remember is not true and everything is read.
+The stream is a sequence of msgpack maps, cut into chunks at any place. For each chunk of the known archive, the offsets
+of its first and last item are stored. If a run of chunks appears unchanged, the items that start in it are the same,
+except the last one, which may continue in a different chunk. So between two such runs, the stream is parsed from the
+last item of the first run to the first item of the second, and must end there to the byte: from then on, the same bytes
+from the same boundary give the same items. If it does not, the stored state is wrong and everything is read.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from holdfast.history.chunks.state import ChunkTable, Numbers
 from holdfast.history.errors import GarbledItems, ItemTooLarge
 
 ITEM_BYTES_MOST = 8 * 1024 * 1024  # a file of 370 GB; larger ones are read by the engine's listing
-ITEM_BYTES_LEAST = 32  # the names of the fields that every item has take more
+ITEM_BYTES_LEAST = 32  # the names of the fields that every item has take more than that
 _FEW_ITEMS = 1000
 _EMIT_BYTES = 4 * 1024 * 1024
 _TOO_LARGE = "an item is larger than 8 MiB"
@@ -31,31 +31,31 @@ Emit = Callable[[list[bytes]], None]
 
 
 class StateMismatch(Exception):
-    """What is remembered of the known archive does not fit this stream."""
+    """The stored state of the known archive does not fit this stream."""
 
 
 @frozen
 class Run:
-    """Chunks of the new archive that stand in the known one in the same order."""
+    """Chunks of the new archive that occur in the known one in the same order."""
 
-    new: int  # place of the first chunk whose items are taken over
+    new: int  # index of the first chunk whose items are reused
     known: int
     length: int
-    whole: bool  # both streams end with it, so its last item is the same too
+    whole: bool  # both streams end with this run, so its last item is the same too
 
 
 @frozen
 class Scan:
-    """The result: pieces in stream order, each either items taken over from the known archive or items that were
-    emitted.
-    """
+    """The result: pieces in stream order, each either items reused from the known archive or emitted items."""
 
-    pieces: list[tuple[int, int] | int]  # (first, end) of items in the known archive, or how many were emitted
+    pieces: list[tuple[int, int] | int]  # (first, end) of items in the known archive, or the number of emitted items
     table: ChunkTable
     fetched: int
 
     def assemble(self, known: Numbers, emitted: Numbers) -> Numbers:
-        """Given one number per item of the known archive and per emitted item, return one per item of this archive."""
+        """Given one number per item of the known archive and per emitted item, return one for each item of this
+        archive.
+        """
         parts: list[Numbers] = [np.zeros(0, np.uint32)]
         position = 0
         for piece in self.pieces:
@@ -70,16 +70,16 @@ class Scan:
 def scan(ids: Sequence[bytes], known: ChunkTable, fetch: Fetch, emit: Emit) -> Scan:
     """Read the stream of these chunks.
 
-    Raise StateMismatch when `known` does not fit, GarbledItems when no items come.
+    Raise StateMismatch if `known` does not fit, GarbledItems if the stream does not consist of items.
     """
     return _Scanner(ids, known, fetch, emit).scan()
 
 
 def shared_runs(ids: Sequence[bytes], known: ChunkTable) -> list[Run]:
-    """Return the runs whose items can be taken over.
+    """Return the runs whose items can be reused.
 
-    A chunk that appears twice on either side says nothing about where we are, and one in which no item starts has no
-    boundary to stand on: runs begin and end at other chunks.
+    A chunk that occurs twice on either side does not show a position, and one in which no item starts has no boundary,
+    so runs begin and end at other chunks.
     """
     once = {one for one, count in Counter(known.ids).items() if count == 1}
     once &= {one for one, count in Counter(ids).items() if count == 1}
@@ -110,13 +110,13 @@ def _trimmed(ids: Sequence[bytes], known: ChunkTable, new: int, start: int, leng
     end = length if whole else int(with_items[-1]) + 1
     items = int(known.count[start + first : start + end].sum())
     if not whole and items < 2:
-        return None  # its only item has to be parsed again anyway
+        return None  # its only item has to be parsed anyway
     return Run(new + first, start + first, end - first, whole)
 
 
 @frozen
 class _Gap:
-    """What has to be parsed: from an item boundary in one chunk to a boundary in a later one, or to the end."""
+    """Bytes that must be parsed: from an item boundary in one chunk to a boundary in a later one, or to the end."""
 
     chunk: int
     offset: int
@@ -143,12 +143,12 @@ class _Scanner:
         self._pieces: list[tuple[int, int] | int] = []
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
-        self._held = (-1, b"")  # the chunk in hand and its number
+        self._held = (-1, b"")  # number and content of the current chunk
 
     def scan(self) -> Scan:
         runs = shared_runs(self._ids, self._known)
         gaps = list(self._gaps(runs))
-        # A run of one chunk ends the gap before it and begins the one after it: it is fetched once, like all others.
+        # A run of one chunk ends the gap before it and begins the gap after it: like all others, it is fetched once.
         wanted = [number for number, _ in groupby(number for gap in gaps for number in gap.chunks)]
         with closing(self._fetch([self._ids[number] for number in wanted])) as data:
             for gap, run in zip_longest(gaps, runs):
@@ -159,7 +159,7 @@ class _Scanner:
         return Scan(self._pieces, ChunkTable(list(self._ids), self._first, self._last, self._count), len(wanted))
 
     def _gaps(self, runs: list[Run]) -> Iterator[_Gap]:
-        """Yield the bytes before each run, and after the last."""
+        """Yield the gap before each run, and the one after the last."""
         chunk, offset = 0, 0
         for run in runs:
             yield _Gap(chunk, offset, run.new, int(self._known.first[run.known]))
@@ -176,7 +176,7 @@ class _Scanner:
         self._count[new] += self._known.count[known]
         if not run.whole:
             end -= 1
-            self._count[new.stop - 1] -= 1  # the last item is parsed again, and counted then
+            self._count[new.stop - 1] -= 1  # the last item is parsed again and counted then
         self._pieces.append((first, end))
 
     def _parse(self, gap: _Gap, data: Iterator[bytes]) -> None:
@@ -197,7 +197,7 @@ class _Scanner:
             raise GarbledItems("the items end in the middle of one")
 
     def _note(self, items: list[bytes], starts: list[tuple[int, int]]) -> None:
-        """Take items that are complete now; all but the first start in the chunk of the last."""
+        """Record completed items. All except the first start in the same chunk as the last."""
         if not items:
             return
         self._note_starts(*starts[0], 1, starts[0][1])
@@ -225,14 +225,14 @@ class _Scanner:
 
 
 class ItemReader:
-    """Cuts a stream of msgpack objects that arrives in pieces into the bytes of each object."""
+    """Splits a stream of msgpack objects that arrives in pieces into the bytes of each object."""
 
     def __init__(self) -> None:
-        # The buffer holds what is left of an item and one more chunk.
+        # The buffer contains the rest of an item and one more chunk.
         self._unpacker = msgpack.Unpacker(max_buffer_size=2 * ITEM_BYTES_MOST)
         self._received = 0
-        self._boundary = 0  # end of the last whole object
-        self._rest: list[bytes] = []  # the beginning of an object that is not complete yet
+        self._boundary = 0  # end of the last complete object
+        self._rest: list[bytes] = []  # the beginning of an incomplete object
         self._rest_start = (0, 0)
 
     @property
@@ -240,7 +240,9 @@ class ItemReader:
         return self._boundary == self._received
 
     def feed(self, data: bytes, chunk: int, offset: int) -> tuple[list[bytes], list[tuple[int, int]]]:
-        """Take the next piece, from this offset of this chunk; return objects complete now, and where each starts."""
+        """Take the next piece, from this offset of this chunk. Return the objects completed by it, and where each
+        starts.
+        """
         before = self._received
         self._received += len(data)
         if len(data) + sum(map(len, self._rest)) > 2 * ITEM_BYTES_MOST:
@@ -267,7 +269,7 @@ class ItemReader:
         return items, starts
 
     def _check_maps(self, data: bytes, begins: list[int]) -> None:
-        """Every item is a map: anything else means that we are not where an item starts."""
+        """Raise GarbledItems unless every item is a map: anything else means that no item starts there."""
         head = self._rest[0][:1] if self._rest else data[:1]
         if head[0] not in _MAP_STARTS or any(data[begin] not in _MAP_STARTS for begin in begins[1:]):
             raise GarbledItems("an item is not a map")

@@ -1,4 +1,4 @@
-"""An engine on an ssh machine, for the helper: how it is reached, and what is sent there."""
+"""An engine on an ssh machine, for the helper: how to reach it, and what to send there."""
 
 import hashlib
 import json
@@ -28,16 +28,16 @@ class FarEngine:
 
     @property
     def key(self) -> str:
-        """One verdict is kept for it, whatever the machine says."""
+        """The key under which its one verdict is stored, whatever the machine reports."""
         return "ssh " + hashlib.sha256(json.dumps([self.ssh, self.program]).encode()).hexdigest()[:24]
 
     @property
     def command(self) -> list[str]:
-        """What is run here in the helper's place."""
+        """The command that runs here in place of the helper."""
         return [sys.executable, "-I", "-S", talk.__file__]
 
     def opening(self, texts: Texts, environment: Mapping[str, str], given: Mapping[str, Secret]) -> bytes:
-        """The first line for that command: the request for `remote_talk`."""
+        """Return the first line of that command's input: the request for `remote_talk`."""
         request = {
             "program": self.program,
             "texts": texts,
@@ -48,7 +48,7 @@ class FarEngine:
 
 
 def helper_texts(major: int) -> Texts:
-    """What runs there: the last one, with those before it as modules."""
+    """Return the source texts that run there: the last one as the program, those before it as modules."""
     files = (HELPER,) if major == 1 else (HELPER, HELPER_2)
     return [(file.stem, file.read_text()) for file in files]
 
@@ -58,9 +58,9 @@ def trial_texts() -> Texts:
 
 
 def fingerprint(about: Any) -> str:
-    """Given what a machine says of its engine's program, return what a verdict holds for: that program, and our helper.
+    """Given a machine's report on its engine's program, return a fingerprint of that program and of our helper.
 
-    Raise ValueError with the machine's reason if its engine has no Python.
+    A verdict is valid for one fingerprint. Raise ValueError with the machine's reason if its engine has no Python.
     """
     told = about if isinstance(about, dict) else {}
     program = str(told.get("program") or "")

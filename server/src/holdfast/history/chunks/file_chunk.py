@@ -1,4 +1,4 @@
-"""The chunks of a file as an entry brings them."""
+"""The chunks of a file in the form in which an entry carries them."""
 
 import struct
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ class Chunk(NamedTuple):
 
 
 def packed(chunks: Any, size: int) -> bytes:
-    """Given the list of chunks of an item, return it for `Entry.chunks`; nothing if it is not one that can be kept."""
+    """Given the list of chunks of an item, return it for `Entry.chunks`; empty if it cannot be stored."""
     rows, total = bytearray(), 0
     try:
         for chunk in chunks:
             chunk_id, part = chunk[0], chunk[1]
             if len(chunk_id) != ID_BYTES or part < 1:
                 return b""
-            # Engine 2 does not say how large a chunk is where it is stored.
+            # Engine 2 does not report the stored size of a chunk.
             rows += _PACKED.pack(chunk_id, part, chunk[2] if len(chunk) > 2 else 0)
             total += part
     except (TypeError, IndexError, struct.error):
@@ -33,5 +33,5 @@ def packed(chunks: Any, size: int) -> bytes:
 
 
 def unpacked(chunks: bytes) -> Iterator[Chunk]:
-    """The chunks that `packed` has packed."""
+    """Yield the chunks that `packed` has packed."""
     return (Chunk(chunk_id, size) for chunk_id, size, _ in _PACKED.iter_unpack(chunks))

@@ -1,4 +1,4 @@
-"""The chunks of files' content, from a helper that any number of threads may ask."""
+"""The chunks of file contents, from a helper that serves any number of threads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
@@ -8,7 +8,7 @@ from holdfast.history.errors import ChunkRouteFailed
 
 
 class Part(NamedTuple):
-    """Some bytes of a chunk of a file."""
+    """A range of bytes of a file's chunk."""
 
     chunk: bytes
     size: int  # of the whole chunk
@@ -17,23 +17,23 @@ class Part(NamedTuple):
 
 
 class FileChunks(HelperProcess):
-    """Chunks of files of a repository. Any number of threads may ask.
+    """Chunks of a repository's files, for any number of threads.
 
     On the engine's machine they are read without a lock. On a server, `borg serve` reads them under a shared lock,
-    which it gives back when the helper ends.
+    which it releases when the helper ends.
 
-    Raise ContentMoved for a chunk that an engine moves at this moment, ChunkRouteFailed for anything else.
+    Raise ContentMoved for a chunk that an engine is moving, ChunkRouteFailed for any other failure.
     """
 
     silence_seconds = 60.0
     defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1, "niceness": 0, "reads_files": True}
 
     def __enter__(self) -> Self:
-        with self._turn:  # whoever ends it meanwhile waits until nobody reads from it
+        with self._turn:  # a thread that ends the helper meanwhile waits until nobody reads from it
             return super().__enter__()
 
     def read(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of these parts, one after the other."""
+        """Return the joined bytes of these parts."""
         wanted = sum(part.end - part.start for part in parts)
         if not self._turn.acquire(timeout=self.silence_seconds):
             raise ChunkRouteFailed("the helper is busy with other files")
@@ -49,7 +49,7 @@ class FileChunks(HelperProcess):
         return data
 
     def end(self) -> None:
-        """End the helper from any thread; whoever waits for an answer gets none."""
+        """End the helper from any thread; reads that wait for it fail."""
         self.is_usable = False
         process = self._process
         if process is not None:
@@ -58,8 +58,8 @@ class FileChunks(HelperProcess):
             self._stop()
 
     def leave(self, seconds: float) -> None:
-        """End the helper when it has answered what it was asked, so that it gives its lock back; kill it after this
-        time.
+        """End the helper after its current request, so that it releases its lock; kill it if that takes longer than
+        this.
         """
         self.is_usable = False
         if not self._turn.acquire(timeout=seconds):

@@ -1,4 +1,4 @@
-"""Answers of a helper, wherever it runs: frames with a letter and a length, none larger than these bounds."""
+"""Answers of a helper, wherever it runs: frames with a letter and a length, within these limits."""
 
 import json
 import struct
@@ -23,12 +23,12 @@ IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 milli
 CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
 TRIAL_BYTES_MOST = 4 * 1024 * 1024
 MESSAGE_CHARACTERS_MOST = 1000
-_SAME_CHUNK_MOST = 4  # times, on average: the helper refuses more, but one on another machine may not be ours
+_SAME_CHUNK_MOST = 4  # times, on average; our helper refuses more, but the one on another machine may not be ours
 _TOO_LARGE = frozenset({"TooLarge", "MemoryError"})
 
 
 def joined_ids(joined: bytes) -> list[bytes]:
-    """Given ids side by side as a helper answers them, return them. Raise ChunkRouteFailed, ArchiveTooLarge."""
+    """Given a helper's joined ids, return them as a list. Raise ChunkRouteFailed, ArchiveTooLarge."""
     if len(joined) % ID_BYTES:
         raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
     ids = [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
@@ -38,7 +38,7 @@ def joined_ids(joined: bytes) -> list[bytes]:
 
 
 def named_error(data: bytes) -> HistoryError:
-    """Given the helper's error, return ours."""
+    """Convert a helper's error to an exception of this package."""
     try:
         error = json.loads(data)
         kind, message = str(error["kind"])[:100], str(error["message"])[:MESSAGE_CHARACTERS_MOST]

@@ -1,4 +1,4 @@
-"""A helper process: start it under the engine's own Python, ask it, and never trust a byte of what comes back."""
+"""A helper process: start it under the engine's own Python, send it requests, and distrust every byte it returns."""
 
 import json
 import os
@@ -38,12 +38,11 @@ _LINK_ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-
 
 
 class HelperProcess:
-    """The helper, and what is said to it. Use as a context manager.
+    """The helper process and the requests to it. Use as a context manager.
 
-    The environment is the one for the engine itself (passphrase by variable or by an inherited descriptor, remote
-    shell, base folder). With `far` the helper runs on that machine, and the secrets go there. Raise ChunkRouteFailed
-    for anything that goes wrong on the other side, ProgramChanged if the engine there is another than the one that was
-    tested.
+    The environment is the engine's own (passphrase by variable or by an inherited descriptor, remote shell, base
+    folder). With `far`, the helper runs on that machine, and the secrets are sent there. Raise ChunkRouteFailed for any
+    failure on the other side, ProgramChanged if the engine there is not the one that was tested.
     """
 
     silence_seconds = SILENCE_SECONDS
@@ -75,9 +74,9 @@ class HelperProcess:
         self._pass_fds = tuple(pass_fds)
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
-        self._turn = threading.Lock()  # for helpers that several threads ask
+        self._turn = threading.Lock()  # for helpers that several threads use
         self._complaints = b""
-        self.is_usable = True  # False once the helper has ended or speaks nonsense
+        self.is_usable = True  # False once the helper has ended or sent an invalid answer
         self.version = ""
         self.program_there = ""
         self.repository_id = ""
@@ -107,7 +106,7 @@ class HelperProcess:
         return [*python, str(HELPER if self.major == 1 else HELPER_2)]
 
     def _reach(self, far: FarEngine) -> None:
-        """Have the machine start the helper. It says first which program its engine is."""
+        """Make the machine start the helper. Its first answer identifies the engine's program."""
         self._write(far.opening(self._texts(), self._environment, self._secrets))
         try:
             self.program_there = fingerprint(self._json())
@@ -129,7 +128,7 @@ class HelperProcess:
                 bufsize=0,
                 env=environment,
                 pass_fds=self._pass_fds,
-                process_group=0,  # no session of its own, in which its niceness would count for nothing
+                process_group=0,  # not a session of its own, in which its niceness would have no effect
             )
         except OSError as error:
             raise ChunkRouteFailed(f"the engine's Python cannot be started: {error}") from error
@@ -148,11 +147,13 @@ class HelperProcess:
         self.repository_id = str(hello.get("repository_id"))
 
     def _is_understood(self, hello: dict[str, Any]) -> bool:
-        """Take what else the helper says about itself; False if that is not enough."""
+        """Read the rest of the helper's greeting; return False if something is missing."""
         raise NotImplementedError
 
     def _stop(self) -> None:
-        """End the helper: it leaves by itself when its input ends, and gives the lock back in any case but the last."""
+        """End the helper. It leaves by itself at the end of its input, and releases the lock unless it has to be
+        killed.
+        """
         process, self._process = self._process, None
         if process is None:
             return
@@ -170,7 +171,7 @@ class HelperProcess:
         process.wait()
 
     def _let_go(self, terminate: Callable[[], None]) -> None:
-        """Have nobody read from the helper any more."""
+        """Stop all reads from the helper."""
 
     def _keep_complaints(self) -> None:
         process = self._process
@@ -219,12 +220,12 @@ class HelperProcess:
         return data
 
     def _exactly(self, pipe: IO[bytes], size: int) -> bytes:
-        """Given a number of bytes within bounds, return that many.
+        """Given a number of bytes within the limits, read exactly that many.
 
-        Raise ChunkRouteFailed if the helper ends or stops.
+        Raise ChunkRouteFailed if the helper ends or stalls.
         """
         pieces = []
-        deadline = time.monotonic() + self.silence_seconds  # for all of it: nobody holds us with a byte now and then
+        deadline = time.monotonic() + self.silence_seconds  # for all of them; single bytes do not extend it
         while size:
             self._wait_for(pipe, deadline)
             piece = os.read(pipe.fileno(), min(size, _READ_BYTES))
@@ -240,11 +241,11 @@ class HelperProcess:
                 raise self._unusable(f"the helper did not answer within {self.silence_seconds:.0f} seconds")
             if self.is_abandoned is not None and self.is_abandoned():
                 self.is_usable = False
-                self._running().terminate()  # so that it gives its lock back
+                self._running().terminate()  # so that it releases its lock
                 raise ChunkRouteFailed("nobody waits for the answer any more")
 
     def _unusable(self, why: str) -> ChunkRouteFailed:
-        """Nothing that comes after this can be understood: end the helper."""
+        """Kill the helper, because nothing after this can be understood; return the exception to raise."""
         self._running().kill()
         self.is_usable = False
         return ChunkRouteFailed(why)
@@ -252,13 +253,13 @@ class HelperProcess:
     def _failed(self, what: str) -> ChunkRouteFailed:
         self.is_usable = False
         if self._listener is not None:
-            self._listener.join(_LAST_WORDS_SECONDS)  # a helper that has ended may have said why
+            self._listener.join(_LAST_WORDS_SECONDS)  # a helper that has ended may have given the reason
         said = self._complaints.decode("utf-8", "replace").strip().splitlines()
         return ChunkRouteFailed(f"{what}: {said[-1][:MESSAGE_CHARACTERS_MOST]}" if said else what)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the helper and what it has started: an ssh whose network is gone would not end by itself for a minute."""
+    """Kill the helper and its children: an ssh whose network is gone would take a minute to end by itself."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

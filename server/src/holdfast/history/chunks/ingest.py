@@ -19,7 +19,7 @@ ROUTE = "chunks"
 
 
 class ChunkSource(Protocol):
-    """The engine's side: which metadata chunks an archive has, and their content."""
+    """The engine's side: the metadata chunks of an archive and their content."""
 
     @property
     def major(self) -> int: ...
@@ -51,7 +51,7 @@ def ingest_chunks(
         versions = result.assemble(known.versions, ingest.versions())
         if source.major == 1:
             ingest.chunks.locate(source.segments)
-        else:  # its packs have no numbers, and its items do not say how much is stored
+        else:  # its packs have no numbers, and its items do not give the stored size
             ingest.chunks.note_stored(source.stored_sizes)
         now = SeriesState(result.table, versions, excludes.fingerprint)
         return ingest.finish(ROUTE, versions, series, now.dump())
@@ -60,13 +60,16 @@ def ingest_chunks(
         try:
             return read(state)
         except (StateMismatch, GarbledItems) as mismatch:
-            doubt = str(mismatch)  # if the archive itself is garbled, reading all of it will say so again
+            doubt = str(mismatch)  # if the archive itself is garbled, reading all of it will show that
     nothing = SeriesState(ChunkTable.empty(), np.zeros(0, np.uint32), excludes.fingerprint)
     return replace(read(nothing), fallback=doubt)
 
 
 def _parser(store: Store, source: ChunkSource) -> ItemParser:
-    """Of the items of this engine, naming contents as the index does. An index of engine 2 learns that it is one."""
+    """Return a parser for this engine's items that identifies contents as the index does.
+
+    The first time, an index is marked as one of engine 2.
+    """
     with store.read() as snapshot:
         meta = snapshot.meta()
     if source.major == 2 and CONTENT_2 not in meta:
@@ -76,7 +79,7 @@ def _parser(store: Store, source: ChunkSource) -> ItemParser:
 
 
 def _carried(store: Store, series: str, excludes: Excludes) -> tuple[SeriesState | None, str | None, str | None]:
-    """Return what is remembered of the series, or why it is of no use, and the archive it is of."""
+    """Return the state stored for the series, or the reason why it cannot be used, and the archive it describes."""
     with store.read() as snapshot:
         carried = snapshot.state(series)
         archives = {row.id: row.engine_id for row in snapshot.archives()}

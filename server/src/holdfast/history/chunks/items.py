@@ -1,4 +1,4 @@
-"""An item of the engine's metadata stream as an entry."""
+"""Parse the items of the engine's metadata stream as entries."""
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,10 +13,10 @@ from holdfast.history.entry import Entry, microseconds, owner_name, whole_micros
 from holdfast.history.errors import GarbledItems
 
 _CONTENT_BYTES = 8
-CONTENT_2 = "content_2"  # in the meta table once chunks of engine 2 were read
-_WHOLE_BYTES_MOST = 64 * 1024  # of an item that is unpacked at once: its objects take up to a hundred times its bytes
-_FIELD_BYTES_MOST = 64 * 1024  # of a larger item each field is looked at alone
-_CHUNK_BYTES_MOST = 64  # an entry of the list of chunks: an id and two numbers
+CONTENT_2 = "content_2"  # key in the meta table once chunks of engine 2 have been read
+_WHOLE_BYTES_MOST = 64 * 1024  # largest item that is unpacked whole: its objects take up to a hundred times its bytes
+_FIELD_BYTES_MOST = 64 * 1024  # largest field of a larger item; its fields are unpacked one by one
+_CHUNK_BYTES_MOST = 64  # an entry in the list of chunks: an id and two numbers
 ContentOf = Callable[[Iterable[bytes]], int]
 """Given the ids of the chunks of a file, a number that stands for its content."""
 _WANTED = frozenset(
@@ -25,19 +25,21 @@ _WANTED = frozenset(
 
 
 class ItemParser:
-    """Given how the index names contents, the engine's major version, and the latest time it shows: raw items as
-    entries.
+    """Parses raw items as entries, given how the index identifies contents, the latest time that the engine shows, and
+    the engine's major version.
     """
 
     def __init__(self, content_of: ContentOf, latest_nanoseconds: int, major: int = 1) -> None:
         self._content_of = content_of
         self._latest = latest_nanoseconds
         self._link = b"source" if major == 1 else b"target"
-        self._is_numbered = major != 1  # its listing shows the number of an owner who has no name
+        self._is_numbered = major != 1  # the listing of engine 2 shows the number of an owner without a name
         self._microseconds = microseconds if major == 1 else whole_microseconds
 
     def parse(self, record: bytes) -> Entry | None:
-        """Return the entry; None for an item that the engine does not list. Raise GarbledItems if it is no item."""
+        """Return the entry; None for an item that the engine does not list. Raise GarbledItems if it is not a valid
+        item.
+        """
         try:
             item = _unpacked(record)
         except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
@@ -45,7 +47,7 @@ class ItemParser:
         if not isinstance(item, dict):
             raise GarbledItems("an item is not a map")
         if b"part" in item:
-            return None  # the piece of a file that an interrupted backup had got to
+            return None  # part of a file, from an interrupted backup
         try:
             return self._entry(item)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -81,20 +83,17 @@ class ItemParser:
 
 
 def content_of(secret: bytes, chunk_ids: Iterable[bytes]) -> int:
-    """Two files with the same chunks in the same order have the same content."""
+    """Identify content by its chunks: the same chunks in the same order are the same content."""
     return _number_of(blake2b(digest_size=_CONTENT_BYTES, key=secret), chunk_ids)
 
 
 def content_of_2(chunk_ids: Iterable[bytes]) -> int:
-    """As the listing of engine 2 names it, so that both ways of reading an archive lead to the same versions."""
+    """Identify content as the listing of engine 2 does, so that both routes lead to the same versions."""
     return _number_of(sha256(), chunk_ids)
 
 
 def content_names(meta: Mapping[str, bytes], major: int | None = None) -> ContentOf:
-    """How an index names contents.
-
-    Given is what it says about itself, and the engine's major version if that is known.
-    """
+    """Return how an index identifies contents, given its meta table and, if known, the engine's major version."""
     if major == 2 or (major is None and CONTENT_2 in meta):
         return content_of_2
     return partial(content_of, meta["secret"])
@@ -107,9 +106,7 @@ def _number_of(hashed: Any, chunk_ids: Iterable[bytes]) -> int:
 
 
 def _unpacked(record: bytes) -> Any:
-    """Given an item's bytes, return it; of a large one only the fields that an entry needs, its chunks one at a
-    time.
-    """
+    """Unpack an item. From a large one, unpack only the fields that an entry needs, and its chunks one at a time."""
     if len(record) <= _WHOLE_BYTES_MOST:
         return msgpack.unpackb(record, raw=True, strict_map_key=False)
     fields = _Fields(record)
@@ -126,7 +123,7 @@ def _unpacked(record: bytes) -> Any:
 
 
 class _Fields:
-    """Walks over the parts of a packed value without making objects of those that nobody wants."""
+    """Walks through the parts of a packed value without making objects of unwanted ones."""
 
     def __init__(self, record: bytes, start: int = 0) -> None:
         self._record = record
@@ -143,13 +140,13 @@ class _Fields:
         return length
 
     def skipped(self) -> tuple[int, int]:
-        """Pass over the next value and return where it stands."""
+        """Skip the next value and return its position."""
         begin = self._unpacker.tell()
         self._unpacker.skip()
         return self._start + begin, self._start + self._unpacker.tell()
 
     def value(self, most: int) -> Any:
-        """Return the next value. Raise ValueError if it takes more bytes than this."""
+        """Return the next value. Raise ValueError if it is longer than `most` bytes."""
         begin, end = self.skipped()
         if end - begin > most:
             raise ValueError("a field of an item is too large")
@@ -157,7 +154,7 @@ class _Fields:
 
 
 class LongList:
-    """The list of chunks of a large item, read again each time it is walked through."""
+    """The list of chunks of a large item, unpacked again for each iteration."""
 
     def __init__(self, record: bytes, start: int) -> None:
         self._record = record
@@ -188,8 +185,10 @@ def _name(raw: bytes | None) -> str | None:
 
 
 def _big_integer(value: Any) -> int:
-    """Engine 1 writes times as numbers, and as little-endian bytes where they need more than 63 bits; engine 2 as
-    moments.
+    """Return a time as a number of nanoseconds.
+
+    Engine 1 writes times as numbers, or as little-endian bytes if they need more than 63 bits; engine 2 writes
+    timestamps.
     """
     if isinstance(value, msgpack.Timestamp):
         moment: int = value.to_unix_nano()

@@ -1,4 +1,4 @@
-"""The chunks of archives' metadata, from a helper that reads them under a shared lock."""
+"""The chunks of archive metadata, from a helper that reads them under a shared lock."""
 
 import queue
 import threading
@@ -17,7 +17,7 @@ from holdfast.history.chunks.helper_process import HelperProcess
 from holdfast.history.errors import ArchiveTooLarge, ChunkRouteFailed, HistoryError
 
 _AHEAD_BYTES = 4 * 1024 * 1024
-_CHUNKS_ASKED_FOR = 256  # at once
+_CHUNKS_ASKED_FOR = 256  # per request
 
 
 class EngineChunks(HelperProcess):
@@ -25,19 +25,21 @@ class EngineChunks(HelperProcess):
 
     defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 60, "niceness": 10}
     _reader: threading.Thread | None = None
-    _left_bytes = LARGEST_STREAM  # of the archive that is read, as of a listing
+    _left_bytes = LARGEST_STREAM  # for the current archive; the same limit as for a listing
     latest_nanoseconds = 0
 
     def chunk_ids(self, archive: str) -> list[bytes]:
-        """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,
-        ArchiveTooLarge."""
+        """Given an archive's id, return the ids of its metadata chunks in order.
+
+        Raise ArchiveGone, ChunkRouteFailed, ArchiveTooLarge.
+        """
         self._ask({"op": "ids", "archive": archive})
         ids = joined_ids(self._frame(b"I", IDS_BYTES_MOST))
         self._left_bytes = LARGEST_STREAM
         return ids
 
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
-        """Given chunk ids, yield their content. The helper works ahead while the caller works on what it has."""
+        """Given chunk ids, yield their content. The helper reads ahead while the caller processes a chunk."""
         if not ids:
             return
         self._wait_for_reader()
@@ -51,13 +53,15 @@ class EngineChunks(HelperProcess):
             ahead.abandon()
 
     def segments(self, joined_ids: bytes) -> bytes:
-        """Given chunk ids side by side, return for each one more than the segment that the repository keeps it in, as 4
-        bytes; 0 where that is unknown."""
+        """Given joined chunk ids, return 4 bytes for each: the number of the segment that contains it, plus one; 0 if
+        unknown.
+        """
         return self._numbers("segments", joined_ids)
 
     def stored_sizes(self, joined_ids: bytes) -> bytes:
-        """The same for the bytes that each takes in the repository; 0 where that is unknown. For engine 2, whose items
-        lack them.
+        """Given joined chunk ids, return 4 bytes for each: its size in the repository; 0 if unknown.
+
+        For engine 2, whose items lack these sizes.
         """
         return self._numbers("stored", joined_ids)
 
@@ -98,12 +102,12 @@ class EngineChunks(HelperProcess):
 
     def _wait_for_reader(self) -> None:
         if self._reader is not None:
-            self._reader.join()  # the rest of an answer that nobody wanted any more
+            self._reader.join()  # the rest of an answer that is no longer wanted
             self._reader = None
 
 
 class _Ahead:
-    """Reads chunks in a thread, a bounded number of bytes ahead of the one that takes them."""
+    """Reads chunks in a thread, up to a limit of bytes ahead of the consumer."""
 
     def __init__(self, source: EngineChunks, ids: Sequence[bytes]) -> None:
         self._source = source
@@ -142,7 +146,7 @@ class _Ahead:
         return data
 
     def abandon(self) -> None:
-        """Nobody takes any more: read what was asked for and forget it."""
+        """Stop delivering: the thread reads what was already requested and discards it."""
         with self._room:
             self._abandoned = True
             self._room.notify()

@@ -1,4 +1,4 @@
-"""Which Python an engine program runs under, and what runs under it."""
+"""The Python that an engine program runs under, and the helpers that run under it."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ __all__ = ["HELPER", "HELPER_2", "interpreter_of"]
 
 
 def interpreter_of(program: Path) -> list[str] | None:
-    """Given the engine's program, return the command of its own Python. None when it has none (a standalone binary)."""
+    """Given the engine's program, return the command of its own Python; None if it has none (a standalone binary)."""
     return remote_talk.interpreter_of(str(program))

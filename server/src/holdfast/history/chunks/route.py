@@ -1,4 +1,4 @@
-"""Which way an archive is read: by chunks where that is known to be right, else by the engine's listing."""
+"""Choose how archives are read: by chunks if that is proven to be correct, otherwise by the engine's listing."""
 
 import hashlib
 import json
@@ -16,9 +16,9 @@ from holdfast.history.chunks.far import FarEngine
 from holdfast.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.history.errors import SelfTestFailed
 
-_TRIED = re.compile(r"1\.(2|4)\.\d+|2\.0\.0b23")  # whose private interfaces the helpers were written against
-_FAILURE_STANDS_SECONDS = 24 * 3600.0  # a failed self-test may have had a passing cause, a full disk for one
-_FAILURE_THERE_STANDS_SECONDS = 3600.0  # or a link that was cut
+_TRIED = re.compile(r"1\.(2|4)\.\d+|2\.0\.0b23")  # versions whose private interfaces the helpers were written for
+_FAILURE_STANDS_SECONDS = 24 * 3600.0  # a self-test may fail for a temporary reason, such as a full disk
+_FAILURE_THERE_STANDS_SECONDS = 3600.0  # or a broken link
 
 
 class Route(StrEnum):
@@ -35,7 +35,7 @@ class RouteDecision:
 
 
 class RouteChooser:
-    """Given a file to remember verdicts in, decide per engine program and version, testing each once."""
+    """Decides for each engine program and version, testing each once. Verdicts are stored in a file."""
 
     def __init__(self, verdicts: Path, *, test: Callable[[Path, int], None] | None = None) -> None:
         self._verdicts = verdicts
@@ -50,7 +50,7 @@ class RouteChooser:
         return _known_after(test, partial(self.known, program, version))
 
     def known(self, program: Path, version: str) -> RouteDecision | None:
-        """The same, if it is known without a test."""
+        """Return the decision if it is known without a test; else None."""
         if not _TRIED.fullmatch(version):
             return _not_written_for(version)
         if interpreter_of(program) is None:
@@ -63,7 +63,7 @@ class RouteChooser:
         return RouteDecision(Route.CHUNKS, f"the self-test with engine {version} passed")
 
     def choose_there(self, far: FarEngine, version: str) -> RouteDecision:
-        """The same for an engine on another machine, where the self-test is then made."""
+        """Like `choose`, for an engine on another machine; the self-test runs there."""
 
         def test() -> None:
             failure, tested = self._try_there(far, major_of(version))
@@ -72,7 +72,7 @@ class RouteChooser:
         return _known_after(test, partial(self.known_there, far, version))
 
     def known_there(self, far: FarEngine, version: str) -> RouteDecision | None:
-        """The same, if it is known without a test."""
+        """Like `known`, for an engine on another machine."""
         if not _TRIED.fullmatch(version):
             return _not_written_for(version)
         verdict = self._remembered(far.key)
@@ -84,7 +84,7 @@ class RouteChooser:
         return RouteDecision(Route.CHUNKS, f"the self-test on the machine with engine {version} passed", tested)
 
     def choose_called(self, agent: str, version: str, test: Callable[[], None]) -> RouteDecision:
-        """The same for the engine of an agent, which is named with its program; the test is a call of it."""
+        """Like `choose`, for an agent's engine. `agent` names the agent and the program; `test` calls the agent."""
         if not _TRIED.fullmatch(version):
             return _not_written_for(version)
         key, tested = f"agent {hashlib.sha256(agent.encode()).hexdigest()[:24]}", f"{version} {_helpers()}"
@@ -101,7 +101,7 @@ class RouteChooser:
         return RouteDecision(Route.CHUNKS, f"the self-test on the agent's machine with engine {version} passed")
 
     def forget_there(self, far: FarEngine) -> None:
-        """Test this program again: it is another one now."""
+        """Test this program again, because it has changed."""
         known = self._read()
         if known.pop(far.key, None) is not None:
             self._write(known)
@@ -111,7 +111,7 @@ class RouteChooser:
         self._verdicts.unlink(missing_ok=True)
 
     def _try(self, program: Path, major: int) -> str:
-        """Return why the chunk route cannot be used, or nothing."""
+        """Return why the chunk route cannot be used; empty if it can."""
         try:
             (self._test or _self_test())(program, major)
         except SelfTestFailed as failure:
@@ -119,7 +119,7 @@ class RouteChooser:
         return ""
 
     def _try_there(self, far: FarEngine, major: int) -> tuple[str, str]:
-        from holdfast.history.chunks.selftest import self_test_there  # brings in the whole index
+        from holdfast.history.chunks.selftest import self_test_there  # loads the whole index
 
         try:
             return "", self_test_there(far, major)
@@ -156,7 +156,7 @@ class RouteChooser:
 
 
 def _known_after(test: Callable[[], None], known: Callable[[], RouteDecision | None]) -> RouteDecision:
-    """What is known; the test is made only if nothing is."""
+    """Return the known decision; run the test only if there is none."""
     decision = known()
     if decision is None:
         test()
@@ -174,13 +174,13 @@ def major_of(version: str) -> int:
 
 
 def _self_test() -> Callable[[Path, int], None]:
-    from holdfast.history.chunks.selftest import self_test  # brings in the whole index
+    from holdfast.history.chunks.selftest import self_test  # loads the whole index
 
     return self_test
 
 
 def _identity(program: Path, version: str) -> str:
-    """What a verdict holds for: this file of the engine, this version, this helper."""
+    """Return what a verdict is valid for: this file of the engine, this version, this helper."""
     real = program.resolve()
     status = real.stat()
     return f"{real} {status.st_size} {status.st_mtime_ns} {version} {_helpers()}"

@@ -1,4 +1,4 @@
-"""Does the chunk route tell the truth with this engine program? Tried on a small repository of its own."""
+"""Test on a small repository whether the chunk route gives correct results with this engine program."""
 
 import base64
 import io
@@ -26,11 +26,11 @@ from holdfast.history.index import HistoryIndex
 from holdfast.history.json_listing import listing_of
 from holdfast.history.sqlite import SqliteStore
 
-_NONSENSE = (ValueError, TypeError, LookupError, AttributeError)  # what a machine may answer in place of a trial
+_NONSENSE = (ValueError, TypeError, LookupError, AttributeError)  # raised if a machine's answer is not a trial
 
 
 class FarTrial(HelperProcess):
-    """A small repository on another machine, made for the self-test; it is removed at the end."""
+    """A small repository on another machine, made for the self-test and removed at the end."""
 
     def __init__(self, far: FarEngine, specification: Mapping[str, Any], *, environment: Mapping[str, str]) -> None:
         super().__init__(Path(far.program), "", environment=environment, far=far)
@@ -49,14 +49,14 @@ class FarTrial(HelperProcess):
 
 
 def self_test(program: Path, major: int = 1) -> None:
-    """Back up a small tree twice and read both archives both ways. Raise SelfTestFailed when the answers differ."""
+    """Back up a small tree twice and read both archives by both routes. Raise SelfTestFailed if the results differ."""
     with _failures(), tempfile.TemporaryDirectory(prefix="holdfast-selftest-") as folder:
         made = trial.made(Path(folder), specification(str(program), major))
         _compare(program, made, major, None)
 
 
 def self_test_there(far: FarEngine, major: int) -> str:
-    """The same with an engine on another machine; return which program it was. Raise SelfTestFailed."""
+    """Test an engine on another machine; return its program's fingerprint. Raise SelfTestFailed."""
     environment = {"PATH": SEARCH_PATH, "HOME": "~/", "LANG": "C.UTF-8"}
     with _failures(), FarTrial(far, specification(far.program, major), environment=environment) as there:
         _compare(Path(far.program), there.made, major, replace(far, tested=there.program_there))
@@ -91,7 +91,7 @@ def _compare(program: Path, made: Mapping[str, Any], major: int, far: FarEngine 
 
 
 def compare_recorded(made: Mapping[str, Any], chunks: ChunkSource, major: int) -> None:
-    """Compare what a machine has listed of its trial with the chunks that it has sent. Raise SelfTestFailed."""
+    """Compare a machine's listings of its trial with the chunks that it has sent. Raise SelfTestFailed."""
     with _failures(), tempfile.TemporaryDirectory(prefix="holdfast-selftest-index-") as folder:
         index = HistoryIndex(SqliteStore.create(Path(folder) / "index.db"))
         try:

@@ -1,4 +1,4 @@
-"""What is remembered of the last archive of a series, so that the next one is read by its differences."""
+"""The state stored for the last archive of a series, so that only the differences of the next one are read."""
 
 import struct
 import zlib
@@ -23,7 +23,7 @@ class ChunkTable:
     ids: list[bytes]
     first: Numbers  # offset of the first item that starts in the chunk
     last: Numbers  # offset of the last one
-    count: Numbers  # how many items start in it; where none does, first and last mean nothing
+    count: Numbers  # number of items that start in it; if there are none, first and last are meaningless
 
     @classmethod
     def empty(cls) -> "ChunkTable":
@@ -34,19 +34,19 @@ class ChunkTable:
 class SeriesState:
     table: ChunkTable
     versions: Numbers  # of every item, in order; 0 for items that are left out
-    excludes: bytes  # fingerprint of the patterns in force
+    excludes: bytes  # fingerprint of the exclude patterns
 
     def dump(self) -> bytes:
         header = _HEADER.pack(_MAGIC, len(self.table.ids), len(self.versions), self.excludes)
         numbers = np.concatenate([self.table.first, self.table.last, self.table.count])
-        # Versions of neighbours are mostly neighbours: differences are small numbers and pack well.
+        # Neighbouring items mostly have neighbouring versions, so the differences are small and compress well.
         steps = np.diff(self.versions, prepend=np.uint32(0)).astype("<u4")
         body = b"".join([*self.table.ids, numbers.astype("<u4").tobytes(), _planes(steps)])
         return header + zlib.compress(body, 1)
 
     @classmethod
     def load(cls, data: bytes) -> "SeriesState":
-        """Given what `dump` returned, return the state. Raise IndexDamaged otherwise."""
+        """Given the result of `dump`, return the state. Raise IndexDamaged for anything else."""
         try:
             magic, chunks, items, excludes = _HEADER.unpack_from(data)
             body = zlib.decompress(data[_HEADER.size :])
@@ -65,7 +65,7 @@ class SeriesState:
 
 
 def _planes(numbers: npt.NDArray[np.uint32]) -> bytes:
-    """Bytes of equal weight side by side: the upper ones are nearly all equal."""
+    """Group bytes of equal weight: the upper ones are nearly all equal."""
     return numbers.view(np.uint8).reshape(-1, 4).T.tobytes()
 
 
