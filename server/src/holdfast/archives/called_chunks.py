@@ -40,7 +40,7 @@ class ChunkCalls(Protocol):
 
 
 class _NoPlaces:
-    """Report the places and stored sizes of chunks as unknown: they are only hints, not worth another call."""
+    """Reports the places and stored sizes of chunks as unknown: they are only hints, not worth another call."""
 
     def segments(self, joined_ids: bytes) -> bytes:
         return bytes(len(joined_ids) // ID_BYTES * NUMBER_BYTES)

@@ -26,7 +26,7 @@ NOT_NOW = (errors.IndexBusy, errors.IndexStorageFull, errors.IndexUnavailable)
 
 
 class Indexes(ABC):
-    """Open each repository's index once. An index that cannot be trusted is discarded and rebuilt."""
+    """Opens each repository's index once. An index that cannot be trusted is discarded and rebuilt."""
 
     @abstractmethod
     def reading(self, repository_uuid: str) -> HistoryIndex | None:

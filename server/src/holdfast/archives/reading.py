@@ -171,7 +171,7 @@ def open_helper(
 def _called(
     work: RepositoryWork, agent: CalledAgent, chooser: RouteChooser, spent: list[Path]
 ) -> tuple[CalledChunks | None, str]:
-    """Like `_opened`, by calls of the agent that opens the repository."""
+    """Like `open_helper`, by calls of the agent that opens the repository."""
     if not getattr(work.engine, "reads_chunks", False):
         return None, "the agent is too old to read chunks"
     program, calls = work.engine.program, cast("ChunkCalls", work.engine)

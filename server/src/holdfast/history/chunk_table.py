@@ -45,7 +45,7 @@ Segments = Callable[[bytes], bytes]
 
 
 class ChunkNumbers:
-    """Number the chunks of new versions. Requires the right to write (`Store.exclusive`): numbers are counted in
+    """Numbers the chunks of new versions. Requires the right to write (`Store.exclusive`): numbers are counted in
     memory.
     """
 

@@ -28,7 +28,7 @@ Pair = tuple[int, int]  # directory id, name id
 
 
 class Dictionary:
-    """Intern batches of entries. Requires the right to write (`Store.exclusive`).
+    """Interns batches of entries. Requires the right to write (`Store.exclusive`).
 
     Ids are counted in memory, not in the store.
     """

@@ -210,7 +210,7 @@ class HistoryIndex:
             return self._comparer.groups(snapshot, *rows, folder, kinds, limit, cursor)
 
     def has_path(self, path: bytes) -> bool:
-        """Return whether an indexed archive contains, or contained, the path; also True until a sweep removes it."""
+        """Return whether an indexed archive contains or contained the path. A deleted path counts until it is swept."""
         with self._store.read() as snapshot:
             return path_id(snapshot, path) != 0
 

@@ -103,7 +103,7 @@ def _helper_of(work: RepositoryWork, *arguments: object, **named: object) -> "Ar
 
 
 class _StrictParser(ItemParser):
-    """Reject items that the engine may stumble over during a restore, even if an index can do without the details."""
+    """Rejects items on which a restore by the engine might fail, even if an index could ignore the flaw."""
 
     def _entry(self, item: dict[bytes, Any]) -> Entry:
         for name, value in item.items():
