@@ -57,9 +57,10 @@ def search_everywhere(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
 ) -> FleetSearchAnswer:
-    """One repository after the other, for two seconds at most: a page may be short, or empty, and still have a cursor.
+    """Searches one repository after another for at most two seconds, so a page may be short or empty and still have a
+    cursor.
 
-    A machine that opens no repository that you may see is answered like one that does not exist: nothing is found.
+    A machine without repositories that you can see is treated like a machine that does not exist: nothing is found.
     """
     if not q.strip():
         raise Unprocessable("archives.empty_query", "The search text is empty.")

@@ -18,7 +18,7 @@ class RepositoryOfHit(Schema):
 
 
 class FleetHit(PathAnswer, RepositoryOfHit):
-    """As it is in the last archive that has it."""
+    """State in the last archive that contains it."""
 
     size: int | None = Field(description="Null for a folder.")
     mtime: Timestamp | None

@@ -53,10 +53,10 @@ def read_changes(
         Query(description="`folder`: aggregate the changes for each entry of the folder `path_prefix`, in `groups`."),
     ] = None,
 ) -> Changes:
-    """Against the predecessor of the series, or any archive of the repository.
+    """Compares with the previous archive of the series, or with any archive of the repository.
 
-    `totals` and `byte_totals` include the folder `path_prefix` itself and all kinds of change; `groups` only what is
-    below the folder and of the kinds in `change`.
+    `totals` and `byte_totals` include the folder `path_prefix` itself and all kinds of change; `groups` only includes
+    what is below the folder, and only the kinds in `change`.
     """
     session = look.session
     repository, sealed = look.into(repository_id)
@@ -105,7 +105,7 @@ def read_lanes(
     limit: Annotated[int, Query(ge=1, le=5000)] = 200,
     cursor: NameCursor = None,
 ) -> Lanes:
-    """Every name that was ever in the folder, with the archives that hold each of its versions."""
+    """Returns every name that was ever in the folder, with the archives that contain each of its versions."""
     repository, sealed = look.into(repository_id)
     directory = asked.exact()
     sealed.require([directory])
@@ -138,9 +138,10 @@ def read_losses(
     index: TheIndex,
     places: ThePlaces,
 ) -> Losses:
-    """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them.
+    """Computed from the index; nothing is changed. Archives that are not indexed are listed, as their files are
+    unknown.
 
-    Protected archives stay, even if the request names them or no rule of the policy keeps them.
+    Protected archives are kept, even if the request names them or no rule of the policy keeps them.
     """
     require_feature(settings, "archive_history")
     with database.reading() as session:
@@ -204,9 +205,9 @@ async def browse(
     q: Annotated[str, PlainText(0, 1024), Query(description="Part of the name, case-insensitive.")] = "",
     sizes: Annotated[bool, Query(description="Include `item_count` and `subtree_size` of folders.")] = False,
 ) -> BrowseAnswer:
-    """From the index; from the engine where the archive is not indexed, which `source` says.
+    """Listed from the index, or by the engine if the archive is not indexed; `source` shows which.
 
-    The engine can only sort by name. A `next_cursor` continues in the order it was made for.
+    The engine can only sort by name. Use a `next_cursor` only with the sort order it was created for.
     """
 
     repository, archive = await lookup.seen(caller, repository_id, archive_id)

@@ -49,7 +49,7 @@ def list_archives(
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: NameCursor = None,
 ) -> schemas.ArchiveList:
-    """A `next_cursor` continues in the order it was made for."""
+    """Use a `next_cursor` only with the sort order it was created for."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     wanted = archive_list.Wanted(series, since, until, q, sort, limit, cursor)
     found, next_cursor, total = archive_list.page(session, repository_id, wanted)
@@ -105,7 +105,7 @@ async def old_list(
     repository: Annotated[str, PlainText(1, 4096)] | None = None,
     repository_id: RowId | None = None,
 ) -> Written:
-    """Use `/api/repositories/{id}/archives`; the headers say so too."""
+    """Use `/api/repositories/{id}/archives` instead; the response headers link to it."""
 
     def registered() -> Repository:
         with database.reading() as session:
@@ -132,7 +132,7 @@ def read_heatmap(
     until: Moment | None = None,
     tz: Annotated[str, PlainText(1, 64)] = "UTC",
 ) -> schemas.Heatmap:
-    """Counts and sizes per day, for the repository and each series. A day is never called missed without evidence."""
+    """Counts and sizes per day, for the repository and each series. Days are reported as missed only with evidence."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     outliers = has_feature(settings, "heatmap_outliers")
     return heatmap.heatmap(session, repository, since, until, tz, outliers=outliers, cadence=cadence)
@@ -154,7 +154,7 @@ def change_archive(
     database: TheDatabase,
     index: TheIndex,
 ) -> schemas.ArchiveDetail:
-    """A protected archive is removed by no prune, deletion or wipe of the service.
+    """Prunes, deletions and wipes by the service never remove a protected archive.
 
     Refused with `archives.being_removed` while archives of the repository are being removed.
     """

@@ -177,7 +177,7 @@ class StatusAnswer(Schema):
 
 
 class PathAnswer(Schema):
-    """`path` is readable; `path_b64` is exact, and given where the readable form is not."""
+    """`path` is readable; `path_b64` is exact, and set only if the readable form is not exact."""
 
     path: str
     path_b64: str | None
@@ -194,7 +194,7 @@ class ChangeRow(PathAnswer):
 
 
 class ChangedSize(Schema):
-    """Bytes of files before compression. null where the index has no sizes yet: it adds them with the next archive."""
+    """Bytes of files before compression. Null if the index has no sizes yet; it adds them with the next archive."""
 
     bytes_added: int | None = Field(description="Size of added files, and growth of modified ones.")
     bytes_removed: int | None = Field(description="Size of removed files, and shrinkage of modified ones.")
@@ -278,7 +278,7 @@ class PathHistoryAnswer(PathAnswer):
 
 
 class SearchHit(PathAnswer):
-    """As it is in the last archive that has it."""
+    """State in the last archive that contains it."""
 
     size: int | None = Field(description="Null for a folder.")
     mtime: Timestamp | None

@@ -9,7 +9,7 @@ from holdfast.kit.schema import Schema
 
 
 class SizePoint(Schema):
-    """What a repository needed on a day."""
+    """Size of a repository on a day."""
 
     at: Timestamp = Field(description="Time of the last measurement of the day.")
     total_size: int = Field(description="Size of all archives, before compression and deduplication.")
@@ -18,7 +18,7 @@ class SizePoint(Schema):
 
 
 class DataPoint(Schema):
-    """What was backed up until a day."""
+    """Data backed up until a day."""
 
     at: Timestamp = Field(description="Start of the last archive of the day.")
     original_size: int = Field(

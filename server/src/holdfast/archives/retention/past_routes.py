@@ -34,9 +34,9 @@ def read_past(
         Annotated[str, PlainText(0, 4096)] | None, Query(description="Only archives of this series. Default: all.")
     ] = None,
 ) -> Past:
-    """From the archives that are there, the record of archives that are gone, and the results of older prunes.
+    """From the existing archives, the record of removed ones, and the results of older prunes.
 
-    What was removed outside this service before a listing showed it is dated by that listing.
+    An archive that was removed outside this service is dated by the first listing without it.
     """
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     today = clock.now().date()

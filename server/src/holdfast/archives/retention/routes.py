@@ -54,9 +54,10 @@ def simulate_retention(
     places: ThePlaces,
     cadence: TheCadence,
 ) -> Steps:
-    """By the engine's own rules, with a prune at the end of each day that has a backup.
+    """Applies the engine's rules, with a prune at the end of each day that has a backup.
 
-    Days are those of UTC, as in a prune. No engine is asked; a prune asks it once more and stops if it says otherwise.
+    Days are UTC, as in a prune. The simulation does not run the engine; a prune does, and stops if the engine's plan
+    differs.
     """
     now = clock.now()
     until = _until(wanted.until, now)

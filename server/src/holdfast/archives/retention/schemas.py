@@ -35,7 +35,7 @@ class SimulationRequest(Closed):
 
 
 class Backups(Schema):
-    """The backups that are expected."""
+    """Expected backups."""
 
     origin: Origin = Field(
         description="`request`, `schedule`, `past` (as often as so far) or `assumed` (daily, where nothing is known)."
@@ -86,7 +86,7 @@ class Forecast(Schema):
 
 
 class Simulated(Schema):
-    """What one policy does."""
+    """The effect of one policy."""
 
     policy: Retention
     archives: list[Judged] = Field(description="What a prune would do today, newest archive first.")
@@ -114,7 +114,7 @@ class Simulation(Schema):
 
 
 class PastPoint(Schema):
-    """An archive that there was at the end of at least one of the days."""
+    """An archive that existed at the end of at least one of the days."""
 
     archive_id: int | None = Field(description="Null for a removed archive.")
     name: str
