@@ -1,4 +1,4 @@
-"""Which tests `make test` plays, and which only `make campaign`. docs/develop.md says the same in words."""
+"""Which tests `make test` runs, and which only `make campaign`. docs/develop.md explains the same in words."""
 
 import os
 import re
@@ -12,14 +12,15 @@ from hypothesis.internal.conjecture import providers
 from backup_engine.process import NICENESS_VARIABLE
 
 HERE = Path(__file__).parent
-os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, beside whatever else the machine does
+os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, whatever else the machine does
 
-# A machine that stands still for a second proves nothing, so no profile has a deadline. The tests of `make test` are
-# the same each time; the campaign asks for new examples (`--hypothesis-profile campaign`).
+# A machine that stalls for a second proves nothing, so no profile has a deadline. The examples of `make test` are the
+# same each time; the campaign generates new ones (`--hypothesis-profile campaign`).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None)
 hypothesis.settings.load_profile("tests")
-# Constants of the modules that happen to be loaded make other examples in each test process, and take seconds to find.
+# Constants of whichever modules are loaded would lead to different examples in each process, and take seconds to
+# collect.
 providers._get_local_constants = lambda: providers._local_constants
 
 ON_ONE_STORE = (
@@ -43,10 +44,10 @@ ON_ONE_STORE = (
     "unit/archives/test_fleet_names.py",
     "unit/notifications",
 )
-"""Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays
-PostgreSQL.
+"""Tests that exist for both stores but are about parts around the store: `make test` runs them on SQLite, the campaign
+on PostgreSQL.
 
-All others run on both: queries, locks and events are each store's own.
+All other tests run on both, because queries, locks and events differ between stores.
 """
 WITH_ONE_SERIES = (
     "contract",
@@ -56,10 +57,9 @@ WITH_ONE_SERIES = (
     "real/restore",
     "real/test_failures.py",
 )
-"""Tests that are there for both series of engine 1: `make test` plays them with the newer one, the campaign with the
-older.
+"""Tests that exist for both series of engine 1: `make test` runs them with the newer one, the campaign with the older.
 
-What the older one prints is recorded, and the recordings are read each time.
+The output of the older one is recorded, and the recordings are checked each time.
 """
 WITH_ONE_MAJOR = (
     "attacks/identity",
@@ -69,9 +69,9 @@ WITH_ONE_MAJOR = (
     "real/dumps",
     "real/schedules",
 )
-"""Tests that are there for both majors: `make test` plays them with engine 1, the campaign with engine 2.
+"""Tests that exist for both majors: `make test` runs them with engine 1, the campaign with engine 2.
 
-The contract of engine 2 is in `contract/engine2`, its adapter in `engine`: those are played each time.
+The contract of engine 2 is in `contract/engine2`, its adapter in `engine`; those tests run each time.
 """
 ON_ONE_MACHINE = (
     "attacks/identity/test_other_machines.py",
@@ -87,9 +87,9 @@ ON_ONE_MACHINE = (
     "real/scripts/test_on_ssh.py",
     "real/targets",
 )
-"""Tests of agents and ssh machines that repeat there what `make test` plays on the service's own machine.
+"""Tests of agents and ssh machines that repeat what `make test` covers on the service's own machine.
 
-What is different there is played each time: their story, their contract, and what is killed on them.
+What differs there is tested each time: the whole story, the contract, and kills.
 """
 AT_LENGTH = (
     "attacks/identity/test_imports_of_many_archives.py::test_the_history_of_an_import_does_not_wait_for_the_sizes",
@@ -111,7 +111,7 @@ AT_LENGTH = (
     "real/test_claimers.py",
     "web/test_administration.py::test_a_repository_gets_a_mirror_that_is_a_copy",
 )
-"""What needs minutes of real engines is played by the campaign alone, and so is a test with the mark `campaign`."""
+"""Tests that need minutes of real engines; only the campaign runs them, like tests marked `campaign`."""
 
 LONGEST = (
     "real/test_documents.py::test_the_tour_and_the_other_documents_do_what_they_print",
@@ -126,14 +126,16 @@ LONGEST = (
     "contract/test_secrets.py::test_nothing_of_a_whole_life_gives_a_secret_away",
     "real/test_notifications.py",
 )
-"""What takes a minute or more begins first, one in each test process: begun last, it would keep a core waiting."""
+"""Tests that take a minute or more, which start first, one in each process: started last, one would keep a core
+waiting.
+"""
 
 TWINS = {
     ON_ONE_STORE: ("postgresql", "sqlite"),
     WITH_ONE_SERIES: ("1.2", "1.4"),
     WITH_ONE_MAJOR: ("2", "1"),
 }
-"""For each list the word of the tests that only the campaign plays, and the word of those that `make test` plays."""
+"""For each list, the word of the tests that only the campaign runs, and the word of those that `make test` runs."""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -153,7 +155,7 @@ def _mark(items: list[pytest.Item]) -> None:
 
 
 def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """The tests, so that each process finds its share of the long ones at the beginning of its slice of the list."""
+    """Order the tests so that each process finds its share of the long ones at the start of its slice of the list."""
     is_long = {place: [item for item in items if _is_under(item, (place,))] for place in LONGEST}
     long = [item for found in is_long.values() for item in found]
     known = set(long)
@@ -161,7 +163,7 @@ def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item
     ordered: list[pytest.Item] = []
     begun = 0
     for process in range(processes):
-        # As the scheduler does: each process gets its part of what is left.
+        # Like the scheduler: each process gets its part of what is left.
         mine = long[process::processes]
         count = max((len(items) - len(ordered)) // (processes - process) - len(mine), 0)
         ordered += mine + others[begun : begun + count]
@@ -170,12 +172,12 @@ def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item
 
 
 def _is_twin(name: str, word: str, other: str, known: set[str]) -> bool:
-    """Whether the word is a parameter of the test, and the same test is there with the other word."""
+    """Whether the word is a parameter of the test, and the same test exists with the other word."""
     file, _, parameters = name.partition("[")
     twin, count = re.subn(rf"(?<![\w.]){re.escape(word)}(?![\w.])", other, parameters, count=1)
     return count == 1 and f"{file}[{twin}" in known
 
 
 def _is_under(item: pytest.Item, places: tuple[str, ...]) -> bool:
-    """Whether a test is in one of the folders or files, or is one of the tests."""
+    """Whether a test is in one of the folders or files, or is one of the listed tests."""
     return re.match(rf"tests/({'|'.join(places)})(/|::|\[|$)", item.nodeid) is not None

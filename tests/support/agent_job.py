@@ -1,4 +1,4 @@
-"""One job of the agent, done in the test's own process with a real engine: what `Worker` does, without a service."""
+"""One agent job, run in the test's own process with a real engine: what `Worker` does, but without a service."""
 
 import threading
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from backup_protocol import Job, RestoreBlock
 
 
 class SentStream:
-    """What a service would send for a job."""
+    """The stream that a service would send for a job."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -45,9 +45,9 @@ def run_restore(
     machine: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Ended:
-    """How a restore ends: `restore.extract`, or with a stream `restore.receive`.
+    """Run `restore.extract`, or with a stream `restore.receive`, and return how the restore ends.
 
-    `machine` is what `AgentPlace` takes.
+    `machine` contains further arguments of `AgentPlace`.
     """
     kind = "restore.extract" if stream is None else "restore.receive"
     block = {"archive": archive, "destination": str(destination), "overwrite": "replace", **more}

@@ -1,4 +1,4 @@
-"""A service, a managed machine with a real agent, and a repository on it: what tests of the whole story share."""
+"""A service, a managed machine with a real agent, and a repository on it, for end-to-end tests."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ class AgentSite:
 
     @staticmethod
     def build(folder: Path, agent: AgentProcess | None = None, **settings: str) -> "AgentSite":
-        """`agent`: one of another version, whose folder and engine are set here."""
+        """Build a site. `agent` may be one of another version, whose folder and engine are set here."""
         engine = PacedEngine(folder / "engine", ENGINES[max(ENGINES)])
         service = ServiceProcess(folder / "data", {"HOLDFAST_BORG1": str(engine.program), **settings})
         (folder / "machine").mkdir()
@@ -58,7 +58,7 @@ class AgentSite:
         return self.admin.start_backup(self.repository, source_paths=[str(self.engine.source(pace))], **more)
 
     def wait_for_said(self, job_id: int, count: int = 2) -> str:
-        """Wait until the engine of a job has said some lines; return its run."""
+        """Wait until a job's engine has printed some lines; return its run."""
         key = self.key_of(job_id)
 
         def run() -> str | None:
@@ -68,7 +68,7 @@ class AgentSite:
         return wait_until(run, pause=0.02, what=f"job {job_id} says {count} lines: {self.agent.own_log()[-2000:]}")
 
     def key_of(self, job_id: int) -> str:
-        """The operation's key, as the payload of its job carries it."""
+        """The operation's key from the payload of its job."""
 
         def key() -> str | None:
             job = self.admin.get(f"/api/managed-machines/agent-jobs/{job_id}").json()
@@ -78,7 +78,7 @@ class AgentSite:
         return wait_until(key, pause=0.05, what=f"job {job_id} is handed out")
 
     def archives_with(self, key: str) -> int:
-        """The number of archives with the key, counted with the engine itself."""
+        """The number of archives with this key, counted with the engine itself."""
         return sum(f"holdfast:{key}" in comment.split() for comment in self.archive_comments())
 
     def archive_comments(self) -> list[str]:
@@ -94,20 +94,20 @@ class AgentSite:
             raise AssertionError(f"{error}\n{self.agent.own_log()[-3000:]}") from error
 
     def check_log(self, job_id: int) -> None:
-        """The log of a job holds every line that its engines have said, each once and in order."""
+        """Check that the job's log contains every line that its engines printed, each once and in order."""
         found = lines_by_run(self.admin.log_lines(job_id))
         runs = self.engine.starts_of(self.key_of(job_id))
         assert set(found) <= set(runs)
         for run in runs:
             said, told = self.engine.said(run), found.get(run, [])
             assert told == list(range(1, len(told) + 1)), (run, told)
-            # A killed one may have said a line and died before it noted that.
+            # A killed engine may have printed a line and died before it recorded that.
             assert len(told) in (said, said + 1), (run, said, told)
 
     def end(self) -> None:
         self.agent.end_everything()
         if self.service.process is not None and self.service.process.poll() is None:
             self.service.kill()
-        for pid in processes_naming(f"{self.folder}/"):  # engines that a test has left in the middle of something
+        for pid in processes_naming(f"{self.folder}/"):  # engines that a test left running
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

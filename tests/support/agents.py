@@ -1,4 +1,4 @@
-"""A real `backup-agent` process on a machine of its own: its configuration, its state, its engine."""
+"""A real `backup-agent` process with its own configuration, state and engine, as on a separate machine."""
 
 import contextlib
 import json
@@ -66,7 +66,7 @@ class AgentProcess:
         )
 
     def register(self, admin: Client, name: str = "test machine", *more: str) -> "AgentProcess":
-        """Become an agent of the service, by a token of its administrator."""
+        """Register at the service with a token of its administrator."""
         told = ("--server", self.server_url, "--token", "-", "--name", name, *more)
         ended = self.run("register", *told, given=f"{enrollment_token(admin)}\n")
         assert ended.returncode == 0, ended.stderr
@@ -93,7 +93,7 @@ class AgentProcess:
         wait_until(lambda: admin.get(path).json()["status"] == "online", what=f"the agent is online: {self.own_log()}")
 
     def kill(self) -> None:
-        """kill -9 of the agent alone; engines under their shims go on."""
+        """Kill the agent alone with SIGKILL; engines under their shims continue."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -112,7 +112,7 @@ class AgentProcess:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def account(self) -> str:
-        """For `witnesses`: whether it runs, what it said last, and how far each job it holds has come."""
+        """For `witnesses`: whether the agent is running, its last log lines, and the files of its jobs."""
         if self.process is None:
             return ""
         state = "runs" if self.is_running() else f"ended with {self.process.returncode}"
@@ -127,7 +127,7 @@ class AgentProcess:
         return self.state / "jobs" / str(job_id)
 
     def engine_pid(self, job_id: int, step: str = "create") -> int:
-        """The pid of the engine of a job, once it is there."""
+        """The pid of a job's engine, once it exists."""
 
         def pid() -> int | None:
             for record in self.job_folder(job_id).glob(f"steps/*/{step}/engine.json"):
@@ -141,7 +141,7 @@ class AgentProcess:
         return list(processes_naming(f"{self.job_folder(job_id)}/"))
 
     def ask_engine(self, program: Path, *arguments: str, passphrase: str = PASSPHRASE) -> str:
-        """Run the real engine under the agent's identity, so that it may remove locks of killed ones."""
+        """Run the real engine under the agent's identity, so that it may remove locks of killed engines."""
         environment = {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
@@ -175,7 +175,7 @@ def enrollment_token(admin: Client, minutes: int = 60) -> str:
 def create_agent_repository(
     admin: Client, agent: AgentProcess, path: Path, sources: list[Path | str], **more: Any
 ) -> dict[str, Any]:
-    """A repository that the agent makes on its machine; returned when it is ready."""
+    """Have the agent create a repository on its machine; return it when it is ready."""
     made = admin.create_repository(path, sources, execution_target="agent", agent_machine_id=agent.agent_id, **more)
     ended = admin.wait_for_end(made["setup_operation_id"])
     assert ended["status"] == "completed", (ended, agent.own_log()[-3000:])

@@ -1,4 +1,6 @@
-"""Archives with chosen times, made by the real engine behind the service's back: many of them in one process."""
+"""Archives with chosen times, created by the real engine without the service's knowledge: many of them in one
+process.
+"""
 
 import json
 import os
@@ -28,7 +30,7 @@ for name, time in request["archives"]:
 
 @dataclass(frozen=True)
 class OwnEngine:
-    """The engine as the service runs it: its program, its base folder, its identity."""
+    """The engine as the service runs it: its program, base folder and identity."""
 
     program: Path
     data_dir: Path
@@ -68,7 +70,7 @@ class OwnEngine:
         return dict(line.split("\t") for line in listed.splitlines())
 
     def make(self, repository: dict[str, Any], archives: Iterable[tuple[str, datetime]], source: Path) -> None:
-        """Make archives of one source, each as if it had been made at its time (UTC)."""
+        """Create archives of one source, each as if it had been created at its time (UTC)."""
         wanted = [(name, f"{time:%Y-%m-%dT%H:%M:%S}") for name, time in archives]
         request = {"repository": repository["path"], "source": str(source), "archives": wanted}
         interpreter = self.program.read_text(errors="replace").splitlines()[0].removeprefix("#!").split()[0]

@@ -1,8 +1,8 @@
-"""A process that claims operations, holds them for a moment and ends them: `python -m tests.support.claimer URL
+"""A process that claims operations, keeps them for a moment and ends them: `python -m tests.support.claimer URL
 FOLDER`.
 
-It is a runner without engines: it holds a runner's lock, takes over what dead ones left, and writes down, in a file of
-its own in FOLDER, what it held and when. The times are those of a clock that all processes of the machine share.
+It is a runner without engines: it has a runner's lock, takes over what dead runners left, and records in its own file
+in FOLDER what it had and when. The times are from a clock that all processes of the machine share.
 """
 
 import os
@@ -71,7 +71,7 @@ class Claimer:
             self.hold(number, "claimed")
 
     def recover(self) -> None:
-        """Take over what the dead left; some of it is found to have run, some never to have started."""
+        """Take over what dead runners left; some of it is found to have run, some never to have started."""
         with self.database.reading() as session:
             dead = {row.id for row in runners.known(session) if is_provably_dead(Path(row.lock_file))}
             left = [one for one in runners.running_in_processes(session) if one.runner_id in dead]

@@ -1,7 +1,8 @@
-"""An agent that somebody else wrote: plain HTTP by the written contract, the real engine, and nothing of our packages.
+"""An agent as someone else might write it: plain HTTP by the written contract, the real engine, and no code of
+Holdfast.
 
-It does what the contract's first release asks for and no more: it makes backups, reports their end, and names archives
-by the template that it was given.
+It does only what the contract's first version requires: it runs backups, reports how they ended, and names archives by
+the given template.
 """
 
 import json
@@ -30,7 +31,7 @@ class ContractAgent:
         self.agent_id = ""
 
     def register(self, enrollment_token: str) -> str:
-        """Return the public id of the agent."""
+        """Register and return the agent's public id."""
         answer = self._send("POST", "/api/agents/register", {"enrollment_token": enrollment_token, **self._profile()})
         self._token, self.agent_id = answer["agent_token"], answer["agent_id"]
         self._heartbeat()
@@ -105,7 +106,9 @@ class ContractAgent:
         self._running = []
 
     def _create(self, payload: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
-        """What the contract names, and nothing beyond it: the comment with the operation's key is not in there."""
+        """Create the archive with what the contract specifies and nothing more: without the comment that contains the
+        key.
+        """
         backup, repository = payload["backup"], payload["repository"]
         variables = {
             name: payload["secrets"][value["secret_ref"]]["value"] if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""An engine that says at its end how many items of archives it has looked at."""
+"""An engine that prints, at its end, the number of archive items it has examined."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Archives that no honest engine would make: the engine itself writes them, with items that a test has put together.
+"""Archives that no honest engine would create: written by the engine itself, with items assembled by a test.
 
-The engine's own program backs up a folder with one file; for each crafted item a copy of that file's entry is added,
-changed as the test says. So the repository is a real one in every other respect, of major 1 or 2.
+The engine's own program backs up a folder with one file. For each crafted item, a copy of that file's entry is added
+with the test's changes. In every other respect it is a real repository, of major 1 or 2.
 """
 
 import json
@@ -62,7 +62,9 @@ def symbolic_link(path: str, target: str, *, major: int = 1) -> dict[str, Any]:
 def craft(
     repository: Path, archive: str, source: Path, items: Sequence[Mapping[str, Any]], environment: Mapping[str, str]
 ) -> None:
-    """Add an archive to a repository of engine 1: the folder `source`, which holds one file, and the crafted items."""
+    """Add an archive to a repository of engine 1, with the folder `source`, which contains one file, and the crafted
+    items.
+    """
     _run(
         "1.4",
         ["create", "--files-cache=disabled", "--", f"{repository}::{archive}", *_names(source)],

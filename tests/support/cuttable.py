@@ -1,4 +1,4 @@
-"""A line to a server on loopback that can be cut and mended."""
+"""A connection to a server on loopback that can be cut and restored."""
 
 import selectors
 import socket
@@ -15,7 +15,7 @@ LOOK_SECONDS = 0.1
 
 
 class Line:
-    """Passes on what goes to and from a port. While it is cut, connections are reset and new ones end at once."""
+    """Forwards data to and from a port. While it is cut, connections are reset and new ones end at once."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -79,7 +79,7 @@ def _exchange(near: socket.socket, far: socket.socket) -> None:
 @dataclass(frozen=True)
 class Reached:
     backend: Backend
-    """The same, by way of the line."""
+    """The same backend, reached through the line."""
     line: Line
 
 

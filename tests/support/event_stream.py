@@ -24,9 +24,9 @@ class Event:
 
 
 class EventStream:
-    """Open from `with` on; the stream is answered when `__enter__` returns.
+    """Connects on `__enter__`, which returns when the stream has been answered.
 
-    Every event is checked against its schema. `hello` is kept apart from the others.
+    Every event is checked against its schema. `hello` is stored separately.
     """
 
     def __init__(self, client: Client, **request: Any) -> None:
@@ -49,7 +49,7 @@ class EventStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.answer is not None and not self._ended.is_set():
-            # Closing the answer would not wake the thread that waits for its next line.
+            # Closing the answer would not wake the thread that is waiting for its next line.
             connection: socket.socket = self.answer.extensions["network_stream"].get_extra_info("socket")
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Rows of repositories, agents and operations with the evidence that a test wants, written without any engine."""
+"""Rows of repositories, agents and operations with chosen evidence, written without an engine."""
 
 import itertools
 import uuid

@@ -1,9 +1,10 @@
-"""A real BorgBackup behind a script that can be held before or after its work, and writes down who is in a repository.
+"""A real BorgBackup behind a script that can be held before or after its work, and records concurrent use of a
+repository.
 
-While the file `before-VERB` is there, a run of that verb waits before the engine starts; while `after-VERB` is there,
-it waits when the engine has ended and done its work. `fail-VERB` makes a run fail before it has begun. Each run notes
-when it comes, and holds a lock on its repository's lane for as long as it lives: who finds it held by a run that
-excludes its own notes that too.
+While the file `before-VERB` exists, runs of that verb wait before the engine starts; while `after-VERB` exists, they
+wait after the engine has finished its work. `fail-VERB` makes runs fail before they begin. Each run records its start
+and locks its repository's lane for as long as it lives; a run that finds the lane locked by a conflicting run records
+that too.
 """
 
 import re
@@ -56,7 +57,7 @@ class HeldEngine:
 
     @contextmanager
     def held(self, when: str, verb: str) -> Iterator[None]:
-        """Hold runs of this verb `before` or `after` their work, or let them `fail`, for as long as this lasts."""
+        """Hold runs of this verb `before` or `after` their work, or let them `fail`, within this context."""
         note = self.notes / f"{when}-{verb}"
         note.touch()
         try:
@@ -76,7 +77,7 @@ class HeldEngine:
         return [int(line.split()[0]) for line in self._lines(f"done-{verb}")]
 
     def wait_until_held(self, when: str, verb: str, number: int = 1) -> int:
-        """Wait until so many runs of the verb have come as far as they are held; return the pid of the last."""
+        """Wait until `number` runs of the verb are held; return the pid of the last one."""
         seen = self.came if when == "before" else self.done
         return wait_until(
             lambda: seen(verb)[-1] if len(seen(verb)) >= number else None, 60, 0.02, f"{number} runs of {verb} are held"

@@ -1,6 +1,4 @@
-"""Repositories that somebody made to do harm, written by the engine's own code with content that it would never
-write.
-"""
+"""Malicious repositories, written by the engine's own code with content that it would never write."""
 
 import json
 import os
@@ -61,7 +59,7 @@ class HostileRepository:
         return done.stdout
 
     def write(self, *archives: HostileArchive) -> dict[str, str]:
-        """Add these archives and return the engine's id of each by its name."""
+        """Add these archives; return the engine's id of each by name."""
         python = interpreter_of(self.program)
         assert python is not None
         done = subprocess.run(
@@ -92,7 +90,7 @@ def hostile_repository(program: Path, folder: Path, major: int = 1) -> HostileRe
 
 
 def item(path: bytes = b"file", **more: Any) -> bytes:
-    """An item as the engine stores it, with other fields."""
+    """An item as the engine stores it, with modified fields."""
     fields = {"path": path, "mode": 0o100644, "uid": 0, "gid": 0, "user": b"root", "group": b"root", "mtime": 1, **more}
     packed: bytes = msgpack.packb(
         {name.encode(): value for name, value in fields.items() if value is not ...}, use_bin_type=False
@@ -101,7 +99,7 @@ def item(path: bytes = b"file", **more: Any) -> bytes:
 
 
 def item_2(path: Any = "file", **more: Any) -> bytes:
-    """The same for engine 2, which keeps text and bytes apart."""
+    """The same for engine 2, which distinguishes text and bytes."""
     fields = {"path": path, "mode": 0o100644, "uid": 0, "gid": 0, "user": "root", "group": "root", "mtime": 1, **more}
     packed: bytes = msgpack.packb(
         {name: value for name, value in fields.items() if value is not ...},
@@ -115,7 +113,7 @@ def item_2(path: Any = "file", **more: Any) -> bytes:
 
 
 def zstd_bomb(size: int) -> tuple[bytes, bytes]:
-    """A chunk of this many equal bytes as the engine's zstd: 4 bytes for every 128 KiB."""
+    """A chunk of `size` equal bytes in the engine's zstd format: 4 bytes for every 128 KiB."""
     block = 128 * 1024
     head = b"\x28\xb5\x2f\xfd" + bytes([0xC0, 0x38]) + size.to_bytes(8, "little")
     blocks = []
@@ -127,7 +125,7 @@ def zstd_bomb(size: int) -> tuple[bytes, bytes]:
 
 
 def lz4_bomb(size: int) -> tuple[bytes, bytes]:
-    """One literal, then a match that repeats it: a byte for every 255."""
+    """One literal, followed by a match that repeats it: one byte for every 255."""
     length = size - 1 - 4 - 15
     return _as_stored(b"\x01\x00" + b"\x1f\x80\x01\x00" + b"\xff" * (length // 255) + bytes([length % 255]) + b"\x00")
 
@@ -149,7 +147,7 @@ def lzma_bomb(size: int) -> tuple[bytes, bytes]:
 
 
 def padded_bomb(size: int) -> tuple[bytes, bytes]:
-    """A zstd bomb in the engine's wrapping that hides the size of chunks."""
+    """A zstd bomb inside the engine's format that hides the size of chunks."""
     _, inner = zstd_bomb(size)
     return _as_stored(b"\x04\x00" + len(inner).to_bytes(4, "little") + inner)
 

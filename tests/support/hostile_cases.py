@@ -1,4 +1,4 @@
-"""Archives with random malice in their items, each made from its seed: the same seed is the same archive."""
+"""Archives with random malice in their items, each determined by its seed."""
 
 import os
 import random
@@ -10,7 +10,7 @@ from tests.support.hostile import HostileArchive, item, item_2
 FILE, FOLDER, LINK = 0o100644, 0o040755, 0o120777
 MODES = [FILE, FOLDER, LINK, 0o10644, 0o60644]
 TEXTS = {"path", "source", "target", "user", "group"}
-"""What is text to engine 2, and bytes to engine 1."""
+"""Fields that are text in engine 2 and bytes in engine 1."""
 FIELDS = {
     1: [
         *("path", "path", "mode", "uid", "gid", "user", "group", "mtime", "source", "chunks", "size", "xattrs"),
@@ -32,7 +32,7 @@ def wanted_seeds(usual: int) -> list[int]:
 
 
 def case(seed: int, outside: Path, major: int = 1) -> HostileArchive:
-    """An honest folder, file and link, and hostile items before and after them."""
+    """Build an archive with an honest folder, file and link, and hostile items before and after them."""
     rng = random.Random(f"hostile {seed}" if major == 1 else f"hostile, engine 2 {seed}")
     far = os.fsencode(outside)
     honest = [
@@ -40,7 +40,7 @@ def case(seed: int, outside: Path, major: int = 1) -> HostileArchive:
         packed(major, b"tree/file", chunks=[]),
         packed(major, b"link", mode=LINK, **{link_field(major): far}),
     ]
-    # Engine 2 refuses values of a wrong type at once; what it takes goes further.
+    # Engine 2 rejects values of a wrong type at once; those that it accepts get further.
     is_typed = major == 2 and rng.random() < 0.7
     items = [*honest, *(hostile_item(rng, far, major, is_typed) for _ in range(rng.randrange(1, 4)))]
     rng.shuffle(items)
@@ -58,7 +58,7 @@ def link_field(major: int) -> str:
 
 
 def packed(major: int, path: Any, **fields: Any) -> bytes:
-    """An item as the engine would store it; text where that engine has text."""
+    """An item as the engine would store it, with text where that engine uses text."""
     if major == 1:
         return item(path, **fields)
     values = {"path": path, **fields}
@@ -70,7 +70,7 @@ def _text(value: Any) -> Any:
 
 
 def hostile_item(rng: random.Random, outside: bytes, major: int, is_typed: bool) -> bytes:
-    """An item with one to three fields that no engine writes; or what is no item at all."""
+    """An item with one to three fields that no engine writes, or data that is not an item at all."""
     roll = 1.0 if is_typed else rng.random()
     if roll < 0.05:
         return rng.randbytes(rng.randrange(1, 200))
@@ -87,7 +87,7 @@ def hostile_item(rng: random.Random, outside: bytes, major: int, is_typed: bool)
 
 
 def _typed(name: str, rng: random.Random, outside: bytes) -> Any:
-    """A value of the right type that no honest archive has."""
+    """A value of the right type that no honest archive contains."""
     if name in ("path", "target"):
         return rng.choice([each for each in PATHS if each is not None] + [outside + b"/evil", outside + b"/victim"])
     if name == "chunks":

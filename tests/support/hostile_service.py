@@ -1,4 +1,4 @@
-"""A service that answers every request as the OpenAPI document says, with something hostile in every text."""
+"""A service that answers every request according to the OpenAPI document, with hostile content in every text."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def _value(document: dict[str, Any], schema: dict[str, Any], name: str, hostile:
 
 @contextmanager
 def serving(known: dict[tuple[str, str], Any], *, status: int = 200) -> Iterator[str]:
-    """Serve the answers on loopback; give the address."""
+    """Serve the answers on loopback; yield the address."""
     patterns = [
         (method, re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path)) + "$"), answer)
         for (method, path), answer in sorted(known.items(), key=lambda item: item[0][1].count("{"))
@@ -77,7 +77,7 @@ def serving(known: dict[tuple[str, str], Any], *, status: int = 200) -> Iterator
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,9 +1,10 @@
-"""Writes archives of any content into a repository. Runs under the engine's own Python, imports nothing of ours.
+"""Write archives with arbitrary content into a repository. Runs under the engine's own Python, without code of
+Holdfast.
 
-Reads a pickled list of archives from standard input, each a dict: `name`, `chunks` (bytes that the engine packs as it
-does its own, or `(id, bytes)` stored as they are), `items` (which chunks the archive names, by their numbers; all once
-if it is missing) and `metadata` (fields of the archive's own record that differ from the usual ones). For engine 2
-chunks are bytes.
+Reads a pickled list of archives from standard input, each a dict: `name`, `chunks` (bytes that the engine packs like
+its own, or `(id, bytes)` stored as they are), `items` (the numbers of the chunks that the archive refers to; by default
+each once) and `metadata` (fields of the archive's own record that differ from the usual ones). For engine 2, chunks are
+bytes.
 """
 
 import pickle
@@ -116,7 +117,7 @@ def write(archive: Any, number: int, repository: Any, manifest: Any, key: Any) -
 
 
 def put(chunk: Any, repository: Any, key: Any) -> Any:
-    """Store a chunk; `(id, bytes)` goes as it is behind the mark of a repository without encryption."""
+    """Store a chunk; `(id, bytes)` is stored as it is, after the mark of an unencrypted repository."""
     if isinstance(chunk, tuple):
         chunk_id, stored = chunk
         repository.put(chunk_id, b"\x02" + stored)

@@ -1,4 +1,4 @@
-"""The whole service in the process of the test: for what can be shown without a socket."""
+"""The whole service in the process of the test, for what can be shown without a socket."""
 
 import shutil
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class InProcess:
     client: TestClient
 
     def login(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> dict[str, str]:
-        """The header of a new login."""
+        """Log in and return the header for further requests."""
         answer = self.client.post("/api/auth/login", data={"username": username, "password": password})
         assert answer.status_code == 200, answer.text
         return {"X-Backup-Authorization": f"Bearer {answer.json()['access_token']}"}
@@ -33,7 +33,7 @@ class InProcess:
 
 @contextmanager
 def started(folder: Path, **settings: Any) -> Iterator[InProcess]:
-    """A service on a new SQLite store, with its loops, until the block ends."""
+    """A service on a new SQLite store, with its loops running until the block ends."""
     values = {"data_dir": folder, "database_url": None, "role": "all", "admin_password": SecretStr(ADMIN_PASSWORD)}
     chosen = Settings(**{**values, **settings})
     folder.mkdir(parents=True, exist_ok=True)

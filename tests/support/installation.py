@@ -25,7 +25,7 @@ class Installation:
     repository: dict[str, Any] = field(default_factory=dict)
     token: str = ""
     main: ServiceProcess | None = None
-    """The process that answers, for tests that share one."""
+    """The process that serves requests, for tests that share one."""
 
     def service(self, role: str = "all") -> ServiceProcess:
         environment = {"HOLDFAST_BORG1": str(self.engine.program), **self.environment}
@@ -40,7 +40,7 @@ class Installation:
         return self.data_dir / "spool"
 
     def prepare(self, service: ServiceProcess) -> None:
-        """Log in and create the repository, through a service that is up."""
+        """Log in and create the repository, through a running service."""
         client = service.client().login()
         self.token = client.headers["X-Backup-Authorization"]
         self.repository = client.create_repository(
@@ -48,7 +48,7 @@ class Installation:
         )
 
     def up(self) -> ServiceProcess:
-        """The process that answers, started again if a test has killed or stopped it."""
+        """The process that serves requests, restarted if a test killed or stopped it."""
         assert self.main is not None
         if self.main.process is None or self.main.process.poll() is not None:
             self.main.restart()
@@ -64,7 +64,7 @@ class Installation:
     # --- what happens under it --------------------------------------------------------------------------------------
 
     def engine_pid(self, operation_id: int) -> int:
-        """The pid of the engine that makes the archive, once it is there."""
+        """The pid of the engine that creates the archive, once it exists."""
         pattern = f"{operation_id}/*/create/engine.json"
 
         def pid() -> int | None:
@@ -76,7 +76,7 @@ class Installation:
         return wait_until(pid, pause=0.01, what=f"the engine of operation {operation_id} runs")
 
     def wait_for_lines(self, operation_id: int, count: int = 2) -> str:
-        """Wait until the engine has said some lines; return its run."""
+        """Wait until the engine has printed some lines; return its run."""
         pid = self.engine_pid(operation_id)
 
         def run() -> str | None:
@@ -86,11 +86,11 @@ class Installation:
         return wait_until(run, pause=0.01, what=f"the engine of operation {operation_id} says {count} lines")
 
     def processes_of(self, operation_id: int) -> dict[int, str]:
-        """The shims of an operation that are alive."""
+        """The live shims of an operation."""
         return processes_naming(f"{self.spools}/{operation_id}/")
 
     def archives_with(self, key: str) -> int:
-        """The number of archives with the key, counted with the engine itself."""
+        """The number of archives with this key, counted with the engine itself."""
         listed = ask_engine(self.engine, self.data_dir, "list", "--format={comment}{NL}", self.repository["path"])
         return sum(f"holdfast:{key}" in line.split() for line in listed.splitlines())
 
@@ -102,7 +102,7 @@ class Installation:
 
 
 def ask_engine(engine: PacedEngine, data_dir: Path, *arguments: str) -> str:
-    """Run the real engine under an installation's identity, so that it may remove locks of killed ones."""
+    """Run the real engine under an installation's identity, so that it may remove locks of killed engines."""
     environment = {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",

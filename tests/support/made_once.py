@@ -1,4 +1,4 @@
-"""What a test process makes once, whichever of its threads asks for it first."""
+"""Values that a test process creates once, whichever of its threads needs them first."""
 
 import functools
 import threading
@@ -9,7 +9,7 @@ Made = TypeVar("Made")
 
 
 def made_once(make: Callable[..., Made]) -> Callable[..., Made]:
-    """As `functools.cache`, which lets two threads make it, and keeps what the second one made."""
+    """Like `functools.cache`, but never creates a value twice, which `functools.cache` may do in two threads."""
     cached, making = functools.cache(make), threading.RLock()
 
     @functools.wraps(make)

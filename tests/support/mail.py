@@ -34,7 +34,7 @@ class MailServer:
 def mail_server(
     context: ssl.SSLContext | None = None, *, implicit: bool = False, password: str | None = None
 ) -> Iterator[MailServer]:
-    """Given a TLS context, STARTTLS is offered, or with `implicit` TLS from the first byte."""
+    """Start a mail server. With a TLS context it offers STARTTLS, or with `implicit` uses TLS from the first byte."""
     server = MailServer()
 
     def authenticate(_server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:

@@ -1,4 +1,4 @@
-"""A private MariaDB server for tests, on a socket in a folder of its own. It ends with this process."""
+"""A private MariaDB server for tests, on a socket in its own folder. It ends with this process."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ class MariaDb:
     socket: Path
 
     def run(self, statement: str, database: str = "") -> str:
-        """What the client prints, a row a line."""
+        """Run a statement and return the client's output, one row per line."""
         command = [*_client(self.socket), "--batch", "--skip-column-names", "-e", statement, *filter(None, [database])]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

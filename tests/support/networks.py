@@ -1,8 +1,8 @@
-"""A network of its own for a machine of the tests: a namespace, joined to this one by a pair of interfaces, that can be
-cut off.
+"""A separate network for a machine of the tests: a namespace, connected to this one by a pair of interfaces, that can
+be cut off.
 
-A cut is silent: nothing is reset, packets just do not arrive. The namespace has no name; it lives as long as
-the process that holds it, which ends with the tests whatever happens to them, and its interfaces go with it.
+A cut is silent: connections are not reset, packets simply do not arrive. The namespace has no name. It lives as long as
+its holder process, which ends with the tests whatever happens to them, and its interfaces disappear with it.
 """
 
 import itertools
@@ -20,10 +20,12 @@ from tests.support.service import end_with_parent, wait_until
 
 CABLE, PACKETS, ANSWERS = "cable", "packets", "answers"
 WAYS = (CABLE, PACKETS, ANSWERS)
-"""The cable is pulled at the machine; packets are dropped both ways; or only those that the machine sends."""
+"""Kinds of cuts: the cable is pulled at the machine; packets are dropped in both directions; or only those that the
+machine sends.
+"""
 NOBODY = "02:00:00:00:00:99"
 ADDRESSES = IPv4Address("198.18.0.0")
-"""A range that is set aside for tests of networks: four addresses for each interface."""
+"""A range reserved for tests of networks: four addresses for each interface."""
 _numbers = itertools.count(1)
 
 
@@ -36,7 +38,7 @@ class Network:
     address: str
 
     def inside(self, *command: str) -> tuple[str, ...]:
-        """A command as it is run inside."""
+        """The command that runs a command inside the network."""
         return ("nsenter", f"--net=/proc/{self.holder}/ns/net", "--", *command)
 
     def cut(self, way: str = PACKETS) -> None:
@@ -48,14 +50,14 @@ class Network:
             _run(*_misdirect(self.address, self.near))
 
     def heal(self) -> None:
-        """Whatever was cut."""
+        """Undo any cut."""
         _run(*self.inside("ip", "link", "set", self.far, "up"))
         for command in (self.inside(*_forget(self.near_address, self.far)), _forget(self.address, self.near)):
             subprocess.run(command, check=False, capture_output=True)
 
 
 def why_not(*namespaces: str) -> str | None:
-    """Why no namespace of these kinds, options of `unshare`, can be made here; None if one can. Default: a network."""
+    """The reason why no such namespace (options of `unshare`; by default a network) can be created here, or None."""
     if os.geteuid() != 0:
         return "namespaces need root"
     needed = ("unshare",) if namespaces else ("ip", "unshare", "nsenter")
@@ -80,14 +82,14 @@ def network() -> Iterator[Network]:
         near = name
         yield _joined(holder.pid, near, f"{near}f")
     finally:
-        if near:  # at once; without it the namespace would take it along a little later
+        if near:  # remove it at once; otherwise the namespace would take it along a little later
             subprocess.run(["ip", "link", "del", near], check=False, capture_output=True)
         holder.kill()
         holder.wait()
 
 
 def _joined(holder: int, near: str, far: str) -> Network:
-    """No two living interfaces have the same number: so neither have two networks the same addresses."""
+    """Connect the namespace. Live interfaces have distinct numbers, so no two networks have the same addresses."""
     number = int(Path(f"/sys/class/net/{near}/ifindex").read_text())
     first = ADDRESSES + 4 * (number % (1 << 15))
     made = Network(holder, near, far, str(first + 1), str(first + 2))
@@ -100,7 +102,7 @@ def _joined(holder: int, near: str, far: str) -> Network:
 
 
 def _misdirect(address: str, interface: str) -> tuple[str, ...]:
-    """What is sent to the address goes to a card that nobody has."""
+    """Send packets for this address to a network card that does not exist."""
     return ("ip", "neigh", "replace", address, "lladdr", NOBODY, "dev", interface, "nud", "permanent")
 
 

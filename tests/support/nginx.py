@@ -1,6 +1,6 @@
-"""Debian's nginx in front of a service, as many run it.
+"""Debian's nginx in front of a service, as in many installations.
 
-`make setup` installs it. Where it is missing its tests are left out, except in CI, where that is an error.
+`make setup` installs it. If it is missing, its tests are skipped; in CI, that is an error.
 """
 
 import os
@@ -45,7 +45,7 @@ class NginxMissing(Exception):
 
 
 def find_nginx() -> str | None:
-    """Return the program; raise NginxMissing in CI without it."""
+    """Return the program. Raise NginxMissing in CI if it is missing."""
     found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if found is None and os.environ.get("CI") == "true":
         raise NginxMissing("no nginx: `tools/setup.sh test` installs it")
@@ -58,7 +58,7 @@ needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: 
 
 @contextmanager
 def nginx(folder: Path, behind: int, largest: str) -> Iterator[str]:
-    """The address of an nginx that passes requests on to a port of this machine, with bodies up to a size ("4k")."""
+    """The address of an nginx that forwards requests to a port of this machine, with bodies up to a size ("4k")."""
     assert NGINX is not None
     folder.mkdir()
     port = free_port()

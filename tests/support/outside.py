@@ -1,4 +1,4 @@
-"""The engine as somebody else's: run beside the service, from another host as far as the engine can tell."""
+"""An engine run by someone else next to the service, from a different host as far as the engine can tell."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SECONDS_PER_RUN = 120
 
 @dataclass(frozen=True)
 class Outside:
-    """Its cache and its records of repositories are its own, so that it knows nothing of what the service knows."""
+    """An engine with its own cache and records of repositories, so that it shares no knowledge with the service."""
 
     program: Path
     base: Path
@@ -27,7 +27,7 @@ class Outside:
         self.run("create", f"{path}::{archive}", *map(str, sources), passphrase=passphrase)
 
     def archives(self, path: Path | str, passphrase: str = "") -> dict[str, str]:
-        """The archives of a repository with their comments."""
+        """The archives of a repository, with their comments."""
         listing = self.run("list", "--json", "--format", "{archive}{comment}", str(path), passphrase=passphrase)
         return {archive["archive"]: archive["comment"] for archive in json.loads(listing)["archives"]}
 
@@ -42,7 +42,7 @@ class Outside:
 
     @contextmanager
     def holding_lock(self, path: Path | str) -> Iterator[None]:
-        """Keep the repository locked, as a backup of another machine would."""
+        """Keep the repository locked, as a backup from another machine would."""
         holder = self._start_holder(path)
         try:
             yield
@@ -50,7 +50,7 @@ class Outside:
             holder.communicate(timeout=SECONDS_PER_RUN)
 
     def leave_lock(self, path: Path | str) -> None:
-        """Die while holding the lock: it stays, and nobody but a person can know that it is stale."""
+        """Die while the lock is held, so that a lock remains of which only a person can know that it is stale."""
         holder = self._start_holder(path)
         os.killpg(holder.pid, 9)
         holder.communicate(timeout=SECONDS_PER_RUN)

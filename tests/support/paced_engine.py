@@ -1,19 +1,19 @@
-"""A real BorgBackup behind a script that takes its time, says numbered lines, and writes down what it does.
+"""A real BorgBackup behind a slow script that prints numbered lines and records what it does.
 
-The notes are evidence that does not come from the service: how often the engine was started for an operation, which
-lines it has said, and whether two of them ever were in one repository at once. For the last, each engine process holds
-a lock on its repository's lane file for as long as it lives, however it ends: a second one that finds it held says so.
+The notes are evidence independent of the service: how often the engine was started for an operation, which lines it has
+printed, and whether two engines ever used a repository at the same time. For the latter, each engine process locks its
+repository's lane file for as long as it lives, however it ends; a second one that finds it locked records that.
 
-How a backup is paced is chosen by the name of its last source folder:
+The name of the last source folder selects how a backup is paced:
 
 ==========  ==========================================================================================================
 `quick`     three lines at once, then the engine
 `exec`      many lines with pauses, then the script becomes the engine
-`around`    lines with pauses, the engine as a child, and lines with pauses after it: here a kill finds the archive made
-`stubborn`  as `exec`, but signals to end are ignored while the lines are said
-`held`      as `around`, but it goes on saying lines and does not come to the engine before it is let go
-`deaf`      as `held`, but signals to end are ignored meanwhile
-`made`      as `around`, but it goes on saying lines after the engine and does not end before it is let go
+`around`    lines with pauses, the engine as a child, more lines with pauses: a kill then finds the archive created
+`stubborn`  like `exec`, but termination signals are ignored while the lines are printed
+`held`      like `around`, but it keeps printing lines and does not start the engine until it is let go
+`deaf`      like `held`, but termination signals are ignored meanwhile
+`made`      like `around`, but it keeps printing lines after the engine and does not end until it is let go
 ==========  ==========================================================================================================
 """
 
@@ -93,14 +93,14 @@ exit $code
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One start of a backup by the engine: `key` is the operation's, as the archive's comment carries it."""
+    """One start of a backup by the engine. `key` is the operation's key from the archive's comment."""
 
     id: str
     key: str
 
 
 class PacedEngine:
-    """The script, and what it has written down."""
+    """The script, and the notes that it has written."""
 
     def __init__(self, folder: Path, engine: Path, *, before: int = 15, after: int = 8, pause: float = 0.05) -> None:
         self.engine = engine
@@ -123,7 +123,7 @@ class PacedEngine:
 
     @contextmanager
     def slowly(self, verb: str, seconds: float) -> Iterator[None]:
-        """Let the engine pause before each command of this name."""
+        """Make the engine pause before each command of this name."""
         note = self.notes / f"slow-{verb}"
         note.write_text(str(seconds))
         try:
@@ -133,7 +133,7 @@ class PacedEngine:
 
     @contextmanager
     def let_go(self) -> Iterator[None]:
-        """While this lasts, nobody is held."""
+        """Hold no run within this context."""
         note = self.notes / "let-go"
         note.touch()
         try:
@@ -145,22 +145,24 @@ class PacedEngine:
         return self.sources / pace
 
     def runs(self) -> list[Run]:
-        """Every start of a backup, in order."""
+        """All starts of backups, in order."""
         return [Run(*line.split()) for line in self._lines("starts")]
 
     def starts_of(self, key: str) -> list[str]:
         return [run.id for run in self.runs() if run.key == key]
 
     def count_of(self, verb: str) -> int:
-        """How often a command of this name was started, dry runs left out."""
+        """How often a command of this name was started, not counting dry runs."""
         return sum(line.split()[1:] == [verb] for line in self._lines("verbs"))
 
     def said(self, run: str) -> int:
-        """How many lines a run has certainly said; it may have said one more and died before it noted that."""
+        """The number of lines that a run has certainly printed. It may have printed one more and died before recording
+        it.
+        """
         return len(self._lines(f"said-{run}"))
 
     def became_engine(self) -> set[str]:
-        """The runs that have become the engine itself, after all their lines."""
+        """The runs that became the engine itself, after all of their lines."""
         return set(self._lines("begun"))
 
     def made(self) -> set[str]:
@@ -178,7 +180,7 @@ class PacedEngine:
 
 
 def lines_by_run(log: list[str]) -> dict[str, list[int]]:
-    """The numbered lines in a log: for each run, in the order of the log, its numbers."""
+    """The numbers of the numbered lines in a log, for each run in the order of the log."""
     found: dict[str, list[int]] = defaultdict(list)
     for line in log:
         if match := LINE.fullmatch(line):

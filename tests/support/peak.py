@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes, measured in a process of its own."""
+"""Measure how much memory a piece of work takes, in a separate process."""
 
 import json
 import subprocess
@@ -28,8 +28,8 @@ def measured(work):
 
 
 def growths_of(program: str, *arguments: str, seconds: float = 300) -> list[tuple[int, Any]]:
-    """Given a program that calls `measured(work)`, return by how many bytes its peak grew in each piece of work, and
-    what came of it.
+    """Run a program that calls `measured(work)`. For each piece of work, return the growth of its peak in bytes, and
+    its result.
     """
     command = [sys.executable, "-c", _FRAME + program, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=seconds, check=False)
@@ -39,7 +39,7 @@ def growths_of(program: str, *arguments: str, seconds: float = 300) -> list[tupl
 
 
 def peak_of(pid: int) -> int:
-    """The most memory that a process has had so far, in bytes."""
+    """The peak memory of a process so far, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -51,7 +51,9 @@ class Growth:
 
 @contextmanager
 def growth_of(pid: int) -> Iterator[Growth]:
-    """By how much the peak of another process lies above what it has now, once the block has ended."""
+    """Measure by how much another process's peak exceeds its memory at the start of the block, once the block has
+    ended.
+    """
     Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget the peak so far
     before, growth = peak_of(pid), Growth()
     yield growth

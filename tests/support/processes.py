@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def command_line(pid: int) -> str:
-    """The arguments of a process; empty when it is gone or a zombie."""
+    """The arguments of a process; empty if it is gone or a zombie."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except OSError:
@@ -16,13 +16,13 @@ def all_pids() -> list[int]:
 
 
 def processes_naming(text: str) -> dict[int, str]:
-    """The living processes whose arguments hold the text, with their arguments."""
+    """The live processes whose arguments contain the text, with their arguments."""
     found = {pid: command_line(pid) for pid in all_pids()}
     return {pid: arguments for pid, arguments in found.items() if text in arguments}
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes whose parent this is."""
+    """The child processes of a process."""
     return [child for child in all_pids() if _parent(child) == pid]
 
 

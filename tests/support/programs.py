@@ -1,13 +1,15 @@
-"""A PATH of the tests' own: the programs of this machine without some of them, and with others in their place."""
+"""A PATH for tests: the programs of this machine without some of them, and with replacements for others."""
 
 import os
 from pathlib import Path
 
 
 def all_programs_but(folder: Path, *hidden: str) -> Path:
-    """Fill a folder with links to every program of this machine whose name begins with none of the hidden words."""
+    """Fill a folder with links to all programs of this machine except those whose names start with one of the hidden
+    words.
+    """
     folder.mkdir()
-    for place in reversed(os.environ["PATH"].split(os.pathsep)):  # the first of a name counts
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):  # the first of each name counts
         for program in Path(place).glob("*") if Path(place).is_dir() else ():
             if not program.name.startswith(hidden):
                 (folder / program.name).unlink(missing_ok=True)
@@ -16,7 +18,7 @@ def all_programs_but(folder: Path, *hidden: str) -> Path:
 
 
 def replace_program(folder: Path, name: str, script: str) -> None:
-    """Put a shell script in the place of a program."""
+    """Replace a program with a shell script."""
     (folder / name).unlink(missing_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)

@@ -23,7 +23,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"], "RCLONE_CONFIG": "", "HOME": "/nonexi
 
 @dataclass(frozen=True)
 class Backend:
-    """Where something is served, and how a remote of the service reaches it."""
+    """Something that is served, and how a remote of the service reaches it."""
 
     provider: str
     options: dict[str, Any]
@@ -34,7 +34,7 @@ class Backend:
         return {"local": str(self.folder / word), "s3": f"{BUCKET}/{word}"}.get(self.provider, word)
 
     def seen(self, word: str) -> Path:
-        """What lies there, as a folder of this machine: of S3 a copy that rclone makes."""
+        """The files there, as a folder of this machine; for S3, a copy made with rclone."""
         if self.provider != "s3":
             return self.folder / word
         copy = self.folder / f"copy-{uuid.uuid4().hex}"
@@ -109,9 +109,7 @@ LOCKS_AND_CACHES = ("lock.*", "lock.exclusive/**", "locks/**", "cache/**")
 
 
 def are_equal(one: Path, other: Path, *, but: str = "lock.roster") -> bool:
-    """Compare two folders by the content of their files, with rclone itself; the engines' locks and caches do not
-    count.
-    """
+    """Compare two folders by the content of their files, with rclone itself, ignoring the engines' locks and caches."""
     rules = [word for name in (*LOCKS_AND_CACHES, but) for word in ("--filter", f"- /{name}")]
     arguments = ("check", str(one), str(other), *rules)
     return subprocess.run([RCLONE or "rclone", *arguments], env=ENVIRONMENT, capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""Receivers of messages: a web server that verifies signatures, and a mail server."""
+"""Receivers of messages: a web server that verifies signatures, and one that answers endlessly."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ class Received:
         return document
 
     def verified(self, secret: str) -> dict[str, Any]:
-        """The body, if the secret signs it. Raise WebhookVerificationError otherwise."""
+        """The body if it is signed with the secret. Raise WebhookVerificationError otherwise."""
         document: dict[str, Any] = Webhook(secret).verify(self.body, self.headers)
         return document
 
@@ -39,7 +39,7 @@ class WebReceiver:
     received: list[Received] = field(default_factory=list)
     answer: Callable[[Received], tuple[int, dict[str, str]]] = lambda _received: (204, {})
     stall: threading.Event | None = None
-    """While set, requests are read and not answered until the event is set."""
+    """If set, requests are read but not answered until the event is set."""
 
     @property
     def url(self) -> str:
@@ -47,7 +47,7 @@ class WebReceiver:
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        """Every item of every message that was accepted, in order; a message that came twice counts once."""
+        """All items of all accepted messages, in order; a message received twice counts once."""
         seen: dict[str, dict[str, Any]] = {}
         for each in self.received:
             seen.setdefault(each.id, each.json)
@@ -94,7 +94,7 @@ def web_receiver() -> Iterator[WebReceiver]:
 
 @contextmanager
 def dripping_receiver() -> Iterator[int]:
-    """A server that answers one byte at a time, for ever."""
+    """A server that answers one byte at a time, endlessly."""
     import socket
 
     listening = socket.create_server(("127.0.0.1", 0))

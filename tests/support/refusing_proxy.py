@@ -1,6 +1,6 @@
-"""A proxy in front of the service that refuses large request bodies, as nginx does by default: 413 and a page of HTML.
+"""A proxy in front of the service that rejects large request bodies, as nginx does by default: 413 and an HTML page.
 
-It reads a body whole before it passes anything on, as `proxy_request_buffering on` does.
+It reads the whole body before it forwards anything, as with `proxy_request_buffering on`.
 """
 
 import http.client
@@ -19,7 +19,7 @@ class BodyTooLarge(Exception):
 
 @contextmanager
 def refusing_proxy(port: int, largest: int) -> Iterator[str]:
-    """The address of a proxy to a port of this machine that takes bodies up to a size."""
+    """The address of a proxy to a port of this machine that accepts bodies up to a size."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -45,7 +45,7 @@ def refusing_proxy(port: int, largest: int) -> Iterator[str]:
             self._pass_on(body)
 
         def _linger(self) -> None:
-            """Take what is still sent, so that the answer is not lost in a reset."""
+            """Read what is still being sent, so that the answer is not lost in a reset."""
             self.connection.settimeout(1)
             with suppress(OSError):
                 while self.connection.recv(65536):

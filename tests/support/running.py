@@ -1,4 +1,4 @@
-"""A running service with all that a test of the contract wants to have at hand."""
+"""A running service with everything that tests of the contract commonly need."""
 
 import itertools
 import os
@@ -36,11 +36,11 @@ PASSWORD = "a password of the tests"
 IMPATIENT = {
     "HOLDFAST_INLINE_WAIT_SECONDS": "1",
     "HOLDFAST_ENGINE_LOCK_WAIT_SECONDS": "1",
-    "HOLDFAST_SSH_PATIENCE_HOURS": "0.05",  # a machine that ended with its test is not looked for all day
+    "HOLDFAST_SSH_PATIENCE_HOURS": "0.05",  # a machine that ended with its test is not searched for all day
 }
 QUICK = "BORG_SELFTEST=disabled"
-"""The engine tries itself at each start: a third of the time of a short run."""
-# The kind under which the service's own one runs what is queued; here it is only a name in the queue.
+"""Skips the engine's self-test at each start, which takes a third of a short run."""
+# The service runs queued backups under its own kind; here the kind is only a name in the queue.
 BACKUP = Kind(
     name="backup",
     category="backup",
@@ -53,7 +53,7 @@ BACKUP = Kind(
 
 @dataclass(eq=False)
 class Running:
-    """One service on one store with one engine. Tests share it, so each makes its own repositories and users."""
+    """One service with one store and one engine. Tests share it, so each creates its own repositories and users."""
 
     folder: Path
     process: ServiceProcess
@@ -92,7 +92,7 @@ class Running:
     # --- repositories and backups ---------------------------------------------------------------------------------
 
     def new_repository(self, **more: Any) -> dict[str, Any]:
-        """Create a repository over HTTP, quick to open and without work of its own unless told otherwise."""
+        """Create a repository over HTTP; by default it opens quickly and causes no further work."""
         path = more.pop("path", None) or self.new_path()
         sources = more.pop("source_paths", None)
         if sources is None:
@@ -104,7 +104,7 @@ class Running:
 
     @cached_property
     def known(self) -> "Finished":
-        """A repository with a finished backup that tests may read, and must not change."""
+        """A repository with a finished backup that tests may read but must not change."""
         repository = self.new_repository(encryption="repokey-blake2")
         job_id = self.admin.start_backup(repository)
         assert self.admin.wait_for_end(job_id)["status"] == "completed"
@@ -112,7 +112,7 @@ class Running:
 
     @cached_property
     def warned(self) -> int:
-        """A finished backup with a long log: the engine had a word to say about each of forty missing sources."""
+        """A finished backup with a long log: the engine reports each of forty missing sources."""
         repository = self.new_repository()
         sources = [*repository["source_paths"], *(str(self.new_path("missing")) for _ in range(40))]
         job_id = self.admin.start_backup(repository, source_paths=sources)
@@ -121,7 +121,7 @@ class Running:
 
     @cached_property
     def several(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """A repository with one backup of each end, by its status. The failed one is a retry of the cancelled one."""
+        """A repository with one backup for each ending, by status. The failed one is a retry of the cancelled one."""
         repository = self.new_repository()
         missing = str(self.new_path("missing"))
         with self.held_backup(repository) as (completed, _gate):
@@ -134,7 +134,7 @@ class Running:
         return repository, jobs
 
     def enqueue_backup(self, repository: dict[str, Any], trigger: str) -> int:
-        """Queue a backup as another part of the service would, for triggers that no route of its own has."""
+        """Queue a backup as another part of the service would, for triggers without a route."""
         database = Database(self.process.database_url or f"sqlite:///{self.process.data_dir / 'holdfast.db'}")
         subject = Subject(repository["id"], repository["name"], repository["path"])
         try:
@@ -145,7 +145,7 @@ class Running:
 
     @contextmanager
     def store(self) -> Iterator[Session]:
-        """One transaction on the store of the service, for what no route shows."""
+        """One transaction on the service's store, for facts that no route shows."""
         database = Database(self.process.database_url or f"sqlite:///{self.process.data_dir / 'holdfast.db'}")
         try:
             with database.writing() as session:
@@ -154,7 +154,7 @@ class Running:
             database.dispose()
 
     def new_alarm(self, repository: dict[str, Any]) -> int:
-        """An alarm that has cleared since: rounds of the service leave it as it is."""
+        """An alarm that has already cleared, so that the service's rounds leave it unchanged."""
         now = clock.now()
         with self.store() as session:
             alarm = Alarm(
@@ -173,21 +173,19 @@ class Running:
             return alarm.id
 
     def wait_until_idle(self) -> None:
-        """Wait until nothing runs or waits: others who use this service may have left work behind."""
+        """Wait until nothing is running or waiting: other tests that use this service may have left work behind."""
         wait_until(
             lambda: not self.admin.get("/api/operations/queue").json()["repositories"], what="the service is idle"
         )
 
     @cached_property
     def scratch(self) -> dict[str, Any]:
-        """A repository that tests may change: what each relies on, it sets first."""
+        """A repository that tests may change; each first sets what it relies on."""
         return self.new_repository()
 
     @contextmanager
     def held_backup(self, repository: dict[str, Any], **more: Any) -> Iterator[tuple[int, Gate]]:
-        """Start a backup and bring it to where the engine waits at a gate; let it pass at the end, however that
-        comes.
-        """
+        """Start a backup and wait until the engine is waiting at a gate; let it pass at the end, in any case."""
         gate = self.gate()
         sources = [*repository["source_paths"], str(gate.path)]
         job_id = self.admin.start_backup(repository, source_paths=sources, **more)
@@ -202,9 +200,9 @@ class Running:
 
     @contextmanager
     def held_backup_with_progress(self, repository: dict[str, Any]) -> Iterator[int]:
-        """As `held_backup`, after the engine has told that it is past all files of the repository's sources.
+        """Like `held_backup`, but after the engine has reported that it is past all files of the repository's sources.
 
-        It tells its progress when it goes on to another file, at most every 0.2 seconds.
+        It reports progress when it proceeds to another file, at most every 0.2 seconds.
         """
         first, last = self.gate(), self.gate()
         sources = [*repository["source_paths"], str(first.path), str(self.new_source()), str(last.path)]
@@ -239,7 +237,7 @@ class Running:
         return self.process.client().login(user["username"], PASSWORD)
 
     def client_with_right(self, repository: dict[str, Any], role: str) -> Client:
-        """A client of a new user with this role, as their global one and on this repository."""
+        """A client of a new user with this role, both globally and for this repository."""
         user = self.new_user(role)
         path = f"/api/users/{user['id']}/repositories/{repository['id']}"
         answer = self.admin.put(path, json={"role": role})
@@ -269,8 +267,9 @@ class Running:
         return Outside(ENGINES[self.engine], self.new_folder("outside"))
 
     def engine_calls(self) -> list[str]:
-        """The command lines with which the engine has been started so far, but for its version: the service looks for
-        that when it likes."""
+        """The command lines of all engine calls so far, except for the version, which the service may check at any
+        time.
+        """
         return [call for call in _calls_file(self.folder).read_text().splitlines() if call != "--version"]
 
 
@@ -281,7 +280,7 @@ class Finished:
 
 
 class Services:
-    """Starts a service for each store and engine that is asked for, and keeps it for the tests that follow."""
+    """Starts a service for each requested store and engine, and keeps it for the tests that follow."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -291,7 +290,7 @@ class Services:
 
     def get(self, store: str = "sqlite", engine: str = "1.4") -> Running:
         if (store, engine) not in self._shared:
-            self._shared[store, engine] = None  # so that one that does not start is waited for once
+            self._shared[store, engine] = None  # so that a service that does not start is waited for only once
             self._shared[store, engine] = self.new(store, engine)
         running = self._shared[store, engine]
         assert running is not None, f"the service with {store} and engine {engine} did not start"
@@ -314,7 +313,7 @@ class Services:
 
     @contextmanager
     def own(self, store: str = "sqlite", engine: str = "1.4", **environment: str) -> Iterator[Running]:
-        """As `new`, for a while: a service that nobody uses costs the others time."""
+        """Like `new`, but temporary: an unused service costs the others time."""
         running = self.new(store, engine, **environment)
         try:
             yield running
@@ -338,9 +337,9 @@ class Services:
 
 
 def recording_engine(folder: Path, program: Path, name: str = "borg", *, is_loaded: bool = True) -> Path:
-    """Write a program that notes each call of the engine and then becomes the engine, one that is loaded already.
+    """Write a program that records each engine call and then becomes the engine, by default a preloaded one.
 
-    One that is loaded has the privileges of the tests, whoever starts it.
+    A preloaded engine has the privileges of the tests, whoever starts it.
     """
     calls = _calls_file(folder)
     calls.touch()
@@ -356,7 +355,7 @@ def _calls_file(folder: Path) -> Path:
 
 
 def processes_with(text: str) -> list[int]:
-    """The processes whose command line holds the text, this one excepted."""
+    """The processes whose command line contains the text, except this one."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

@@ -1,7 +1,7 @@
-"""Processes that tick over one store and are killed at random instants, on a clock that runs a quarter of an hour a
+"""Processes that tick over one store and are killed at random moments, on a clock that runs a quarter of an hour per
 second.
 
-`python -m tests.support.schedule_kills STORE_URL KILLS [SEED]` plays a campaign and prints what it found.
+`python -m tests.support.schedule_kills STORE_URL KILLS [SEED]` runs a campaign and prints its findings.
 """
 
 import os
@@ -40,7 +40,7 @@ REPOSITORIES = 4
 STEPS = [{"kind": "backup"}, {"kind": "prune", "keep_daily": 7}, {"kind": "check", "every_days": 1}]
 PATTERNS = ("0 * * * *", "*/20 * * * *", "30 */3 * * *", "15 2 * * *")
 MOST_WORK_SECONDS = 0.25
-"""Of the processor, until a process is killed: on a busy machine too, the kills strike processes that work."""
+"""Processor time until a process is killed, so that even on a busy machine the kills hit processes at work."""
 
 
 @dataclass
@@ -75,7 +75,9 @@ def prepare(url: str) -> None:
 
 
 class Worker:
-    """What each process does. It is made and used once before processes are forked: so they compile no statements."""
+    """The work of each process. Created and used once before processes are forked, so that they compile no
+    statements.
+    """
 
     def __init__(self, url: str, clock_began: float) -> None:
         self._clock_began = clock_began
@@ -99,7 +101,7 @@ class Worker:
 
 
 def end_some(session: Any, chance: random.Random, now: datetime, most: int = 40) -> int:
-    """Let some waiting operations run and end, some of them badly."""
+    """Let some waiting operations run and end, some of them with failures."""
     statement = select(Operation).where(Operation.status == Status.PENDING).order_by(Operation.id).limit(most)
     ended = 0
     for operation in session.scalars(statement.with_for_update(skip_locked=True)).all():
@@ -123,13 +125,13 @@ def virtual(clock_began: float) -> datetime:
 
 
 def campaign(url: str, kills: int, *, processes: int = 3, seed: int = 1) -> Findings:
-    """Keep some processes ticking, kill them `kills` times in all, and check what is in the store then."""
+    """Keep some processes ticking, kill them `kills` times in total, and then check the content of the store."""
     prepare(url)
     chance = random.Random(seed)
     began = time.time()
     worker = Worker(url, began)
     worker.once(chance)
-    worker.database.dispose()  # no connection is open in two processes
+    worker.database.dispose()  # so that no connection is open in two processes
     living: list[int] = []
     try:
         for number in range(kills):
@@ -148,7 +150,7 @@ def campaign(url: str, kills: int, *, processes: int = 3, seed: int = 1) -> Find
 
 
 def _let_work(pid: int, seconds: float) -> None:
-    """Wait until a process has used the processor this much; not much longer, since others may have the write lock."""
+    """Wait until a process has used this much processor time, or a little longer, as others may have the write lock."""
     used, deadline = _processor_of(pid), time.monotonic() + 3 * seconds
     while used() < seconds and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -160,7 +162,10 @@ def _processor_of(pid: int) -> Callable[[], float]:
 
 
 def _wait_for_the_killed(url: str) -> None:
-    """PostgreSQL notices a killed client only after its statement; until then the rows it locked are passed over."""
+    """Wait until PostgreSQL has noticed the killed clients, which it does only after their statements.
+
+    Until then, the rows that they locked are skipped.
+    """
     if not url.startswith("postgresql"):
         return
     others = text(
@@ -169,7 +174,7 @@ def _wait_for_the_killed(url: str) -> None:
     database = Database(url, pool_size=1)
 
     def are_gone() -> bool:
-        with database.reading() as session:  # a transaction sees the same activity to its end
+        with database.reading() as session:  # a transaction sees the same activity until its end
             return not session.scalar(others)
 
     wait_until(are_gone, what="the end of the connections of killed processes")
@@ -187,7 +192,7 @@ def _fork(worker: Worker, seed: int) -> int:
 
 
 def examine(url: str, now: datetime, kills: int) -> Findings:
-    """Let everything come to its end, then hold the rows against the calendars."""
+    """Let everything come to its end, then compare the rows with the calendars."""
     database = Database(url)
     found = Findings(kills)
     calm = Tick(database, REGISTRY, Supervisor())
@@ -237,7 +242,9 @@ def _compare(schedule: Schedule, rows: list[ScheduleRun], now: datetime, found: 
 
 
 def _operations(rows: list[ScheduleRun], done: list[Operation], found: Findings) -> None:
-    """Each released row has exactly the operations that it names and their retries; no others exist."""
+    """Check that each released row has exactly the operations that it lists and their retries, and that no others
+    exist.
+    """
     named = Counter(step["operation_id"] for row in rows for step in row.steps if step.get("operation_id"))
     retried = {operation.retry_of for operation in done if operation.retry_of}
     known = {operation.id for operation in done}

@@ -1,4 +1,4 @@
-"""Reading `/metrics` as a scraper does."""
+"""Read `/metrics` like a scraper."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,7 +17,7 @@ def scraped(client: Client, name: str, **labels: str) -> float | None:
 
 
 def wait_for_series(client: Client, name: str, **labels: str) -> float:
-    """The value of a series, once it is there: an answer is kept for ten seconds."""
+    """The value of a series, once it exists: an answer is cached for ten seconds."""
     wait_until(lambda: scraped(client, name, **labels) is not None, pause=0.5, what=f"{name} {labels} is there")
     value = scraped(client, name, **labels)
     assert value is not None

@@ -1,4 +1,4 @@
-"""A host whose engine says what a test wants: bodies of jobs run in it without any process."""
+"""A host whose engine outputs what a test wants: bodies of jobs run in it without any process."""
 
 import json
 import tempfile
@@ -21,13 +21,11 @@ from backup_jobs.work import Work
 from backup_protocol import Block
 
 INTERRUPTED = object()
-"""In a script: nobody knows how the engine ended."""
+"""In a script: how the engine ended is unknown."""
 
 
 class ScriptedHost(Host):
-    """`script` has, by the name of a step, what the engine prints to its output, INTERRUPTED, or a failing exit
-    code.
-    """
+    """`script` maps the name of a step to what the engine prints, INTERRUPTED, or a non-zero exit code."""
 
     def __init__(
         self, script: Mapping[str, Any], *, attempt: int = 1, earlier: Mapping[str, Any] | None = None
@@ -110,7 +108,7 @@ class ScriptedHost(Host):
 
 
 class NoSources(Sources):
-    """Nothing is known of the sources of a backup."""
+    """Backup sources about which nothing is known."""
 
     @property
     def expected_size(self) -> int | None:
@@ -136,7 +134,7 @@ def work_on(host: Host, block: Block) -> Work[Any]:
 
 
 def listing(*archives: str) -> dict[str, Any]:
-    """What the engine prints for a list of these archives; the id of each is its name, repeated."""
+    """What the engine prints for a list of these archives; each id is derived from the name."""
     return {"archives": [_archive(name) for name in archives], "repository": {"id": "0" * 64, "location": "/srv"}}
 
 

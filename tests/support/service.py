@@ -1,4 +1,4 @@
-"""A real `holdfast serve` process, and a client of it."""
+"""A real `holdfast serve` process, and a client for it."""
 
 import ctypes
 import os
@@ -19,13 +19,13 @@ from tests.support import stores, warm_starts, witnesses
 
 T = TypeVar("T")
 PATIENCE = 300.0
-"""Seconds for what must come.
+"""Time limit in seconds for things that must happen.
 
-Only a test that fails waits so long, and a busy machine may need minutes for a second's work.
+Only a failing test waits this long, and a busy machine may need minutes for a second's work.
 """
 ADMIN_PASSWORD = "correct horse battery"
 ROUTE_VERDICTS = Path(__file__).resolve().parents[2] / ".cache" / "test-routes.json"
-"""What earlier test runs found out about the engines' private interface: the self-test takes seconds."""
+"""What earlier test runs found out about the engines' private interface, since the self-test takes seconds."""
 PR_SET_PDEATHSIG = 1
 PROGRAM = Path(sys.executable).parent / "holdfast"
 
@@ -36,10 +36,10 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 0.25
 def wait_until(
     condition: Callable[[], T | None], seconds: float = PATIENCE, pause: float | None = None, what: str = ""
 ) -> T:
-    """Poll a condition until it holds; return its value. Fail with what was awaited when the time is up.
+    """Poll a condition until it holds, and return its value. After the time limit, fail with what was awaited.
 
-    Unless a pause is given, the pauses are a tenth of the time waited so far, within bounds: a question to a service
-    costs it milliseconds, and twenty of them a second would slow down what is waited for.
+    By default, each pause is a tenth of the time waited so far, within bounds: a request costs a service milliseconds,
+    and twenty per second would slow down what is awaited.
     """
     began = time.monotonic()
     while not (value := condition()):
@@ -51,7 +51,7 @@ def wait_until(
 
 
 def end_with_parent() -> None:
-    """In a new process: be killed when the tests are, so that none of their services outlives them."""
+    """In a new process: have the kernel kill it when the tests end, so that no service outlives them."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -63,10 +63,10 @@ def free_port() -> int:
 
 
 class Client(httpx2.Client):
-    """An HTTP client with the verbs that tests say often."""
+    """An HTTP client with the requests that tests make often."""
 
     def __init__(self, **options: Any) -> None:
-        # Plain HTTP to this machine: loading the certificates of the world costs a tenth of a second each time.
+        # Plain HTTP to this machine: loading all certificate authorities takes a tenth of a second each time.
         super().__init__(**{"verify": False, "timeout": PATIENCE, **options})
 
     def login(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> "Client":
@@ -82,7 +82,7 @@ class Client(httpx2.Client):
             "encryption": "repokey-blake2",
             "passphrase": "a passphrase of the tests",
             "source_paths": [str(source) for source in sources],
-            "index_mode": "off",  # index work after each backup is only for the tests that are about it
+            "index_mode": "off",  # only tests about it want index work after each backup
             **more,
         }
         answer = self.post("/api/repositories/", json=body)
@@ -143,7 +143,9 @@ class ServiceProcess:
     prefix: tuple[str, ...] = ()
     """A program that starts the service, with its arguments."""
     is_warm: bool = field(default_factory=lambda: "PYTEST_VERSION" in os.environ)
-    """Forked from a process that has loaded the program: not where starting is what is looked at, as in benches."""
+    """Whether to fork it from a process that has loaded the program; not if the start itself is measured, as in
+    benches.
+    """
 
     def start(self) -> "ServiceProcess":
         self.launch()
@@ -165,13 +167,13 @@ class ServiceProcess:
         )
 
     def launch(self) -> None:
-        """Start the process without waiting for it to answer."""
+        """Start the process without waiting for it to respond."""
         self.port = self.port or free_port()
         environment = {
             **os.environ,
             "HOLDFAST_ADMIN_PASSWORD": ADMIN_PASSWORD,
             "HOLDFAST_LOG_FORMAT": "json",
-            "HOLDFAST_ACCESS_TOKEN_MINUTES": "1440",  # those who share a service log in once, for a run of an hour
+            "HOLDFAST_ACCESS_TOKEN_MINUTES": "1440",  # users of a shared service log in once, for a run of an hour
             **({"HOLDFAST_DATABASE_URL": self.database_url} if self.database_url else {}),
             **self.environment,
         }
@@ -196,9 +198,7 @@ class ServiceProcess:
             )
 
     def _seed_store(self) -> None:
-        """A new store begins as a copy of one that has its tables: making them takes longer than the rest of
-        the start.
-        """
+        """Start a new store as a copy of one with tables: creating those takes longer than the rest of the start."""
         store = self.data_dir / "holdfast.db"
         if self.is_warm and not self.database_url and not store.exists():
             shutil.copyfile(stores.sqlite_template(), store)
@@ -242,7 +242,7 @@ class ServiceProcess:
         return Client(base_url=self.url)
 
     def kill(self) -> None:
-        """kill -9 of the service alone; engines under their shims go on."""
+        """Kill the service alone with SIGKILL; engines under their shims continue."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()

@@ -1,4 +1,4 @@
-"""A real sshd, on loopback or in a network of its own: with a home folder and keys that it shares with nobody."""
+"""A real sshd, on loopback or in its own network, with a home folder and keys that it shares with no other."""
 
 import contextlib
 import functools
@@ -50,15 +50,15 @@ def has_penalties() -> bool:
 
 @dataclass
 class Sshd:
-    """One machine that is reached by ssh: its account is the one that runs the tests, in a home of its own."""
+    """A machine reached over ssh. Its account is that of the user who runs the tests, with a separate home."""
 
     folder: Path
     path: str = "/usr/local/bin:/usr/bin:/bin"
     takes_passwords: bool = False
-    """Needs root: the password is in a file that only this sshd sees in place of the system's."""
+    """Needs root: only this sshd sees the file with the password, in place of the system's file."""
     address: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()
-    """A program that starts it, with its arguments: for a machine in a network of its own."""
+    """A program that starts it, with its arguments: for a machine in its own network."""
     port: int = field(default_factory=free_port)
     process: "subprocess.Popen[bytes] | None" = None
 
@@ -107,7 +107,7 @@ class Sshd:
         return self
 
     def _with_password(self, command: list[str]) -> list[str]:
-        """The command in a mount namespace where the account has a password."""
+        """The command in a mount namespace in which the account has a password."""
         shadow = self.folder / "shadow"
         crypted = subprocess.run(
             ["openssl", "passwd", "-6", PASSWORD], capture_output=True, text=True, check=True
@@ -126,7 +126,7 @@ class Sshd:
         return (self.folder / "sshd.log").read_text(errors="replace")
 
     def new_host_key(self) -> None:
-        """From the next start on the machine shows another key."""
+        """Change the host key, which takes effect at the next start."""
         key = self.folder / "host_key"
         for file in (key, key.with_suffix(".pub")):
             file.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class Sshd:
         self.authorized_keys.write_text(public_key + "\n")
 
     def greet(self, text: str) -> None:
-        """From now on a login prints something before the command runs, as a careless profile does."""
+        """Make each login print something before its command runs, like a careless profile."""
         keys = [f'command="echo {text}; eval \\"$SSH_ORIGINAL_COMMAND\\"" {line}' for line in self._keys()]
         self.authorized_keys.write_text("\n".join(keys) + "\n")
 
@@ -144,12 +144,12 @@ class Sshd:
         return self.authorized_keys.read_text().splitlines()
 
     def sessions(self) -> list[psutil.Process]:
-        """The processes of sshd that serve a connection."""
+        """The sshd processes that serve a connection."""
         assert self.process is not None
         return psutil.Process(self.process.pid).children()
 
     def cut_links(self) -> int:
-        """Kill what serves the connections, as a cut would end them; what they started goes on or not by itself."""
+        """Kill the processes that serve connections, as if they were cut; what those started may continue or not."""
         cut = 0
         for session in self.sessions():
             parts = [session]
@@ -162,7 +162,7 @@ class Sshd:
         return cut
 
     def stop(self) -> None:
-        """No new connection is taken; those that are there go on."""
+        """Accept no new connections; existing ones continue."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

@@ -1,4 +1,4 @@
-"""Schedules that a test puts into the store of a running service, due in a moment."""
+"""Schedules that a test adds to the store of a running service, due in a moment."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Empty stores with the present schema, of both kinds, cheap enough for one each test."""
+"""Empty stores of both kinds with the current schema, cheap enough for one per test."""
 
 import shutil
 import tempfile
@@ -16,7 +16,7 @@ KINDS = ("sqlite", "postgresql")
 
 @contextmanager
 def a_store(kind: str, folder: Path) -> Iterator[Database]:
-    """An empty store; of SQLite in the given folder."""
+    """An empty store; for SQLite, in the given folder."""
     with a_store_url(kind, folder) as url:
         database = Database(url)
         try:
@@ -27,7 +27,7 @@ def a_store(kind: str, folder: Path) -> Iterator[Database]:
 
 @contextmanager
 def a_store_url(kind: str, folder: Path) -> Iterator[str]:
-    """The address of an empty store, for tests that start processes over it."""
+    """The URL of an empty store, for tests that start processes over it."""
     if kind == "sqlite":
         shutil.copyfile(sqlite_template(), folder / "holdfast.db")
         yield f"sqlite:///{folder / 'holdfast.db'}"
@@ -37,14 +37,14 @@ def a_store_url(kind: str, folder: Path) -> Iterator[str]:
 
 
 def postgres_template() -> str:
-    """The name of a database with the present schema, on this process's server."""
+    """The name of a database with the current schema, on this process's server."""
     return postgres_server().ensure_template("migrated", _migrated)
 
 
 @made_once
 def sqlite_template() -> Path:
-    """The file of an empty store with the present schema."""
-    # The folder lives as long as this process: its name is kept by the finalizer.
+    """The file of an empty store with the current schema."""
+    # The folder lives as long as this process: a reference to it is kept.
     folder = tempfile.TemporaryDirectory(prefix="holdfast-template-")
     _keep.append(folder)
     template = Path(folder.name) / "template.db"

@@ -1,6 +1,6 @@
-"""A real systemd for tests: the first process of namespaces of its own, with its own /run and cgroups.
+"""A real systemd for tests: the first process of its own namespaces, with its own /run and cgroups.
 
-`systemctl` outside is a small program that enters these namespaces and calls the real one. Needs root.
+Outside, `systemctl` is a small program that enters these namespaces and calls the real one. Needs root.
 """
 
 import os
@@ -46,13 +46,13 @@ exec {program} --system --unit=tests.target --log-target=null --show-status=no
 
 
 def needs_systemd() -> None:
-    """Leave the test out where no systemd can be started."""
+    """Skip the test if systemd cannot be started."""
     if os.geteuid() != 0 or not PROGRAM.exists() or not shutil.which("nsenter"):
         pytest.skip("needs root and systemd")
 
 
 class Systemd:
-    """`folder/bin/systemctl` speaks to it."""
+    """A running systemd, controlled through `folder/bin/systemctl`."""
 
     def __init__(self, folder: Path, first_process: int) -> None:
         self.folder = folder
@@ -67,12 +67,12 @@ class Systemd:
         return self.systemctl("is-active", unit).stdout.strip()
 
     def journal(self, unit: str) -> list[str]:
-        """`started` and `stopped`, as they happened."""
+        """`started` and `stopped`, in the order of events."""
         file = self.folder / f"{unit}.journal"
         return file.read_text().split() if file.exists() else []
 
     def break_unit(self, unit: str) -> None:
-        """It does not start any more."""
+        """Make the unit unable to start."""
         (self.folder / f"{unit}.alive").unlink()
 
     def mend_unit(self, unit: str) -> None:
@@ -113,7 +113,7 @@ def systemd(folder: Path, *units: str) -> Iterator[Systemd]:
 
 
 def _child_of(process: "subprocess.Popen[bytes]") -> int:
-    """The process of `unshare` that is the first one of its namespace, once it is systemd."""
+    """The child of `unshare` that is the first process of its namespace, once it is systemd."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
@@ -132,6 +132,6 @@ def _until_started(started: Systemd, unit: str) -> None:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Killing `unshare` kills the first process of the namespace, and with it everything in there."""
+    """Kill `unshare`, and with it the first process of the namespace and everything in it."""
     process.send_signal(signal.SIGKILL)
     process.wait()

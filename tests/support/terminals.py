@@ -1,4 +1,4 @@
-"""The command line in this process, as on a terminal or piped."""
+"""Run the command line in this process, as on a terminal or piped."""
 
 import io
 import sys
@@ -27,7 +27,7 @@ class Shown:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str, is_terminal: bool, columns: int = 80) -> Shown:
-    """Run a command; nothing can be typed into it."""
+    """Run a command without any input."""
     out, err = Screen(is_terminal=is_terminal), Screen(is_terminal=is_terminal)
     with monkeypatch.context() as patched:
         patched.setenv("COLUMNS", str(columns))

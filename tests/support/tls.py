@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 
 def own_certificate(folder: Path) -> Path:
-    """Make a certificate for `localhost`, its own authority; `key.pem` beside it has the key."""
+    """Create a self-signed certificate for `localhost`, with its key in `key.pem` next to it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -41,7 +41,7 @@ def own_certificate(folder: Path) -> Path:
 
 @contextmanager
 def tls_front(port: int, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Speak TLS before a port of this machine, as a reverse proxy does; give the address and the certificate."""
+    """Offer TLS in front of a port of this machine, as a reverse proxy does; yield the address and the certificate."""
     certificate = own_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, folder / "key.pem")

@@ -1,4 +1,4 @@
-"""Trees of files that are hard to restore, and what can be compared of a tree."""
+"""Trees of files that are hard to restore, and the facts about a tree that can be compared."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ NOT_UTF8 = b"caf\xe9"
 ALSO_NOT_UTF8 = b"caf\xe8"
 LINES_IN_NAME = b"two\nlines\t'and' \"quotes\" \\ % {now}"
 LEADING_OUT = frozenset({b"links/absolute", b"links/dangling"})
-"""Links that no download hands out."""
+"""Links that downloads leave out."""
 FIFO = b"fifo"
 LONG_AGO = 946_684_800_123_456_789
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that a restore must bring back of one name; times of access and change are not among it."""
+    """Everything that a restore must bring back for one name, which excludes times of access and change."""
 
     type: int
     mode: int
@@ -36,7 +36,7 @@ class Seen:
 
 
 def look_at(root: Path | bytes) -> dict[bytes, Seen]:
-    """Every name below a folder, and the folder itself as the empty name."""
+    """Every name below a folder, and the folder itself under the empty name."""
     top = os.fsencode(root)
     paths = [b"", *_below(top, b"")]
     inodes: dict[tuple[int, int], list[bytes]] = {}
@@ -89,7 +89,7 @@ def blocks_of(path: Path) -> int:
 
 
 def make_difficult_tree(root: Path) -> None:
-    """Everything that a backup of a real machine may hold. As root also owners of others."""
+    """Create everything that a backup of a real machine may contain; as root also files of other owners."""
     root.mkdir()
     top = os.fsencode(root)
     (root / "plain.txt").write_text("plain\n")
@@ -104,7 +104,7 @@ def make_difficult_tree(root: Path) -> None:
 
 
 def _make_sparse(path: Path) -> None:
-    """32 MiB of which the disk holds 8 KiB: something at the beginning, something near the end, a hole behind it."""
+    """Write 32 MiB of which only 8 KiB are on disk: data at the beginning and near the end, and a hole after it."""
     with path.open("wb") as file:
         file.write(b"begin" * 819)
         file.seek(28 * MEBIBYTE)
@@ -148,7 +148,7 @@ def _make_modes(root: Path) -> None:
         file.write_text(f"{mode:04o}")
         folder = modes / f"folder-{mode:04o}"
         if os.geteuid() != 0 and mode & 0o500 != 0o500:
-            continue  # nobody but root could look into it
+            continue  # only root could read it
         folder.mkdir()
         (folder / "inside").write_text("inside")
         for path in (file, folder):
@@ -167,7 +167,7 @@ def _make_modes(root: Path) -> None:
 
 
 def _date_back(root: Path) -> None:
-    """Times with nanoseconds, deepest first so that a folder's time is set after what is in it."""
+    """Set times with nanoseconds, deepest entries first, so that a folder's time is set after its content."""
     top = os.fsencode(root)
     for number, path in enumerate(reversed([b"", *_below(top, b"")])):
         moment = LONG_AGO + number * 1_000_000_007
@@ -175,7 +175,9 @@ def _date_back(root: Path) -> None:
 
 
 def make_many_files(root: Path, count: int) -> None:
-    """A tree of small files in folders of fifty, some of them linked, some links, all with times of their own."""
+    """Create a tree of small files in folders of fifty, with some hard links and symbolic links, all with distinct
+    times.
+    """
     generator = random.Random(count)
     previous: Path | None = None
     for number in range(count):

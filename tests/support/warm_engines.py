@@ -1,15 +1,15 @@
-"""Engines that start in a fraction of their time: forked from a process that has loaded the engine once.
+"""Engines that start in a fraction of the usual time, forked from a process that has loaded the engine once.
 
 Loading it takes a fifth of a second of processor time (engine 2: half a second), and the tests start thousands. A fork
-runs the engine's program from its first line on, in the place of a small process (`warm_engine.c`) that hands on its
-signals and ends as it ends. Chaos, kills and what the engine's adapter is tested with run the program itself.
+runs the engine's program from its first line on, in place of a small process (`warm_engine.c`) that forwards signals
+and ends as the fork ends. Tests of chaos, kills and the engine's adapter run the program itself.
 
-`warm_command` is what to start; `warm_program` is a program for places that want the name of one.
+`warm_command` returns the command to start; `warm_program` a program for callers that need the path of one.
 
-What the engine reads of its environment while it is loaded must be the same for the fork: else the small process
-becomes the program, as it does when anything else is not as it should be.
+Environment variables that the engine reads while it is loaded must be the same for the fork. Otherwise, and in case of
+any other problem, the small process becomes the program itself.
 
-This file runs under the Python of the engine: it imports nothing but the standard library.
+This file runs under the engine's Python: it imports only the standard library.
 """
 
 import array
@@ -44,9 +44,7 @@ HOST_OF_TESTS = "the host of an engine that was not started yet"
 EXIT_CODES = "BORG_EXIT_CODES"
 LOADED_WITH = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", EXIT_CODES: "modern", HOST_ID: HOST_OF_TESTS}
 OF_NO_MATTER = (HOST_ID, EXIT_CODES, "HOME", "TMPDIR", "TEMP", "TMP")
-"""Looked at while the engine is loaded, and set right in the fork; the home only names a folder for packages of the
-user.
-"""
+"""Variables that are read during loading but corrected in the fork; the home folder matters only for user packages."""
 SOURCE = Path(__file__).with_name("warm_engine.c")
 PROGRAM = "import sys\n\nfrom borg.archiver import main\n\nsys.exit(main())\n"
 LONGEST_FIRST_LINE = 200
@@ -57,7 +55,7 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 
 def warm_command(program: Path) -> list[str]:
-    """The words in front of the engine's arguments. Just the program where it cannot be kept warm."""
+    """The words before the engine's arguments; only the program itself if it cannot be kept warm."""
     from backup_engine.far.remote_talk import interpreter_of
 
     client, python = _client(), interpreter_of(str(program))
@@ -69,10 +67,10 @@ def warm_command(program: Path) -> list[str]:
 
 @functools.cache
 def warm_program(program: Path) -> Path:
-    """A program that is the engine to whoever starts it, and has its Python for whoever looks for that.
+    """A program that acts as the engine for callers, and refers to its Python for those that look for that.
 
-    It is a link into a folder that all test runs share, so that what a service has found out about it holds for the
-    next.
+    It is a link into a folder shared by all test runs, so that what a service finds out about it also holds for the
+    next run.
     """
     from backup_engine.far.remote_talk import interpreter_of
 
@@ -94,7 +92,7 @@ def warm_program(program: Path) -> Path:
             part.rename(shared)
         except OSError:  # another test process was first
             shutil.rmtree(part)
-    # The folder lives as long as this process, as what answers on the socket does.
+    # The folder lives as long as this process, like the process that answers on the socket.
     own = tempfile.TemporaryDirectory(prefix="warm-engine-")
     _keep.append(own)
     Path(own.name).chmod(0o755)
@@ -106,7 +104,7 @@ def warm_program(program: Path) -> Path:
 
 _keep: list["tempfile.TemporaryDirectory[str]"] = []
 _making = threading.Lock()
-"""One thread loads an engine."""
+"""Only one thread loads an engine."""
 
 
 @functools.cache
@@ -127,7 +125,7 @@ def _client() -> Path | None:
 
 @functools.cache
 def _listening(pid: int, program: Path, python: tuple[str, ...]) -> str:
-    """Load the engine in a process that ends with this one; return the name of the socket on which it is asked."""
+    """Load the engine in a process that ends with this one; return the name of the socket on which it takes orders."""
     name = f"warm-engine-{pid}-{program.parents[1].name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(f"\0{name}")
@@ -146,7 +144,7 @@ def _listening(pid: int, program: Path, python: tuple[str, ...]) -> str:
 
 
 class Order:
-    """What the small process says of itself."""
+    """The small process's description of itself."""
 
     def __init__(self, content: bytes, descriptors: list[int]) -> None:
         parts = iter(content.split(b"\0")[:-1])
@@ -177,7 +175,7 @@ def received(link: socket.socket) -> Order:
 
 
 def load() -> dict[bytes, bytes | None]:
-    """Load the engine; return the variables that it looked at meanwhile."""
+    """Load the engine; return the environment variables that it read meanwhile."""
     seen: dict[bytes, bytes | None] = {}
     kind = type(os.environ)
     usual = kind.__getitem__
@@ -249,7 +247,7 @@ def tell_endings(running: dict[int, socket.socket]) -> None:
 
 
 def become(order: Order, ours: set[int]) -> None:
-    """In the fork: take the place of the small process."""
+    """Take the place of the small process, in the fork."""
     os.setsid()
     for descriptor in ours:
         os.close(descriptor)
@@ -296,7 +294,7 @@ def become(order: Order, ours: set[int]) -> None:
 
 
 def run() -> None:
-    """Be the engine. What it has loaded is not taken apart at the end: that would take as long as a small backup."""
+    """Run the engine. Skip the interpreter's cleanup at the end, which would take as long as a small backup."""
     from borg.archiver import main
 
     try:

@@ -1,8 +1,8 @@
-"""Services that start in a fraction of a second: forked from a process that has loaded the program once.
+"""Services that start in a fraction of a second, forked from a process that has loaded the program once.
 
 Loading it takes two seconds of processor time, and the tests start hundreds of services. A fork runs the command line
-from its first line on, with its own arguments, environment and session, and dies with the tests. What a cold start
-costs is measured in `bench/startup.py`.
+from its first line on, with its own arguments, environment and session, and dies with the tests. `bench/startup.py`
+measures the cost of a cold start.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 LONGEST_ORDER = 1 << 20
 LONGEST_COMMAND_LINE = 4000
 ARG_START, ARG_END = 45, 46
-"""Where the command line is in memory: fields of /proc/self/stat, counted from behind the name."""
+"""Location of the command line in memory: fields of /proc/self/stat, counted from after the name."""
 LOADED = (
     "holdfast.entry.main",
     "holdfast.entry.serve",
@@ -48,7 +48,7 @@ LOADED = (
 
 
 class Process(Protocol):
-    """What tests ask of a process: the part of `subprocess.Popen` that a forked one has, too."""
+    """The part of `subprocess.Popen` that tests use and a forked process offers too."""
 
     @property
     def pid(self) -> int: ...
@@ -68,7 +68,7 @@ class Process(Protocol):
 
 
 class Forked:
-    """A process that the starter has forked. Its exit code comes through a pipe, once it is gone."""
+    """A process forked by the starter. Its exit code arrives through a pipe once it has ended."""
 
     def __init__(self, pid: int, ending: int) -> None:
         self.pid = pid
@@ -101,12 +101,12 @@ class Forked:
             return None
         told = os.read(self._ending, 100)
         os.close(self._ending)
-        self.returncode = int(told) if told else -signal.SIGKILL  # the starter itself was killed, and they with it
+        self.returncode = int(told) if told else -signal.SIGKILL  # the starter was killed, and its services with it
         return self.returncode
 
 
 def start(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked:
-    """Start `holdfast` with these arguments, in a session of its own; what it prints is added to the log."""
+    """Start `holdfast` with these arguments in a new session; its output is appended to the log."""
     with _making:  # a second starter would end, and its services with it
         starter = _starter(os.getpid())
     return starter.start(arguments, environment, log)
@@ -149,7 +149,9 @@ class Starter:
 
 
 def fork_services(orders: socket.socket) -> None:
-    """Fork a service for each order, and return in it. The starter itself ends with the tests: their end is closed."""
+    """Fork a service for each order, and return in it. The starter itself ends with the tests, when they close their
+    end.
+    """
     running: dict[int, int] = {}
     starter = os.getpid()
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -207,7 +209,7 @@ def _become(order: dict[str, Any], log: int, starter: int) -> None:
 
 
 def _show_command_line(words: list[str]) -> None:
-    """Let others see it in /proc, where tests look for processes by their arguments."""
+    """Show the service's command line in /proc, where tests look for processes by their arguments."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[ARG_START]), int(fields[ARG_END])
     line = b"".join(os.fsencode(word) + b"\0" for word in words)
@@ -226,13 +228,13 @@ def _load() -> None:
     from holdfast.composition import FEATURES
 
     for route in itertools.chain.from_iterable(router.routes for feature in FEATURES for router in feature.routers):
-        getattr(route, "dependant", None)  # a late route is built when it is asked
+        getattr(route, "dependant", None)  # deferred routes are built on access
     gc.freeze()
 
 
 if __name__ == "__main__":
     orders = socket.socket(fileno=int(sys.argv[1]))
-    sys.path.pop(0)  # the folder of this file: the names in it are no modules of the service
+    sys.path.pop(0)  # the folder of this file, whose names are not modules of the service
     _load()
     fork_services(orders)
     from holdfast.entry.main import main

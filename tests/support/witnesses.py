@@ -1,5 +1,5 @@
-"""What the processes of a test know, for the message of a wait that was in vain: on a far machine nobody can look
-later.
+"""Collect what the processes of a test know, for the message of a wait that timed out: on a remote machine nobody can
+look afterwards.
 """
 
 import contextlib
@@ -16,19 +16,19 @@ LONGEST_LINE = 300
 
 class Witness(Protocol):
     def account(self) -> str:
-        """What is known here, in some lines."""
+        """What this witness knows, in a few lines."""
 
 
 _witnesses: "weakref.WeakSet[Witness]" = weakref.WeakSet()
 
 
 def call(witness: Witness) -> None:
-    """Ask this one, as long as it lives, when a wait was in vain."""
+    """Query this witness, as long as it exists, when a wait times out."""
     _witnesses.add(witness)
 
 
 def accounts() -> str:
-    """What all of them know. A witness that fails reports why; it never hides the wait that failed."""
+    """What all witnesses know. A witness that fails reports why, and never hides the wait that failed."""
     told = []
     for witness in list(_witnesses):
         try:
@@ -39,7 +39,7 @@ def accounts() -> str:
 
 
 def end_of_file(file: Path, unlike: str = "DEBUG") -> str:
-    """The last lines of a log, without those that hold a word."""
+    """The last lines of a log, except those that contain a word."""
     with contextlib.suppress(OSError), file.open("rb") as stream:
         stream.seek(max(0, stream.seek(0, 2) - 65_536))
         lines = stream.read().decode("utf-8", "replace").splitlines()
@@ -52,7 +52,7 @@ def cut(lines: Iterable[str]) -> str:
 
 
 def processes_of(text: str) -> str:
-    """The living processes that name a text, each with what it waits for in the kernel."""
+    """The live processes whose arguments contain a text, each with what it waits for in the kernel."""
     found = processes_naming(text)
     return cut(f"{pid} [{_waits_for(pid)}] {words}" for pid, words in sorted(found.items())) or "(no process)"
 
