@@ -33,7 +33,7 @@ def list_destinations(_caller: AdminOnly, session: Reading, notifications: TheNo
 def add_destination(
     caller: AdminOnly, wanted: schemas.NewDestination, session: Writing, notifications: TheNotifications
 ) -> schemas.DestinationAnswer:
-    """Nothing is sent yet; test it next. A webhook secret that is created here is shown only in this answer."""
+    """Nothing is sent yet; test it next. A webhook secret generated here is shown only in this response."""
     destination, created = edit.add_destination(session, caller, notifications.destinations, wanted)
     return present.destination_answer(session, notifications.destinations, destination, created)
 
@@ -54,7 +54,7 @@ def change_destination(
     session: Writing,
     notifications: TheNotifications,
 ) -> schemas.DestinationAnswer:
-    """Changes only the given fields. Secrets that are not given stay."""
+    """Changes only the given fields. Omitted secrets stay unchanged."""
     found, created = edit.change_destination(session, caller, notifications.destinations, destination_id, wanted)
     return present.destination_answer(session, notifications.destinations, found, created)
 
@@ -73,7 +73,7 @@ def delete_destination(caller: AdminOnly, destination_id: RowId, session: Writin
 def test_destination(
     caller: AdminOnly, destination_id: RowId, notifications: TheNotifications, database: TheDatabase
 ) -> schemas.Verdict:
-    """Answers within 20 seconds whether the message was accepted, and if not, why."""
+    """Answers within 20 seconds whether the message was accepted and, if not, why."""
     result, seconds, delivery_id = notifications.test(destination_id)
     with database.writing() as session:
         audit.record(
@@ -102,7 +102,7 @@ def add_rule(caller: AdminOnly, wanted: schemas.RuleBody, session: Writing) -> s
 
 @routes.put("/rules/{rule_id}", summary="Replace a rule", responses=documented(404, 409))
 def change_rule(caller: AdminOnly, rule_id: RowId, wanted: schemas.RuleBody, session: Writing) -> schemas.RuleAnswer:
-    """Fields that are not given get their defaults."""
+    """Omitted fields are reset to their defaults."""
     return present.rule_answer(edit.RULES.replace(session, caller, rule_id, wanted))
 
 
@@ -120,7 +120,7 @@ def list_reports(_caller: AdminOnly, session: Reading) -> schemas.ReportList:
 
 @routes.post("/reports", summary="Add a report", status_code=201, responses=documented(409))
 def add_report(caller: AdminOnly, wanted: schemas.ReportBody, session: Writing) -> schemas.ReportAnswer:
-    """Also sent when all is well."""
+    """Reports are sent even when all is well."""
     return present.report_answer(edit.REPORTS.add(session, caller, wanted))
 
 
@@ -128,7 +128,7 @@ def add_report(caller: AdminOnly, wanted: schemas.ReportBody, session: Writing) 
 def change_report(
     caller: AdminOnly, report_id: RowId, wanted: schemas.ReportBody, session: Writing
 ) -> schemas.ReportAnswer:
-    """Fields that are not given get their defaults."""
+    """Omitted fields are reset to their defaults."""
     return present.report_answer(edit.REPORTS.replace(session, caller, report_id, wanted))
 
 
@@ -160,5 +160,5 @@ def list_deliveries(
 
 @routes.post("/deliveries/{delivery_id}/retry", summary="Retry a failed delivery", responses=documented(404, 409))
 def retry_delivery(caller: AdminOnly, delivery_id: RowId, session: Writing) -> schemas.DeliveryAnswer:
-    """With the same id and the same text."""
+    """Sends it again with the same id and text."""
     return present.delivery_answer(edit.retry(session, caller, delivery_id), None)

@@ -1,4 +1,4 @@
-"""Requests and answers about notifications."""
+"""Requests and responses about notifications."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -18,7 +18,7 @@ Label = Annotated[str, PlainText(1, 100)]
 
 
 class DestinationOptions(Closed):
-    """The options of all kinds; each kind takes some of them."""
+    """The options of all kinds; each kind accepts some of them."""
 
     url: Annotated[str, PlainText(1, 2000)] | None = Field(
         None, description="webhook: http(s) address. apprise: its address. ping: address of the check."
@@ -56,7 +56,7 @@ class NewDestination(Closed):
 
 
 class DestinationChange(Closed):
-    """Fields that are not given stay as they are."""
+    """Omitted fields stay unchanged."""
 
     name: Name | None = None
     enabled: StrictBool | None = None
@@ -92,7 +92,7 @@ class Verdict(Schema):
 
 
 class Scope(Closed):
-    """At most one of these; all repositories when none is given."""
+    """At most one of these; without any, all repositories."""
 
     all: Literal[True] | None = Field(None, description="Every repository, as without a scope.")
     repository_ids: Annotated[Ids, Field(min_length=1)] | None = None

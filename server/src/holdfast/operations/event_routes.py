@@ -138,10 +138,10 @@ async def events(
         Header(max_length=20, pattern=r"^[0-9]{1,18}$", description="Resume after this event from an earlier stream."),
     ] = None,
 ) -> StreamingResponse:
-    """Events of what you may see; `LiveEvents` describes all of them.
+    """The events that you may see; `LiveEvents` describes all of them.
 
-    Each has a name, JSON data and, if it is stored, an id. The first one is `hello`. A client that returns with
-    `Last-Event-ID` gets the stored events it has missed, or `reset` if they are gone.
+    Each has a name, JSON data and, if it is stored, an id. The first one is `hello`. A client that reconnects with
+    `Last-Event-ID` receives the stored events it has missed, or `reset` if they are gone.
     """
 
     def visible() -> frozenset[int] | None:

@@ -1,4 +1,4 @@
-"""The events of the stream, and the schema of the data of each."""
+"""The events of the stream, and the schema of each event's data."""
 
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ class HelloEvent(Schema):
 
 
 class ResetEvent(Schema):
-    """Missed events are no longer stored, or are too many. Read everything again."""
+    """The missed events are no longer stored, or are too many. Read everything again."""
 
 
 class SessionEndedEvent(Schema):
@@ -32,7 +32,7 @@ class SessionEndedEvent(Schema):
 
 
 class OperationUpdatedEvent(Schema):
-    """An operation was queued, started, ended or asked to stop."""
+    """An operation was queued, started or ended, or was requested to stop."""
 
     id: int
     status: str
@@ -94,15 +94,15 @@ class ArchivesChangedEvent(Schema):
 
 
 class ArchiveAddedEvent(ArchivesChangedEvent):
-    """Archives are new in the list: made by a backup, or found in the repository."""
+    """Archives were added to the list: made by a backup, or found in the repository."""
 
 
 class ArchiveRemovedEvent(ArchivesChangedEvent):
-    """Archives have left the list. A deleted repository sends no such event."""
+    """Archives were removed from the list. Deleting a repository sends no such event."""
 
 
 class AgentUpdatedEvent(Schema):
-    """An agent has changed, or is online or offline. For admins."""
+    """An agent has changed, has come online or has gone offline. For admins."""
 
     id: int
     agent_id: str
@@ -112,7 +112,7 @@ class AgentUpdatedEvent(Schema):
 
 
 class ScheduleRunEvent(Schema):
-    """A due time of a schedule has its final outcome."""
+    """A due time of a schedule has reached its final outcome."""
 
     id: int | None
     schedule_id: int
@@ -132,7 +132,7 @@ class ScheduleRunEvent(Schema):
 
 
 class ScheduleClockJumpedEvent(Schema):
-    """The clock went back, and due times were computed again. For admins."""
+    """The clock went back, and due times were recomputed. For admins."""
 
     seconds: float
 
@@ -140,7 +140,7 @@ class ScheduleClockJumpedEvent(Schema):
 class ScheduleUpdatedEvent(Schema):
     """A schedule, a blackout or the pause of all schedules was changed.
 
-    It does not name what, because everyone gets it.
+    The event does not name it, because everyone receives it.
     """
 
 
@@ -174,7 +174,7 @@ class AlarmClearedEvent(AlarmEvent):
 
 
 class NotificationDeliveryEvent(Schema):
-    """A message was sent, or given up. For admins."""
+    """A message was sent or abandoned. For admins."""
 
     kind: str
     state: str
@@ -187,11 +187,11 @@ class DestinationEvent(Schema):
 
 
 class NotificationFailedEvent(DestinationEvent):
-    """A destination of messages fails. For admins."""
+    """Messages to a destination are failing. For admins."""
 
 
 class NotificationRecoveredEvent(DestinationEvent):
-    """A destination of messages works again. For admins."""
+    """A failing destination works again. For admins."""
 
 
 class NotificationUpdatedEvent(Schema):
@@ -243,4 +243,4 @@ EVENTS: dict[str, type[Schema]] = {
     field.alias or name: field.annotation  # type: ignore[misc]
     for name, field in LiveEvents.model_fields.items()
 }
-"""The schema of the data of each event, by its name."""
+"""The schema of each event's data, by the event's name."""

@@ -34,7 +34,7 @@ class Limits(Schema):
 
 
 class LimitsChange(Closed):
-    """Any of the limits; those not given stay."""
+    """Any of the limits; omitted ones stay unchanged."""
 
     max_running_backups: Limit | None = None
     max_running_restores: Limit | None = None

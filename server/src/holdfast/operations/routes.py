@@ -75,7 +75,7 @@ def list_operations(
     limit: PageLimit = 100,
     cursor: Cursor = None,
 ) -> OperationPage:
-    """Only operations of repositories that you may see. The cursor stays right while new operations arrive."""
+    """Only operations of repositories that you may see. The cursor stays valid while new operations arrive."""
     require_known(presenter.registry, category=category, kind=kind, status=status, trigger=trigger)
     wanted = pages.Filter(categories=category, kinds=kind, statuses=status, triggers=trigger, run_id=run_id)
     narrowed = visible_part(session, caller, repository_id, narrowing, wanted)
@@ -189,8 +189,8 @@ def cancel_operation(caller: LoginOnly, operation_id: RowId, database: TheDataba
 def retry_operation(
     caller: LoginOnly, operation_id: RowId, session: Writing, presenter: ThePresenter, once: Once
 ) -> Any:
-    """The same work with the same parameters, by the rules of a new start. Backups, restores, maintenance, mirror work
-    and package installs can be repeated; a wipe and a script need a new start.
+    """Queues the same work with the same parameters, by the rules of a new start. Backups, restores, maintenance,
+    mirror work and package installs can be retried; a wipe or a script needs a new start.
     """
 
     def again() -> RetryAnswer:

@@ -49,7 +49,7 @@ def add_package(caller: AdminOnly, wanted: NewPackage, session: Writing) -> Pack
 
 @routes.put("/{package_id}", summary="Change a package", responses=documented(404, 409))
 def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, session: Writing) -> PackageAnswer:
-    """Waiting installs keep the command that they were started with."""
+    """Waiting installations keep the command that they were queued with."""
     package = store.get(session, package_id)
     for field, value in wanted.model_dump(exclude_unset=True).items():
         if value is None and field != "description":
@@ -65,7 +65,7 @@ def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, 
 
 @routes.delete("/{package_id}", summary="Remove a package's record", status_code=204, responses=documented(404, 409))
 def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Response:
-    """The installed program stays."""
+    """The installed program remains."""
     package = store.get(session, package_id)
     if install := store.active_installs(session).get(package_id):
         raise Conflict(
@@ -80,7 +80,7 @@ def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Re
 
 @starts(routes, "/{package_id}/install", "Install a package")
 def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind: TheKind, once: Once) -> Any:
-    """One install runs at a time, the others wait."""
+    """One installation runs at a time; others wait."""
 
     def start() -> StartAnswer:
         operation = starting.start(session, caller, kind, package_id)

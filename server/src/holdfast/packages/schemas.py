@@ -28,7 +28,7 @@ class NewPackage(Closed):
 
 
 class PackageChange(Closed):
-    """Fields that are not given stay as they are."""
+    """Omitted fields stay unchanged."""
 
     name: Name | None = None
     install_command: InstallCommand | None = None

@@ -168,7 +168,9 @@ def confirm_older(
     register: TheRegister,
     database: TheDatabase,
 ) -> schemas.OlderAnswer:
-    """After an older copy was put back. The archives that it lacks stay listed, as lost; `dry_run` lists them first."""
+    """For use after an older copy was restored. The archives that it lacks stay listed as lost; `dry_run` lists them
+    first.
+    """
     repository = _require(database, caller, repository_id, Role.ADMIN)
     return register.corrections.confirm_older(caller, repository, dry_run=wanted.dry_run)
 

@@ -1,4 +1,4 @@
-"""Requests and answers about repositories."""
+"""Requests and responses about repositories."""
 
 import shlex
 from collections.abc import Mapping
@@ -211,7 +211,7 @@ class ImportedRepository(RepositoryPlace):
 
 
 class RepositoryChange(Closed):
-    """Any of the settings; those not given stay as they are."""
+    """Any of the settings; omitted ones stay unchanged."""
 
     path: PathText | None = Field(
         None, description="New location of a moved repository; its engine id must be the same."

@@ -33,8 +33,9 @@ ThePreviews = Annotated[Previews, Depends(PREVIEWS)]
 def start_restore(
     caller: LoginOnly, wanted: RestoreRequest, session: Writing, kind: TheKind, once: Once, places: ThePlaces
 ) -> Any:
-    """Queued behind exclusive work of the repository; never refused because it is busy. Never writes outside the
-    destination, nor through a symbolic link that is already there."""
+    """The restore queues behind exclusive work of the repository and is never refused because that is busy. It never
+    writes outside the destination, nor through a symbolic link that already exists there.
+    """
 
     def begin() -> StartAnswer:
         return jobs.started(starting.start(session, caller, kind, wanted, places), KIND)
@@ -47,7 +48,7 @@ def start_restore(
 def preview_restore(
     caller: SignedInToRead, wanted: RestoreRequest, database: TheDatabase, places: ThePlaces, previews: ThePreviews
 ) -> RestorePreview:
-    """Runs the engine; writes nothing."""
+    """Runs the engine, but writes nothing."""
     with database.reading() as session:
         checked = starting.check(session, caller, wanted, Role.VIEWER, places)
     return previews.preview(checked)

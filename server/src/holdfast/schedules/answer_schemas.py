@@ -88,7 +88,7 @@ class CalendarAnswer(Schema):
 
 
 class RunSummary(Schema):
-    """What became of one due time of one repository."""
+    """The outcome of one due time for one repository."""
 
     id: int
     schedule_id: int

@@ -27,7 +27,7 @@ def list_blackouts(_caller: AdminOnly, session: Reading) -> Blackouts:
 
 @routes.post("/blackouts", summary="Add a blackout", status_code=201)
 def add_blackout(caller: AdminOnly, wanted: NewBlackout, session: Writing) -> BlackoutAnswer:
-    """Due times on these days are skipped. With labels, those of repositories that have all of them."""
+    """Due times on these days are skipped; with labels, only for repositories that have all of them."""
     if wanted.timezone not in zones.known():
         raise errors.unknown_timezone(wanted.timezone)
     blackout = Blackout(**wanted.model_dump())
@@ -49,7 +49,7 @@ def remove_blackout(caller: AdminOnly, blackout_id: RowId, session: Writing) -> 
 
 @routes.post("/pause", summary="Pause all schedules")
 def pause(caller: AdminOnly, session: Writing) -> PausedAnswer:
-    """Due times are skipped until schedules are resumed. What runs goes on."""
+    """Due times are skipped until schedules are resumed. Running work continues."""
     return _set_paused(session, caller, paused=True)
 
 

@@ -12,7 +12,7 @@ from holdfast.schedules.step_schemas import MOST_FIRES, Minutes, Name, Repositor
 
 
 class FlatFields(Closed):
-    """Fields of products of this family, taken as shorthands for targets and steps."""
+    """Fields of related products, accepted as shorthands for targets and steps."""
 
     repository: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Path of the only repository.")
     repository_id: RowId | None = Field(None, description="The one repository.")
@@ -52,7 +52,7 @@ class CalendarFields(FlatFields):
 
 
 class NewSchedule(CalendarFields):
-    """A schedule. Without steps it backs up."""
+    """A schedule. Without steps, it makes backups."""
 
     name: Name
     uuid: Uuid | None = Field(None, description="Value from a preview, to keep exactly the same spread.")
@@ -76,7 +76,7 @@ class PreviewedSchedule(NewSchedule):
 
 
 class ScheduleChange(CalendarFields):
-    """Any of the fields; what is not given stays as it is."""
+    """Any of the fields; omitted ones stay unchanged."""
 
     revision: int | None = Field(None, description="Refuse the change if the schedule has a different revision.")
     name: Name | None = None
@@ -108,7 +108,7 @@ class RunBody(Closed):
 
 
 class NewBlackout(Closed):
-    """List blackouts, days without scheduled starts."""
+    """Days without scheduled starts."""
 
     name: Name
     first_day: date
@@ -127,7 +127,7 @@ class NewBlackout(Closed):
 
 
 class CronToValidate(Closed):
-    """Either the whole expression, or its fields as products of this family send them."""
+    """Either the whole expression, or its separate fields as related products send them."""
 
     cron_expression: Annotated[str, PlainText(0, 1000)] | None = None
     timezone: Annotated[str, PlainText(1, 64)] = "UTC"

@@ -230,7 +230,7 @@ class Editor:
         return {name: value for name, value in values.items() if value != getattr(schedule, name)}
 
 
-# Changes that are no edits
+# Changes other than edits
 # ---------------------------------------------------------------------------------------------
 
 

@@ -90,7 +90,7 @@ def list_schedules(
     enabled: bool | None = None,
     label: LabelFilter = (),
 ) -> Response:
-    """A viewer of some of a schedule's targets sees the schedule with those targets alone."""
+    """If you may see only some of a schedule's targets, it is shown with only those."""
     seen = VisibleSchedules.of(session, caller)
     wanted = labels.parse(label)
     kept = [
@@ -121,7 +121,7 @@ def create_schedule(caller: SignedIn, wanted: NewSchedule, session: Writing, edi
 def preview_schedule(
     caller: SignedInToRead, wanted: PreviewedSchedule, database: TheDatabase, editor: TheEditor
 ) -> Steps:
-    """Nothing is stored. Refused with the same errors as creating it, except that it needs no targets."""
+    """Stores nothing. Fails with the same errors as creating the schedule, but does not require targets."""
     with database.reading() as session:
         schedule = editor.draft(session, caller, wanted)
         for repository_id in schedule.targets.get("repository_ids") or ():
@@ -152,9 +152,9 @@ def read_calendar(
     until: Moment | None = None,
     repository_id: RowId | None = None,
 ) -> Steps:
-    """At most 62 days, 10,000 entries and 1,000,000 starts to come of all targets; `truncated` if there are more.
+    """At most 62 days, 10,000 entries and 1,000,000 future starts over all targets; `truncated` if there are more.
 
-    Past entries are what really happened; those to come are computed.
+    Past entries show what happened; future ones are computed.
     """
     now = clock.now()
     start = since or now
@@ -185,7 +185,7 @@ def list_presets(_caller: SignedIn) -> Presets:
 
 @paths.post("/validate-cron", summary="Preview a cron expression")
 def validate_cron(_caller: SignedInToRead, wanted: CronToValidate) -> ValidatedCron:
-    """Answers 200 also for one that is not valid; `error` says why."""
+    """Also answers 200 if the expression is not valid; `error` explains why."""
     expression = wanted.expression()
     try:
         edit.check_calendar(Schedule(schedule_mode=Mode.CRON, cron_expression=expression, timezone=wanted.timezone))
@@ -247,14 +247,14 @@ def read_schedule(caller: SignedIn, schedule_id: RowId, session: Reading) -> Sch
 def change_schedule(
     caller: SignedIn, schedule_id: RowId, wanted: ScheduleChange, session: Writing, editor: TheEditor
 ) -> ScheduleAnswer:
-    """A changed calendar counts from now. Runs that wait stay due, with the new steps and targets."""
+    """A changed calendar applies from now on. Waiting runs stay due, with the new steps and targets."""
     schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, editor.change(session, caller, schedule, wanted))
 
 
 @paths.delete("/{schedule_id}", summary="Delete a schedule", status_code=204, responses=documented(404))
 def delete_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> Response:
-    """Runs that wait are skipped; what runs goes on, and the history stays."""
+    """Waiting runs are skipped; running ones continue, and the history is kept."""
     edit.delete(session, caller, visible_schedules.require_operator(session, caller, schedule_id))
     return Response(status_code=204)
 
@@ -267,7 +267,7 @@ def enable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> S
 
 @paths.post("/{schedule_id}/disable", summary="Disable a schedule", responses=documented(404))
 def disable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
-    """A disabled schedule has no due times. Runs that wait are skipped; what runs goes on."""
+    """A disabled schedule has no due times. Waiting runs are skipped; running ones continue."""
     schedule = visible_schedules.require_operator(session, caller, schedule_id)
     return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=False))
 
@@ -307,7 +307,7 @@ def duplicate_schedule(
 def read_next(
     caller: SignedIn, schedule_id: RowId, database: TheDatabase, count: Annotated[int, Query(ge=1, le=MOST_FIRES)] = 10
 ) -> Steps:
-    """None while it is disabled, and none for the mode availability, where evidence decides."""
+    """Empty while the schedule is disabled, and in availability mode, where evidence decides."""
     with database.reading() as session:
         seen = VisibleSchedules.of_one(session, caller)
         schedule = visible_schedules.require_seen(session, seen, schedule_id)
@@ -325,7 +325,9 @@ def run_schedule(
     once: Once,
     wanted: Annotated[RunBody | None, Body()] = None,
 ) -> Any:
-    """Starts at once, whatever calendar, snooze, pause, blackouts and (unless `respect_windows`) windows say."""
+    """Starts immediately, regardless of calendar, snooze, pause, blackouts and, unless `respect_windows` is set,
+    windows.
+    """
 
     def start() -> StartedRun:
         asked = wanted or RunBody()

@@ -43,7 +43,7 @@ def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, present
 
 @routes.post("/runs/{schedule_run_id}/cancel", summary="Cancel a run of a schedule", responses=documented(404, 409))
 def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> RunSummary:
-    """One that waits is skipped; the operations of one that runs are asked to stop."""
+    """A waiting run is skipped; the operations of a running one are cancelled."""
     row = _seen(session, caller, schedule_run_id)
     if row.repository_id:
         rights.require_repository(session, caller, row.repository_id, Role.OPERATOR)

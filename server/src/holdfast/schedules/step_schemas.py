@@ -22,7 +22,7 @@ Uuid = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class Targets(Closed):
-    """Exactly one of the three."""
+    """Exactly one of these."""
 
     repository_ids: RepositoryIds | None = None
     labels: Labels | None = Field(
@@ -41,7 +41,7 @@ class Targets(Closed):
 
 
 class DumpStep(Closed):
-    """Dumps of the repository's databases, in an archive of their own."""
+    """Dumps the repository's databases into an archive of their own."""
 
     kind: Literal["dump"]
 
@@ -51,7 +51,7 @@ class BackupStep(Closed):
 
 
 class PruneStep(Retention):
-    """Without any `keep_…` the repository's own retention decides."""
+    """Without any `keep_…`, the repository's own retention applies."""
 
     kind: Literal["prune"]
 
@@ -85,7 +85,7 @@ ParameterValue = Annotated[str, PlainText(0, 4096)] | StrictBool | Annotated[int
 
 
 class ScriptStep(Closed):
-    """A script of the library; its newest version runs. The order of scripts is the one in which they are given."""
+    """A script of the library, whose newest version runs. Scripts run in the given order."""
 
     kind: Literal["script"]
     script_id: RowId
@@ -135,7 +135,7 @@ Step = Annotated[
 
 
 class WindowShape(Schema):
-    """Work starts only inside a window, as clocks in the schedule's zone show it."""
+    """Work starts only inside a window, in local time of the schedule's time zone."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 

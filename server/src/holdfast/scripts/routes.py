@@ -45,7 +45,7 @@ def list_scripts(caller: SignedIn, session: Reading) -> ScriptList:
 
 @routes.post("/", summary="Add a script", status_code=201, responses=documented(409))
 def add_script(caller: AdminLoginOnly, wanted: NewScript, session: Writing, scripts: TheLibrary) -> ScriptDetail:
-    """It can run anything as the service's own user, so that only an admin who has logged in may add one."""
+    """A script can run anything as the service's own user, so only an admin who has logged in may add one."""
     return present.script(session, scripts.add(session, caller, wanted), [], with_content=True)
 
 
@@ -66,9 +66,9 @@ def _used_by(session: Session, scripts: Library, script_id: int, is_admin: bool)
 def change_script(
     caller: AdminLoginOnly, script_id: RowId, wanted: ScriptChange, session: Writing, scripts: TheLibrary
 ) -> ScriptDetail:
-    """Another content becomes a new version, which schedules run from their next run on.
+    """Changed content becomes a new version, which schedules use from their next run on.
 
-    What is queued stays as it is.
+    Queued runs are unaffected.
     """
     script = scripts.change(session, caller, script_id, wanted)
     return present.script(session, script, _used_by(session, scripts, script_id, True), with_content=True)
@@ -76,7 +76,7 @@ def change_script(
 
 @routes.delete("/{script_id}", summary="Delete a script", status_code=204, responses=documented(404, 409))
 def delete_script(caller: AdminOnly, script_id: RowId, session: Writing, scripts: TheLibrary) -> Response:
-    """Its versions stay on record. One that a schedule uses, or that waits or runs, is not deleted."""
+    """Its versions are kept. A script is not deleted while a schedule uses it, or while it is waiting or running."""
     scripts.delete(session, caller, script_id)
     return Response(status_code=204)
 
@@ -97,7 +97,9 @@ def run_script(
     scripts: TheLibrary,
     once: Once,
 ) -> Any:
-    """Operators name a repository of theirs. Scripts for ssh machines and agents run on the one that opens it."""
+    """Operators must specify one of their repositories. Scripts for ssh machines and agents run on the machine that
+    opens it.
+    """
     script = library.require_usable(session, caller, script_id)
     repository = None
     if wanted.repository_id is not None:

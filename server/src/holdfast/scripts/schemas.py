@@ -36,7 +36,7 @@ Arguments = Annotated[list[Argument], Field(max_length=100)]
 
 
 class Parameter(Closed):
-    """The script gets it as the variable `HOLDFAST_PARAM_<NAME>`."""
+    """Passed to the script as the variable `HOLDFAST_PARAM_<NAME>`."""
 
     name: ParameterName
     type: Literal["text", "integer", "boolean"] = "text"
@@ -75,7 +75,7 @@ class NewScript(Closed):
 
 
 class ScriptChange(Closed):
-    """What is not given stays as it is. Another content becomes a new version."""
+    """Omitted fields stay unchanged. Changed content becomes a new version."""
 
     version: int | None = Field(None, description="Refuse the change if the script has a different version.")
     name: Name | None = None

@@ -22,7 +22,7 @@ def list_restore_grants(caller: AdminOnly, session: Reading) -> RestoreGrants:
 
 @routes.post("", summary="Grant a user or role restores to a folder", status_code=201)
 def add_restore_grant(caller: AdminLoginOnly, wanted: NewRestoreGrant, session: Writing) -> RestoreGrantAnswer:
-    """An identical grant is returned as it is."""
+    """If an identical grant exists, it is returned unchanged."""
     return granting.answers(session, [granting.add(session, caller, wanted)])[0]
 
 
