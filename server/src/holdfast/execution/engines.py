@@ -1,4 +1,4 @@
-"""The engine programs of this machine."""
+"""Engine programs on this machine."""
 
 import shutil
 import threading
@@ -16,16 +16,16 @@ from holdfast.errors import Unprocessable
 from holdfast.settings import Settings
 
 REFUSED_SECONDS = 60.0
-"""How long a program that could not be used is not run again, unless it is replaced."""
+"""How long to wait before running a rejected program again, unless it has been replaced."""
 FAR_BASE = "~/.local/share/holdfast/engine"
+"""Folder for the cache, keys and security records of an engine on another machine."""
 FAR_FOLDERS = ("~/.local/share/holdfast", "~/.cache/holdfast-shim")
-"""Where the service keeps what it needs on a machine: the engine's keys and records, and the runs of its engine."""
-"""Where an engine on another machine keeps its cache, keys and security records."""
+"""The service's folders on another machine: the engine's keys and records, and the spools of its runs."""
 
 
 @frozen
 class _Identity:
-    """The facts that must be unchanged for a detection to stay valid."""
+    """Facts that must not change for a detection to stay valid."""
 
     path: str
     inode: int
@@ -33,7 +33,7 @@ class _Identity:
 
 
 class Engines:
-    """Finds each major's program, once per program; a replaced program is detected again."""
+    """Find the program of each major. A program is detected once, and again after it was replaced."""
 
     def __init__(self, settings: Settings) -> None:
         self._configured = {1: settings.borg1, 2: settings.borg2}
@@ -41,7 +41,7 @@ class Engines:
         self._environment = EngineEnvironment(str(settings.engine_dir.absolute()), install_id(settings.data_dir))
         self._known: dict[_Identity, EngineProgram] = {}
         self._refused: dict[_Identity, tuple[float, Unprocessable]] = {}
-        """When, and why."""
+        """When it was rejected, and why."""
         self._lock = threading.Lock()
         settings.engine_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -87,7 +87,9 @@ class Engines:
             raise Unprocessable(error.key, str(error), engine=major) from error
 
     def far_engine(self, program: EngineProgram, machine: str) -> Engine:
-        """The engine of another machine. Its locks carry that machine's name: its processes are not visible here."""
+        """The engine of another machine. Its locks carry that machine's name because its processes are not visible
+        here.
+        """
         environment = EngineEnvironment(FAR_BASE, f"{self._environment.host_id}-{machine}")
         try:
             return engine_for(program, environment, self._lock_wait)
@@ -119,5 +121,5 @@ def _detect(path: str, home: str) -> EngineProgram:
 
 
 def install_id(data_dir: Path) -> str:
-    """The identity under which this installation takes engine locks. Made once; it must never change."""
+    """The identity under which this installation takes engine locks. Created once; it must never change."""
     return text_made_once(data_dir / "install-id", f"holdfast-{uuid.uuid4().hex}@localhost\n").strip()

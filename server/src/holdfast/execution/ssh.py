@@ -1,4 +1,4 @@
-"""Other machines by ssh: short commands that never prompt and always end."""
+"""Run commands on other machines by ssh. They never prompt and always end."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ from backup_engine.frozen import frozen
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60.0
 FAILED = 255
-"""ssh's own exit code when it could not run the command, or lost the link."""
+"""ssh's own exit code if it could not run the command or lost the connection."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 OPTIONS = (
     *("BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "CheckHostIP=no"),
@@ -33,12 +33,12 @@ PASSWORD_VARIABLE = "HOLDFAST_SSH_PASSWORD"  # noqa: S105 -- the name of a varia
 ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${PASSWORD_VARIABLE}\"\n"
 
 WITH_LAST_WORDS = 'ssh "$@"; code=$?; [ "$code" = 0 ] || sleep 0.5; exit "$code"'
-"""The engine stops reading ssh's errors once its output has ended: so the output ends a little later."""
+"""Delay the end of the output after a failure: the engine stops reading ssh's errors once its output has ended."""
 
 HOST_KEY_CHANGED = "ssh.host_key_changed"
 KEY_REFUSED = "ssh.key_refused"
 SHUT_OUT = b"Not allowed at this time"
-"""What sshd (OpenSSH 9.8 and newer) tells an address from which logins have failed, instead of its greeting."""
+"""What sshd (OpenSSH 9.8 and newer) sends instead of its greeting to an address with failed logins."""
 REASONS = (
     (re.compile(SHUT_OUT.decode()), "ssh.shut_out"),
     (re.compile(r"IDENTIFICATION HAS CHANGED|No \S+ host key is known for"), HOST_KEY_CHANGED),
@@ -69,7 +69,7 @@ SENTENCES = {
 
 @frozen
 class SshLink:
-    """Everything that ssh needs to reach one account on one machine without prompting."""
+    """Everything ssh needs to reach one account on one machine without prompting."""
 
     username: str
     host: str
@@ -85,12 +85,12 @@ class SshLink:
 
     @property
     def rsh(self) -> str:
-        """The remote shell as the engine takes it, which adds port, user and host itself."""
+        """The remote shell command for the engine, which appends port, user and host itself."""
         return shlex.join(("sh", "-c", WITH_LAST_WORDS, "ssh", *self.options, "-i", str(self.key_file)))
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The beginning of a command line on that machine."""
+        """The start of a command line that runs on that machine."""
         return ("ssh", *self.options, "-i", str(self.key_file), "-T", "-p", str(self.port), self.destination)
 
     @property
@@ -106,15 +106,15 @@ class Answer:
 
     @property
     def failure(self) -> str | None:
-        """Why ssh itself failed, None if the command was run."""
+        """Why ssh itself failed; None if the command was run."""
         if self.code != FAILED:
             return None
         return next((key for pattern, key in REASONS if pattern.search(self.errors)), "ssh.failed")
 
     def document(self) -> Any:
-        """The JSON in the last line of the output.
+        """Return the JSON in the last line of the output.
 
-        Raise ValueError if there is none, or more than memory is meant for.
+        Raise ValueError if there is none, or if it would take too much memory.
         """
         last = self.output.rstrip().rpartition("\n")[2]
         return bounded_json.document(last.encode("utf-8", "surrogateescape"))
@@ -141,15 +141,18 @@ class HostKey:
 
 
 def run_script(link: SshLink, script: str, seconds: float = ANSWER_SECONDS) -> Answer:
-    """Run a script under the machine's /bin/sh; it comes on standard input, so no login shell has to understand it."""
+    """Run a script with the machine's /bin/sh. It is sent on standard input, so the login shell need not understand
+    it.
+    """
     return _run((*link.command, "exec /bin/sh -s"), script, seconds)
 
 
 def run_script_with_password(
     link: SshLink, script: str, password: str, askpass: Path, seconds: float = ANSWER_SECONDS
 ) -> Answer:
-    """As `run_script`, logging in with a password, which reaches ssh through the environment of its own process
-    alone.
+    """Like `run_script`, but log in with a password.
+
+    The password is passed to ssh only in the environment of its own process.
     """
     first, last = link.options[:2], link.options[2:]
     options = (*first, *(f"-o{option}" for option in BY_PASSWORD), *last)
@@ -164,7 +167,7 @@ def run_script_with_password(
 
 
 def run_here(command: tuple[str, ...], seconds: float = ANSWER_SECONDS) -> Answer:
-    """As `run_script`, a program of this machine. One that does not end in time has failed."""
+    """Like `run_script`, but run a program on this machine. A program that exceeds the time limit counts as failed."""
     return _run(command, "", seconds)
 
 
@@ -172,7 +175,7 @@ TOO_MUCH = "the machine's answer is too long"
 
 
 class Telling:
-    """A program on a machine that reads all of its input before it writes an answer."""
+    """A program on another machine that reads all of its input before it writes an answer."""
 
     def __init__(self, command: tuple[str, ...]) -> None:
         """Raise OSError if ssh cannot be run."""
@@ -186,7 +189,7 @@ class Telling:
         )
 
     def tell(self, words: bytes) -> None:
-        """If the program has stopped reading, its answer will give the reason."""
+        """Send bytes to the program. If it has stopped reading, its answer gives the reason."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(words)
@@ -205,7 +208,7 @@ class Telling:
 
 
 def why_unreachable(host: str, port: int) -> str | None:
-    """Given a host, return why no ssh server can be reached there, None if one answers."""
+    """Given a host, return why no ssh server can be reached there, or None if one answers."""
     try:
         with socket.create_connection((host, port), CONNECT_SECONDS) as connection:
             greeting = connection.recv(64)
@@ -221,7 +224,7 @@ def why_unreachable(host: str, port: int) -> str | None:
 
 
 def scan_host_key(host: str, port: int, kind: str | None = None) -> HostKey | None:
-    """The key that a host shows now, the best of those it has; of the given kind if it has one of it."""
+    """The best host key that the host offers now, or the one of the given kind if it offers that."""
     wanted = ("ssh-keyscan", "-T", str(CONNECT_SECONDS), "-p", str(port), "-t", "ed25519,ecdsa,rsa", "--", host)
     shown = _run(wanted, "", CONNECT_SECONDS * 4).output
     found = {key.kind: key for line in shown.splitlines() if (key := _scanned(line)) is not None}
@@ -243,7 +246,7 @@ def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[s
             given.encode(),
             seconds,
             {"PATH": path, "LANG": "C.UTF-8", **(variables or {})},
-            start_new_session=True,  # without a terminal nothing can ask for a password there
+            start_new_session=True,  # without a terminal, nothing can ask for a password there
         )
     except subprocess.TimeoutExpired:
         return Answer(FAILED, "", "timed out")
@@ -255,5 +258,5 @@ def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[s
 
 
 def _quoted(path: Path) -> str:
-    """A file name for an ssh option, which is parsed like a line of its configuration."""
+    """Quote a file name for an ssh option, which is parsed like a line of ssh's configuration."""
     return '"' + str(path).replace("%", "%%") + '"' if re.search(r"[\s%]", str(path)) else str(path)

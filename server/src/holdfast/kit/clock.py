@@ -1,4 +1,4 @@
-"""The only place that reads the clock, and how answers write a time."""
+"""The only place that reads the clock, and the format of times in answers."""
 
 from datetime import UTC, datetime
 
@@ -12,5 +12,5 @@ def seconds_between(earlier: datetime, later: datetime) -> float:
 
 
 def with_offset(value: datetime) -> str:
-    """A time in an answer."""
+    """Format a time for an answer."""
     return value.astimezone(UTC).isoformat(timespec="microseconds")

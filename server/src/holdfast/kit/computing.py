@@ -1,8 +1,8 @@
-"""Long computations, in a process of their own.
+"""Long computations in a separate process.
 
-Threads of Python share one lock: whoever computes in the service slows all other requests down. Pure functions are
-computed here instead: by one process that gives way to the service, has a limit on memory, is started when it is first
-needed and ends when it has not been for a while. Whoever waits for it holds no thread.
+Python threads share one lock, so a computation inside the service would slow down all other requests. Pure functions
+are computed in a separate process instead. It runs at low priority with limited memory, starts when it is first needed,
+and ends when it has been idle for a while. A request that waits for it holds no thread.
 """
 
 import asyncio
@@ -20,21 +20,23 @@ from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit.computing_child import ANSWER, CALL, FAILED, HEAD, OUT_OF_TIME
 
 MOST_SECONDS, LONGEST_SECONDS = 20, 120
-"""For a computation: of the processor, and by the clock, since a busy machine has little left for it."""
+"""Limits of a computation: processor time, and elapsed time, which is longer because a busy machine is slow."""
 IDLE_SECONDS = 30.0
 MOST_BYTES_GIVEN = 16 * 1024 * 1024
 MOST_BYTES_ANSWERED = 64 * 1024 * 1024
 BUFFER_BYTES = 1024 * 1024
 ENVIRONMENT = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
-"""Nothing of the service's own, which may hold secrets; and no threads that numpy would start for each processor."""
+"""Nothing from the service's own environment, which may contain secrets, and no numpy thread per processor."""
 
 
 class ComputationFailed(Exception):
-    """A function has raised an exception."""
+    """The function raised an exception."""
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> bytes:
-    """A computation, to be sent: a function of a module, and plain values. Raise Unprocessable if they are too many."""
+    """Pack a computation for sending: a module-level function and plain values. Raise Unprocessable if they are too
+    large.
+    """
     packed = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
     if len(packed) > MOST_BYTES_GIVEN:
         raise _too_large()
@@ -49,7 +51,7 @@ class _Process:
 
 
 class Computer:
-    """The process. Belongs to the event loop, and computes one thing at a time."""
+    """The computing process. It belongs to the event loop and computes one thing at a time."""
 
     def __init__(
         self, seconds: int = MOST_SECONDS, clock_seconds: int = LONGEST_SECONDS, idle_seconds: float = IDLE_SECONDS
@@ -65,7 +67,7 @@ class Computer:
         return None if self._running is None else self._running.process.pid
 
     async def compute(self, packed: bytes) -> Any:
-        """The plain data that a `call` returns. Raise Unprocessable, Unavailable or ComputationFailed."""
+        """Return the plain data that a packed `call` returns. Raise Unprocessable, Unavailable or ComputationFailed."""
         if self._idle is not None:
             self._idle.cancel()
         try:
@@ -80,7 +82,7 @@ class Computer:
             raise Unavailable(
                 "api.computation_failed", "The process that computes the answer was ended; try again.", retry_after=1
             ) from error
-        except BaseException:  # nobody waits for it any more, or what it says is no answer
+        except BaseException:  # nobody is waiting any more, or the answer is invalid
             self.end()
             raise
         self._idle = asyncio.get_running_loop().call_later(self._idle_seconds, self.end)
@@ -106,7 +108,7 @@ class Computer:
     async def _started(self) -> _Process:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(  # noqa: ASYNC220 - it takes a few milliseconds, and once in a while
+            process = subprocess.Popen(  # noqa: ASYNC220 - it takes a few milliseconds and happens rarely
                 [
                     sys.executable,
                     "-P",
@@ -120,7 +122,7 @@ class Computer:
                 stderr=subprocess.DEVNULL,
                 env=ENVIRONMENT,
                 cwd="/",
-                process_group=0,  # no session of its own, in which its niceness would count for nothing
+                process_group=0,  # not a session of its own, where its niceness would have no effect
             )
         try:
             return _Process(process, *await asyncio.open_connection(sock=ours, limit=BUFFER_BYTES))
@@ -129,7 +131,7 @@ class Computer:
             raise
 
     def end(self) -> int | None:
-        """End the process, which holds nothing; return how it ended, if it did so itself."""
+        """End the process, which keeps no state; return its exit code."""
         running, self._running = self._running, None
         if running is None:
             return None
@@ -143,7 +145,7 @@ def _killed(process: "subprocess.Popen[bytes]") -> int:
 
 
 class _Plain(pickle.Unpickler):
-    """Reads plain data alone: nothing in an answer can make the service run anything."""
+    """Unpickle plain data only, so that an answer cannot make the service run anything."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         raise pickle.UnpicklingError(f"an answer holds {module_name}.{global_name}")

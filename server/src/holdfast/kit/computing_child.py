@@ -1,6 +1,6 @@
-"""The program of the process that computes (`kit/computing.py`): calls functions that come through a socket.
+"""The program of the computing process (`kit/computing.py`): call the functions that arrive on a socket.
 
-It imports little: only what the functions need, and numpy only for those that use it.
+It imports only what those functions need, and numpy only for those that use it.
 """
 
 import os
@@ -13,19 +13,21 @@ import sys
 from contextlib import suppress
 
 HEAD = struct.Struct("!cQ")
-"""Of each message: its kind and its length."""
+"""Header of each message: kind and length."""
 CALL, ANSWER, TOO_LARGE, FAILED = b"C", b"A", b"L", b"F"
 NICENESS = 10
 MEMORY_BYTES = 1 << 30
 ORPHAN_SECONDS = 5
-"""After its time by the clock, which the service watches, the process ends even if that does not live any more."""
+"""Once the time limit, which the service enforces, has passed by this much, the process ends even without the
+service.
+"""
 OUT_OF_TIME = signal.SIGPROF
-"""What ends the process when a computation has had its time of the processor."""
+"""The signal that ends the process when a computation has used up its processor time."""
 
 
 def main(processor_seconds: int, clock_seconds: int) -> None:
     os.nice(NICENESS)
-    with suppress(ValueError, OSError):  # a lower limit is in force
+    with suppress(ValueError, OSError):  # a lower limit is already set
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with socket.socket(fileno=0) as connection, connection.makefile("rb") as calls:
         while head := calls.read(HEAD.size):
@@ -41,11 +43,11 @@ def main(processor_seconds: int, clock_seconds: int) -> None:
 
 def answer(call: bytes) -> tuple[bytes, bytes]:
     try:
-        function, arguments = pickle.loads(call)  # noqa: S301 - from the service, which has started this process
+        function, arguments = pickle.loads(call)  # noqa: S301 - sent by the service, which started this process
         return ANSWER, pickle.dumps(function(*arguments), pickle.HIGHEST_PROTOCOL)
     except MemoryError:
         return TOO_LARGE, b""
-    except Exception as error:  # noqa: BLE001 - the service tells it
+    except Exception as error:  # noqa: BLE001 - reported to the service
         return FAILED, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
 
 

@@ -1,8 +1,9 @@
-"""Background work gives way to requests that read.
+"""Make background work give way to requests that read.
 
-Threads of Python share one lock: while a thread computes, a request takes twice as long, beside two threads three
-times. A thread that has much to do therefore lets requests go first. How long it waits for them is bounded by its own
-work, so it goes on however many requests come. Only those count that never wait for background work themselves.
+Python threads share one lock: beside one computing thread a request takes twice as long, beside two three times. A
+thread with much to do therefore lets requests go first. Its waiting time is bounded in proportion to its own work, so
+it makes progress however many requests arrive. Only requests that never wait for background work themselves are
+counted.
 """
 
 import threading
@@ -12,11 +13,11 @@ from contextlib import contextmanager
 
 LONGEST_PAUSE_SECONDS = 0.01
 BUSY_SECONDS = 0.25
-"""How long after a request more of them are to be expected."""
+"""How long after a request more requests are expected."""
 
 
 class _Requests:
-    """Those that are being answered now. Counted by the event loop alone."""
+    """Requests that are being answered now. Counted only by the event loop."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -27,7 +28,7 @@ class _Requests:
 
 class _Own(threading.local):
     seconds = 0.0
-    """For how long this thread still gives way."""
+    """How long this thread may still give way."""
 
 
 _requests, _own = _Requests(), _Own()
@@ -35,7 +36,7 @@ _requests, _own = _Requests(), _Own()
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """A request is being answered. For the event loop."""
+    """Count a request while it is being answered. For the event loop."""
     _requests.number += 1
     _requests.free.clear()
     try:
@@ -48,13 +49,13 @@ def answering() -> Iterator[None]:
 
 
 def is_asked() -> bool:
-    """Whether requests are being answered, or were a moment ago."""
+    """Whether requests are being answered or were a moment ago."""
     return bool(_requests.number) or time.monotonic() - _requests.last_ended < BUSY_SECONDS
 
 
 @contextmanager
 def shown(seconds: float) -> Iterator[None]:
-    """What this thread does meanwhile gives way where it calls `give_way`, in all for at most this long."""
+    """Let this thread's calls of `give_way` in the block wait for at most this long in total."""
     _own.seconds = seconds
     try:
         yield
@@ -63,7 +64,7 @@ def shown(seconds: float) -> Iterator[None]:
 
 
 def give_way() -> None:
-    """Let requests go first. Does nothing where no courtesy is shown, and costs nothing where none is asked for."""
+    """Let requests go first. Does nothing outside `shown`, and returns at once if no request is being answered."""
     if _requests.number and _own.seconds > 0:
         began = time.monotonic()
         _requests.free.wait(min(_own.seconds, LONGEST_PAUSE_SECONDS))
@@ -71,7 +72,7 @@ def give_way() -> None:
 
 
 def give_way_for(seconds: float) -> None:
-    """Let requests go first that are being answered, for at most this long. For between two pieces of work."""
+    """Wait between two pieces of work while requests are being answered, for at most this long."""
     with shown(seconds):
         while _requests.number and _own.seconds > 0:
             give_way()

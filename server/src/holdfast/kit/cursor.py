@@ -15,7 +15,7 @@ def encode(*key: Key) -> str:
 
 
 def decode(cursor: str, *types: type) -> tuple[Key, ...]:
-    """Given a cursor and the types of its parts, return them. Raise Unprocessable when the cursor is not valid."""
+    """Given a cursor and the types of its parts, return the parts. Raise Unprocessable if the cursor is not valid."""
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, RecursionError) as error:

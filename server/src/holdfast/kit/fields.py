@@ -1,4 +1,4 @@
-"""Field types for requests of clients."""
+"""Field types of client requests."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ LARGEST_IDENTIFIER = 2**63 - 1
 class PlainText:
     """Text that every store can hold: ``Annotated[str, PlainText(1, 64)]``.
 
-    JSON can spell a NUL, which PostgreSQL refuses, and half of a surrogate pair, which has no UTF-8 form.
+    JSON can contain a NUL, which PostgreSQL rejects, and half of a surrogate pair, which has no UTF-8 form.
     """
 
     min_length: int = 0
@@ -44,22 +44,22 @@ class PlainText:
 
 
 def _as_utc(value: datetime) -> datetime:
-    """A time without offset counts as UTC. The ends of the calendar have no UTC form in every zone."""
+    """Treat a time without offset as UTC. Times at the ends of the calendar may have no UTC form."""
     try:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError as error:
         raise PydanticCustomError("moment", "The time is outside the calendar.") from error
 
 
-# A time that a client sends.
+# A time sent by a client.
 Moment = Annotated[datetime, AfterValidator(_as_utc)]
-# A time in an answer: with its offset spelled out, as the contract has it, where Pydantic would write "Z".
+# A time in an answer, with its offset spelled out as the API contract requires; Pydantic would write "Z".
 Timestamp = Annotated[
     datetime,
     PlainSerializer(with_offset, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
-# Beyond these an id overflows its column; within them an unknown id is simply not found.
+# Larger ids overflow the column; an unknown id within these limits is simply not found.
 RowId = Annotated[int, Ge(-LARGEST_IDENTIFIER), Le(LARGEST_IDENTIFIER)]
 PageLimit = Annotated[int, Ge(1), Le(500)]
-"""How many entries of a list one answer has at most."""
+"""Maximum number of list entries in one answer."""

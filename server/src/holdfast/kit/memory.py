@@ -1,4 +1,4 @@
-"""How much memory a value takes."""
+"""Measures how much memory a value takes."""
 
 import sys
 from collections.abc import Iterable
@@ -6,11 +6,13 @@ from enum import Enum
 from typing import Any
 
 _STEP = 16
-"""What the allocator gives out is a multiple of it."""
+"""The allocator hands out multiples of this many bytes."""
 
 
 def memory_of(value: object) -> int:
-    """Bytes of a value with everything in it: containers, and objects with fields. What it holds twice counts once."""
+    """Size in bytes of a value with all its contents: containers, and objects with fields. Shared objects count
+    once.
+    """
     seen: set[int] = set()
     whole = 0
     left: list[Any] = [value]

@@ -1,15 +1,15 @@
-"""Standard output that loses nothing."""
+"""Make standard output lossless."""
 
 import io
 import sys
 
 
 def write_completely() -> None:
-    """Have everything that is printed written to its end, also with PYTHONUNBUFFERED.
+    """Write everything that is printed completely, even with PYTHONUNBUFFERED.
 
-    Without a buffer Python writes each text by a single call. If the process is stopped and continued (Ctrl-Z and `fg`,
-    a frozen container) while it waits for the reader of a full pipe, that call returns early, and the rest of the text
-    is lost without an error.
+    Without a buffer, Python writes each text with a single call. If the process is stopped and continued (Ctrl-Z and
+    `fg`, a frozen container) while it waits for the reader of a full pipe, that call returns early and the rest of the
+    text is lost without an error.
     """
     raw = getattr(sys.stdout, "buffer", None)
     if isinstance(raw, io.RawIOBase):

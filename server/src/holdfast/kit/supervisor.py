@@ -1,4 +1,4 @@
-"""Runs every background loop of the service: logs failures, tries again with back-off, and reports which loops fail."""
+"""Run every background loop of the service: log failures, retry with back-off, and report failing loops."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ State = Literal["running", "failing"]
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 30.0
 PROOF_SECONDS = 60.0
-"""A restarted loop that reports no steps counts as running again after this long without a failure."""
+"""A restarted loop that does not report steps counts as running again after this long without a failure."""
 LONGEST_ERROR = 300
 
 
@@ -27,14 +27,14 @@ class LoopReport:
     name: str
     state: State
     restarts: int
-    """Failures since the service started; each was followed by another try."""
+    """Failures since the service started; each was retried."""
     failures_in_a_row: int
     last_error: str | None
     last_error_at: datetime | None
 
 
 class _Loop:
-    """The state of one loop, or of one step of a loop."""
+    """State of one loop, or of one step of a loop."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class _Loop:
 
 
 class Supervisor:
-    """Starts the threads of loops. No exception ends a loop before the service stops."""
+    """Runs loops in threads. No exception ends a loop before the service stops."""
 
     def __init__(self, stopping: threading.Event | None = None) -> None:
         self.stopping = stopping if stopping is not None else threading.Event()
@@ -88,19 +88,19 @@ class Supervisor:
         self._loops: dict[str, _Loop] = {}
 
     def keep(self, name: str, loop: Callable[[], None]) -> threading.Thread:
-        """Run a loop in a thread until the service stops; start it again whenever it raises or returns."""
+        """Run a loop in a thread until the service stops; restart it whenever it raises or returns."""
         return self._start(name, lambda: self._keep(name, loop))
 
     def every(self, name: str, seconds: float, step: Callable[[], object]) -> threading.Thread:
-        """Run a step at an interval, for the first time after one interval. A failed step is tried again sooner."""
+        """Run a step at an interval, first after one interval. A failed step is retried sooner."""
         return self._start(name, lambda: self._every(name, seconds, step))
 
     def finish(self, name: str, task: Callable[[], None]) -> threading.Thread:
-        """Run a task in a thread until it returns; start it again whenever it raises."""
+        """Run a task in a thread until it returns; restart it whenever it raises."""
         return self._start(name, lambda: self._finish(name, task))
 
     def attempt(self, name: str, step: Callable[[], object]) -> bool:
-        """Run one step of a loop, unless it failed a moment ago. A failure is recorded and never raised."""
+        """Run one step of a loop unless it failed a moment ago. A failure is recorded, never raised."""
         loop = self._of(name)
         if time.monotonic() < loop.not_before and not self.stopping.is_set():
             return False
@@ -113,7 +113,7 @@ class Supervisor:
         return True
 
     def works(self, name: str) -> None:
-        """Record that a loop without steps works, before its next round has ended."""
+        """Record that a loop without steps is working, before its current round has ended."""
         self._of(name).succeeded()
 
     def reports(self) -> list[LoopReport]:
@@ -153,7 +153,7 @@ class Supervisor:
             self._loops.pop(name, None)
 
     def _run(self, name: str, loop: Callable[[], None]) -> BaseException | None:
-        """Run a loop once. Return what it raised, after waiting for the next try; None when it returned."""
+        """Run a loop once. Return the exception it raised, after waiting for the next try; None if it returned."""
         state = self._of(name)
         proof = threading.Timer(PROOF_SECONDS, state.succeeded) if state.failures else None
         if proof is not None:
@@ -182,5 +182,7 @@ class LoopEnded(Exception):
 
 
 def _first_line(error: BaseException) -> str:
-    """The text for administrators: the first line only, because later ones can hold the values of a statement."""
+    """The error as text for administrators: only the first line, because later ones may contain a statement's
+    values.
+    """
     return f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST_ERROR]

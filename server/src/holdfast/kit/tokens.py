@@ -5,7 +5,7 @@ import secrets
 
 
 def new_token(prefix: str) -> str:
-    """A token with 256 bits of randomness."""
+    """Return a new token with 256 bits of randomness."""
     return prefix + secrets.token_urlsafe(32)
 
 

@@ -1,4 +1,4 @@
-"""How much of something each user has at the moment."""
+"""Count something per user, such as requests in progress."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 
 class Turns(Counter[int]):
-    """A number for each user who has any."""
+    """A count for each user who has any."""
 
     @contextmanager
     def one(self, user_id: int) -> Iterator[None]:
-        """Count one in for as long as it lasts."""
+        """Count one more for this user inside the block."""
         self[user_id] += 1
         try:
             yield

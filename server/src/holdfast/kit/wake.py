@@ -1,4 +1,4 @@
-"""A hint that something may have changed, for any number of waiting threads and tasks."""
+"""A notification, for any number of waiting threads and tasks, that something may have changed."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ LOOK_SECONDS = 0.05
 
 
 class Wake:
-    """Waiters remember the number they last saw, so that a hint given while they were busy is not missed."""
+    """Waiters remember the last number they saw, so that no notification is missed while they are busy."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -24,13 +24,13 @@ class Wake:
             self._condition.notify_all()
 
     def wait(self, seen: int, seconds: float) -> int:
-        """Wait until the number differs from the one seen, or the time is up; return the present number."""
+        """Wait until the number differs from the one seen or the time is up; return the current number."""
         with self._condition:
             self._condition.wait_for(lambda: self._number != seen, seconds)
             return self._number
 
     async def changed(self, seen: int, seconds: float) -> None:
-        """As `wait`, for a task of an event loop: it takes no thread."""
+        """Like `wait`, but for a task of an event loop: it takes no thread."""
         end = time.monotonic() + seconds
-        while self._number == seen and time.monotonic() < end:  # noqa: ASYNC110 - hints are given by threads
+        while self._number == seen and time.monotonic() < end:  # noqa: ASYNC110 - threads call `notify`
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Answers that are written without models, of plain values."""
+"""Write answers as JSON from plain values, without models."""
 
 import json
 from collections.abc import Mapping

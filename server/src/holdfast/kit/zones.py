@@ -1,4 +1,4 @@
-"""Time zones from the pinned `tzdata` package, never from the machine: every process computes the same times."""
+"""Time zones from the pinned `tzdata` package, never from the machine, so that all processes compute the same times."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ class UnknownZone(ValueError):
 
 @frozen
 class Change:
-    """An instant at which the clocks of a zone are set."""
+    """An instant at which a zone's clocks change."""
 
     at: datetime
     before: timedelta
@@ -29,14 +29,14 @@ class Change:
 
 @frozen
 class Stretch:
-    """A time in which the offset of a zone stays the same: start <= instant < end."""
+    """A period in which a zone's offset stays the same: start <= instant < end."""
 
     start: datetime
     end: datetime
     offset: timedelta
 
     def local(self, instant: datetime) -> datetime:
-        """What clocks there show, without a zone."""
+        """The time that local clocks show, without a zone."""
         return (instant + self.offset).replace(tzinfo=None)
 
     def instant(self, local: datetime) -> datetime:
@@ -65,7 +65,7 @@ def offset_at(name: str, instant: datetime) -> timedelta:
 
 
 def stretches(name: str, start: datetime, end: datetime) -> Iterator[Stretch]:
-    """The time from start to end, cut where clocks are set."""
+    """Split the time from start to end where the clocks change."""
     begin = start
     for change in _changes_between(name, start, end):
         yield Stretch(begin, change.at, change.before)
@@ -74,22 +74,24 @@ def stretches(name: str, start: datetime, end: datetime) -> Iterator[Stretch]:
 
 
 def to_local(name: str, instant: datetime) -> datetime:
-    """What clocks in the zone show at an instant, without a zone."""
+    """The time that clocks in the zone show at an instant, without a zone."""
     return instant.astimezone(zone(name)).replace(tzinfo=None, fold=0)
 
 
 def local_text(name: str, instant: datetime) -> str:
-    """What clocks in the zone show at an instant, with their offset: for answers."""
+    """The time that clocks in the zone show at an instant, with their offset: for answers."""
     return instant.astimezone(zone(name)).isoformat(timespec="seconds")
 
 
 def first_instant(name: str, local: datetime) -> datetime:
-    """Given what a clock shows, return when it first does. Inside a gap: the first instant after the gap."""
+    """Given a local time, return the first instant at which clocks show it; inside a gap, the first instant after
+    it.
+    """
     known_zone = zone(name)
     instant = local.replace(tzinfo=known_zone, fold=0).astimezone(UTC)
     if to_local(name, instant) == local:
         return instant
-    # With fold 0 a time inside a gap is read with the offset before it, so the change lies behind us.
+    # With fold 0, a time inside a gap is read with the offset before the gap, so the change is in the past.
     behind = _changes_between(name, instant - timedelta(days=2), instant + FINEST)
     return max(change.at for change in behind)
 
@@ -116,7 +118,7 @@ def _changes_between(name: str, start: datetime, end: datetime) -> Iterator[Chan
 
 @lru_cache(maxsize=4096)
 def changes(name: str, year: int) -> tuple[Change, ...]:
-    """All changes of a zone's clocks in a year of UTC."""
+    """All clock changes of a zone in a UTC year."""
     found = []
     looked, end = datetime(year, 1, 1, tzinfo=UTC) - FINEST, datetime(year + 1, 1, 1, tzinfo=UTC) - FINEST
     offset = offset_at(name, looked)
@@ -131,7 +133,7 @@ def changes(name: str, year: int) -> tuple[Change, ...]:
 
 
 def _first_unlike(name: str, low: datetime, high: datetime, old: timedelta) -> datetime:
-    """The first second after `low` at which the offset is no longer the old one."""
+    """The first second after `low` at which the offset differs from the old one."""
     while high - low > FINEST:
         middle = low + timedelta(seconds=int((high - low).total_seconds()) // 2)
         if offset_at(name, middle) == old:

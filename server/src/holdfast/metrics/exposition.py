@@ -14,7 +14,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 @frozen
 class Family:
-    """All series of one name."""
+    """All series with one name."""
 
     name: str
     kind: Kind
@@ -28,7 +28,7 @@ class Family:
         self.lines.append(f"{self.name}{suffix}{inside} {shown}")
 
     def add_alike(self, label_: str, rests: Iterable[str]) -> None:
-        """Add series that differ from those of another label in nothing but this one. A rest comes from `rest`."""
+        """Add series for one label. Each `rest` string holds the end of a line and can be shared between labels."""
         begin = f"{self.name}{{{label_},"
         self.lines.extend([begin + rest for rest in rests])
 
@@ -39,7 +39,7 @@ def rest(value: float, *labels: str) -> str:
 
 
 def text_of(families: Iterable[Family]) -> str:
-    """The whole answer. A family without series is listed, too."""
+    """The whole text. Families without series are included."""
     pieces: list[str] = []
     for family in families:
         pieces.append(f"# HELP {family.name} {family.about}")
@@ -49,7 +49,7 @@ def text_of(families: Iterable[Family]) -> str:
 
 
 def label(name: str, value: str) -> str:
-    """Given a label and its value, return both in the format's form, for any value."""
+    """Given a label and its value, return both in the text format; any value works."""
     return f'{name}="{_escaped(printable(value))}"'
 
 
@@ -58,7 +58,9 @@ def _escaped(value: str) -> str:
 
 
 def distinct(label_name: str, names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """One label for each id. Names that read the same get the id added: two series never share their labels."""
+    """Return one label for each id. Where names read the same, the id is added, so two series never share their
+    labels.
+    """
     found: dict[int, str] = {}
     taken: set[str] = set()
     for identifier, name in names:

@@ -1,4 +1,4 @@
-"""The parts of the service that metrics contribute."""
+"""The metrics feature: the parts it adds to the service."""
 
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts

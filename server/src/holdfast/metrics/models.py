@@ -14,5 +14,5 @@ class MetricTotal(Base):
     name: Mapped[str] = mapped_column(String(120), primary_key=True)
     """The family, with the suffix of a histogram's series."""
     labels: Mapped[str] = mapped_column(String(600), primary_key=True)
-    """In the text format's form."""
+    """As written in the text format."""
     value: Mapped[float] = mapped_column(Float(53))

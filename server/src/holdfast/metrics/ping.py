@@ -1,4 +1,4 @@
-"""Calls a URL each minute while all is well: its monitor notices when the service itself is dead."""
+"""Call a URL every minute while all is well, so that an outside monitor notices when the service is dead."""
 
 import http.client
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Call = Callable[[str], int]
 
 
 class Ping:
-    """A URL that is called while the store answers, no loop keeps failing, and schedules are checked."""
+    """Calls a URL while the store answers, no loop keeps failing, and schedules are being checked."""
 
     def __init__(self, url: str, database: Database, supervisor: Supervisor, call: Call | None = None) -> None:
         self._url = url
@@ -52,7 +52,7 @@ class Ping:
         return 200 <= status < 300
 
     def trouble(self, now: datetime) -> str | None:
-        """The current trouble; None if all is well."""
+        """The current problem, or None if all is well."""
         failing = [loop.name for loop in self._supervisor.failing() if loop.failures_in_a_row >= KEEPS_FAILING]
         if failing:
             return f"failing loops: {', '.join(failing)}"
@@ -65,7 +65,7 @@ class Ping:
 
 
 def get(url: str) -> int:
-    """Send a GET and return the status. Redirects are not followed, and little of the answer is read."""
+    """Send a GET and return the status. Redirects are not followed, and only the start of the response is read."""
     place = urlsplit(url)
     if place.scheme not in ("http", "https") or not place.hostname:
         raise ValueError("HOLDFAST_PING_URL must be an http or https address")

@@ -19,7 +19,7 @@ KEPT_SECONDS = 10.0
 
 @dataclass
 class Metrics:
-    """The answer of `/metrics`, made from the store at most once in ten seconds."""
+    """The answer of `/metrics`, made from the store at most once every ten seconds."""
 
     database: Database
     most: int
@@ -30,7 +30,7 @@ class Metrics:
     _text: str = ""
 
     def text(self) -> str:
-        with self._guard:  # requests during a scrape wait for its answer
+        with self._guard:  # requests that arrive during a scrape wait for its answer
             if self.monotonic() - self._made_at >= KEPT_SECONDS:
                 self._text = self.make()
                 self._made_at = self.monotonic()

@@ -1,4 +1,4 @@
-"""Every series of `/metrics`, read from the store. No engine runs, and no table of operations is scanned."""
+"""All series of `/metrics`, read from the store. No engine runs, and no table of operations is scanned."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -29,18 +29,18 @@ LAST_SUCCESS = {
     "index": "last_index",
     "mirror": "last_mirror",
 }
-"""The column of a repository that holds the last success of each kind of work."""
+"""For each kind of work, the repository column with its last success."""
 
 
 @frozen
 class Reader:
-    """The input of one answer."""
+    """What is needed to make one answer."""
 
     session: Session
     version: str
     store: str
     most: int
-    """Above this number of repositories, agents or schedules, the answer has sums only."""
+    """With more repositories, agents or schedules than this, the answer contains only sums."""
     rules: OverdueRules
     now: datetime
 
@@ -86,7 +86,7 @@ def _active(reader: Reader) -> Family:
 
 
 def _durations(counted: Mapping[str, list[tuple[str, float]]]) -> Family:
-    """The histogram. Every kind gets every bucket, in order, including empty ones."""
+    """The duration histogram. Every kind gets every bucket, in order, including empty ones."""
     family = Family(totals.DURATION, "histogram", "From start to end of operations, by kind.")
     buckets = dict(counted.get(f"{totals.DURATION}_bucket", ()))
     sums = dict(counted.get(f"{totals.DURATION}_sum", ()))
@@ -145,7 +145,9 @@ def _repositories(reader: Reader) -> list[Family]:
 
 
 class _Cells:
-    """When work is overdue. Most repositories share their rules, so few of them are computed."""
+    """Overdue limits for each repository. Most repositories share their rules, so each set of rules is computed
+    once.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._now = reader.now
@@ -166,7 +168,7 @@ class _Cells:
 
 
 _Limits = tuple[list[tuple[int, datetime]], list[str]]
-"""By the place of a kind, the time before which its last success is too old; and the series of the thresholds."""
+"""The oldest allowed success for each kind, by its position, and the series of the thresholds."""
 _NO_CELLS: Mapping[str, OverdueAfter] = {}
 
 
@@ -176,7 +178,7 @@ def _add_known(family: Family, value: float | None, *labels: str) -> None:
 
 
 def _summed(what: str, *, is_summed: bool) -> Family:
-    """1 when there are too many to give each its series."""
+    """1 if there are too many for a series each."""
     family = Family(f"holdfast_metrics_{what}_summed", "gauge", f"1 when there are too many {what} for a series each.")
     family.add(int(is_summed))
     return family
@@ -272,10 +274,10 @@ _AGENTS_BY_STATUS = (
 )
 _AGENTS = select(AgentMachine.id, AgentMachine.name, AgentMachine.last_seen_at).order_by(AgentMachine.id)
 
-# The tables of other features, known only by name.
+# The tables of other features, referenced only by name.
 _SUCCEEDED = ("completed", "completed_with_warnings")
 _NEIGHBOURS = 10_000
-"""The rows of one due time are written together: their ids are within this distance."""
+"""The rows of one due time are written together: their ids are at most this far apart."""
 _plans = table("schedules", column("id"), column("name"), column("next_due_at", UtcDateTime), column("deleted_at"))
 _runs = table(
     "schedule_runs",

@@ -20,18 +20,18 @@ DURATION = "holdfast_operation_duration_seconds"
 DUE = "holdfast_schedule_due_total"
 DELIVERIES = "holdfast_deliveries_total"
 BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0)
-"""Upper ends in seconds; a backup takes anything from a second to a day."""
+"""Upper bounds in seconds; a backup can take anything from a second to a day."""
 BOUNDS = (*(number(end).removesuffix(".0") for end in BUCKETS), "+Inf")
 LONGEST_WORD = 60
 
 TOPICS = frozenset({"operation.updated", "schedule.run", "notification.delivery"})
 
 Series = tuple[str, str]
-"""The name and the labels of a series."""
+"""Name and labels of a series."""
 
 
 def count(session: Session, entries: Sequence[OutboxEntry]) -> None:
-    """Add these rows of the outbox to the totals. Runs in the transaction that moves the reader's position."""
+    """Add these outbox rows to the totals. Runs in the transaction that moves the reader's position."""
     added: Counter[Series] = Counter()
     durations = _durations(session, entries)
     for entry in entries:
@@ -48,7 +48,7 @@ def _count_operation(added: Counter[Series], entry: OutboxEntry, ended: Mapping[
     status = entry.payload.get("status")
     if status not in TERMINAL:
         return
-    # A forgotten operation no longer has a row, but it did end.
+    # A deleted operation no longer has a row, but it did end.
     kind, seconds = ended.get(entry.operation_id or 0, ("unknown", None))
     named = label("kind", kind)
     added[FINISHED, f"{named},{label('status', status)}"] += 1
@@ -76,7 +76,7 @@ def _word(value: Any) -> str:
 
 
 def _durations(session: Session, entries: Iterable[OutboxEntry]) -> dict[int, tuple[str, float | None]]:
-    """The kind and the duration in seconds of each operation of these rows that is still on record."""
+    """Kind and duration in seconds of each of these rows' operations that is still recorded."""
     ids = {entry.operation_id for entry in entries if entry.operation_id is not None}
     if not ids:
         return {}
@@ -96,7 +96,7 @@ def _durations(session: Session, entries: Iterable[OutboxEntry]) -> dict[int, tu
 def _add(session: Session, added: Mapping[Series, float]) -> None:
     if not added:
         return
-    # In one order everywhere: two transactions then never wait for each other.
+    # Always in the same order, so that two transactions never wait for each other.
     rows = [{"name": name, "labels": labels, "value": value} for (name, labels), value in sorted(added.items())]
     statement = conflict_aware_insert(session, MetricTotal).values(rows)
     grown = MetricTotal.value + statement.excluded.value

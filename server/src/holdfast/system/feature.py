@@ -1,4 +1,4 @@
-"""The parts of the service that report on itself."""
+"""The system feature: health checks and information about the service."""
 
 from holdfast.api.dependencies import SUPERVISOR
 from holdfast.api.parts import Parts

@@ -22,7 +22,7 @@ health = router("/health", "health", dependencies=[Depends(public)])
 system = router("/api/system", "system")
 
 KEEPS_FAILING = 3
-"""A loop that has failed this often in a row makes the service not ready."""
+"""A loop that has failed this many times in a row makes the service not ready."""
 
 
 class Health(Schema):

@@ -1,1 +1,1 @@
-"""The web UI's files: built from `web/`, part of the wheel, served by the service itself."""
+"""The web UI's files: built from `web/`, included in the wheel, served by the service itself."""

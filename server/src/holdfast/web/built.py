@@ -1,4 +1,4 @@
-"""The files that the build left, and which of them answers a path."""
+"""Finds the file of the web UI's build that answers a path."""
 
 import mimetypes
 from pathlib import Path
@@ -9,7 +9,7 @@ STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
 ASSETS = "assets/"
 ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
-"""Compressed variants of a file, stored beside it; the best first."""
+"""Compressed variants stored beside each file, best first."""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2", ".svg": "image/svg+xml"}
 
 
@@ -21,7 +21,7 @@ class BuiltFile:
 
 
 class Built:
-    """The files in the folder. Only names that the build made are served; another build is detected by its page."""
+    """The files of the build folder. Only files found there are served; a new build is detected by its page."""
 
     def __init__(self, folder: Path = STATIC) -> None:
         self.folder = folder
@@ -30,12 +30,12 @@ class Built:
         self._page: str | None = None
 
     def page(self) -> str | None:
-        """The one page, or None if the UI has not been built."""
+        """The HTML page, or None if the UI has not been built."""
         self._look()
         return self._page
 
     def find(self, name: str, accepted: str) -> BuiltFile | None:
-        """The file of that name, compressed as the client accepts it."""
+        """Return the file with that name, compressed if the client accepts it."""
         self._look()
         if name not in self._names or name == PAGE:
             return None
@@ -47,7 +47,7 @@ class Built:
                     return BuiltFile((self.folder / (name + suffix)).read_bytes(), media_type, encoding)
             return BuiltFile((self.folder / name).read_bytes(), media_type, None)
         except FileNotFoundError:
-            return None  # a build is under way
+            return None  # a build is in progress
 
     def _look(self) -> None:
         try:

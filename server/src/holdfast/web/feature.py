@@ -1,4 +1,4 @@
-"""The web UI as a part of the service. Installed last: it answers every path that is not the API's."""
+"""The web UI feature. Installed last, because it answers every path that is not the API's."""
 
 from holdfast.operations.manifest import Feature
 from holdfast.web import pages

@@ -33,7 +33,7 @@ NOT_BUILT = """<!doctype html>
 
 
 class PagePath(Convertor[str]):
-    """Any path outside the API: missing paths of the API stay 404s of the API."""
+    """Any path outside the API; unknown API paths remain 404s of the API."""
 
     regex = f"(?!(?:{'|'.join(API)})(?:/|$)).*"
 
