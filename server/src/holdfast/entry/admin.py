@@ -1,6 +1,6 @@
-"""`holdfast admin`: works on the store itself, beside a running service.
+"""`holdfast admin`: work on the store directly, even while the service is running.
 
-The parts of the service are imported where they are used: every other verb of `holdfast` starts without them.
+The service's modules are imported where they are used, so that all other `holdfast` commands start without them.
 """
 
 import sys
@@ -31,7 +31,7 @@ PasswordFromInput = Annotated[
 
 @contextmanager
 def installation(data_dir: Path | None) -> "Iterator[tuple[Settings, Database]]":
-    """The installation's settings and store. Expected conditions end the program with a sentence and code 1."""
+    """The installation's settings and store. Expected errors end the program with a sentence and code 1."""
     from holdfast.composition import register_secrets
     from holdfast.errors import HoldfastError
     from holdfast.settings import Settings
@@ -63,7 +63,7 @@ def create_user(
     password_stdin: PasswordFromInput = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Create a user. Without --password-stdin a random password is made and shown once."""
+    """Create a user. Without --password-stdin, a random password is generated and shown once."""
     from holdfast.access import administration
 
     password = read_password(password_stdin)
@@ -90,7 +90,7 @@ def reset_password(
     password_stdin: PasswordFromInput = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Give a user another password and end their sessions."""
+    """Change a user's password and end their sessions."""
     from holdfast.access import administration
 
     password = read_password(password_stdin)
@@ -128,7 +128,7 @@ def rotate_key(
 
 @cli.command("adopt-data-folder")
 def adopt_data_folder(data_dir: DataDir = None) -> None:
-    """Make this data folder the installation's own, after the former one was lost. For PostgreSQL."""
+    """Make this data folder the installation's own after the previous one was lost. For PostgreSQL."""
     from holdfast.entry import shared_folder
 
     with installation(data_dir) as (settings, database):
@@ -138,7 +138,7 @@ def adopt_data_folder(data_dir: DataDir = None) -> None:
 
 @cli.command("check-store")
 def check_store(data_dir: DataDir = None) -> None:
-    """Look for damage: the database's own check, secrets that do not open, operations that contradict themselves."""
+    """Look for damage: the database's own check, unreadable secrets, contradictory operations."""
     from holdfast.entry.store_check import problems
 
     with installation(data_dir) as (settings, database):
@@ -157,7 +157,7 @@ def verify_index(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Compare the file history with the engine's own listing of each archive, and report every difference."""
+    """Compare the file history with the engine's listing of each archive, and report every difference."""
     from holdfast.entry.verify import verify
 
     with installation(data_dir) as (settings, database):

@@ -1,7 +1,7 @@
-"""Which connections may stay open: bounded in all and for each address, so that slow ones do not keep others out.
+"""Which connections may stay open: limited in total and per address, so that slow clients do not lock others out.
 
-A connection is a stranger until a request on it has carried a valid credential. When there are too many, the strangers
-that have been here longest go first; a fleet of agents behind one address is never taken for a flood.
+A connection counts as unknown until a request on it carries a valid credential. When there are too many connections,
+the oldest unknown ones are closed first, so a fleet of agents behind one address is never mistaken for a flood.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from typing import Protocol
 from backup_engine.frozen import frozen
 
 SPARE_DESCRIPTORS = 2048
-"""For the store, engines, logs and pipes."""
+"""Reserved for the store, engines, logs and pipes."""
 YOUNG_SECONDS = 2.0
-"""A stranger has this long to send its first request before others may push it out."""
+"""An unknown connection has this long to send its first request before a newer one may push it out."""
 SWEEP_SECONDS = 1.0
 CLOSING_SECONDS = 60.0
-"""How long a closed connection may take to send what is left."""
+"""How long a closed connection may take to send the rest of its data."""
 
 
 class Connection(Protocol):
@@ -43,9 +43,9 @@ class Bounds:
     body_seconds: float
     stall_seconds: float
     trusted: Sequence[IPv4Network | IPv6Network] = ()
-    """Reverse proxies: many people share their address."""
+    """Reverse proxies: many clients share one of their addresses."""
     streamed: tuple[str, ...] = ()
-    """Paths whose requests may take as long as they like, once they are answered."""
+    """Path prefixes of requests that may take any time once the application is handling them."""
 
 
 @dataclass
@@ -55,12 +55,14 @@ class _Address:
 
 
 class Gate:
-    """Belongs to the event loop of the service. Dictionaries keep their order: the oldest come first."""
+    """Admits and watches the service's connections. Belongs to the event loop. Dictionaries keep their order, oldest
+    first.
+    """
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self._all: dict[Connection, float | None] = {}
-        """Every connection, and since when it has been closing."""
+        """Every connection, with the time since when it has been closing."""
         self._strangers: dict[Connection, None] = {}
         self._addresses: dict[str, _Address] = {}
         self._watched: dict[Connection, None] = {}
@@ -71,7 +73,7 @@ class Gate:
         return len(self._all)
 
     def admit(self, connection: Connection, now: float) -> bool:
-        """Count a new connection, closing an older unauthenticated one if need be. False if there is no room."""
+        """Count a new connection, closing an older unknown one if necessary. Return False if there is no room."""
         if len(self._all) >= self.bounds.most and not self._push_out(self._strangers, now, 0.0):
             return False
         connection.address = address = self._counted_for(connection.address)
@@ -101,7 +103,7 @@ class Gate:
                 del self._addresses[connection.address or ""]
 
     def watch(self, connection: Connection) -> None:
-        """Check a connection once a second, until nothing on it is overdue or expected."""
+        """Check a connection once a second until `unwatch`: until nothing on it is overdue or expected."""
         self._watched[connection] = None
         if self._sweeper is None:
             self._sweep_later()
@@ -128,7 +130,7 @@ class Gate:
             here.strangers.pop(connection, None)
 
     def _counted_for(self, address: str | None) -> str | None:
-        """The address whose bounds apply: for IPv6 the /64 around it, for a trusted proxy none."""
+        """The address whose limits apply: for IPv6 its /64 network, for a trusted proxy none."""
         try:
             parsed = ip_address(address or "")
         except ValueError:
@@ -156,7 +158,7 @@ class Gate:
                 self._sweep_later()
 
     def _abort_unread(self, now: float) -> None:
-        """A connection that is closed stays open while its peer does not read what is left of the last answer."""
+        """Abort closed connections whose peers do not read the rest of the last answer."""
         for connection, closing in list(self._all.items()):
             if not connection.is_closing():
                 continue
@@ -167,7 +169,7 @@ class Gate:
 
 
 def raise_descriptor_limit(connections: int) -> int:
-    """Raise the soft limit on open files as far as connections and our own files need it; return the limit."""
+    """Raise the soft limit on open files to what connections and the service's own files need; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + SPARE_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
@@ -184,7 +186,7 @@ def connections_within(wanted: int, descriptors: int) -> int:
 
 
 def trusted_networks(proxies: str | None) -> tuple[IPv4Network | IPv6Network, ...]:
-    """The proxies of the settings as networks; invalid addresses are ignored, as the server does."""
+    """The settings' proxies as networks; invalid addresses are ignored, as the HTTP server does."""
     found: list[IPv4Network | IPv6Network] = []
     for word in (proxies or "").split(","):
         if word.strip() == "*":

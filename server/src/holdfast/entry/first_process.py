@@ -1,7 +1,7 @@
-"""The duty of a container's first process: it waits for every orphan that ends.
+"""The duty of a container's first process: reap every orphan that ends.
 
-An engine whose shim was killed becomes a child of process 1. Without a wait it would stay a zombie, whose number looks
-alive in an engine's lock.
+An engine whose shim was killed becomes a child of process 1. Without a wait it would remain a zombie, and its process
+id in an engine's lock would look alive.
 """
 
 import os
@@ -11,10 +11,10 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def fork_if_first() -> int | None:
-    """As process 1, start a child that continues, wait for all children, and return the child's exit code when it has
+    """As process 1, fork a child that continues, wait for all children, and return the child's exit code once it has
     ended.
 
-    None in the process that continues: the child, or one that is not the first.
+    Return None in the process that continues: the child, or a process that is not the first.
     """
     if os.getpid() != 1:
         return None

@@ -1,4 +1,4 @@
-"""What the service prints once it has started: where it is, who may log in, and what to do next."""
+"""What the service prints after its start: its address, who can log in, and what to do next."""
 
 import sys
 
@@ -8,7 +8,7 @@ DEFAULT_PORT = 8080
 
 
 def of_service(host: str, port: int, first: FirstAdmin | None) -> str:
-    """Programs read the first line, too: nothing but the address follows the text."""
+    """Return the greeting. Programs parse its first line, so nothing may follow the address there."""
     address = f"http://{_in_address(host)}:{port}"
     lines = [f"Holdfast is listening on {address}", *_reachable_from(host)]
     if first is not None:

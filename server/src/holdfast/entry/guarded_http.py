@@ -1,5 +1,5 @@
-"""The server's HTTP protocol with what it lacks: time limits for heads, bodies and unread answers, and bounds
-on heads.
+"""The server's HTTP protocol, extended by time limits for heads, bodies and unread answers, and a size limit for
+heads.
 """
 
 import asyncio
@@ -15,16 +15,13 @@ from holdfast.entry.connection_gate import Gate
 
 MOST_HEAD_BYTES = 64 * 1024
 FRAMING_FOR_EACH_BYTE = 8
-"""Bytes around one byte of a body that comes in chunks.
-
-More are header fields behind the body, which belong to the head.
-"""
+"""Allowed framing bytes per byte of a chunked body. Any more are trailer fields, which count as part of the head."""
 END_OF_HEAD = b"\r\n\r\n"
 IDLE, HEAD, BODY = 0, 1, 2
 
 
 def answer(status: HTTPStatus, key: str, message: str, retry_after: int | None = None) -> bytes:
-    """A whole answer, for connections that never reach the application."""
+    """A complete answer, for connections that never reach the application."""
     content = json.dumps({"detail": {"key": key, "message": message, "params": {}}}).encode()
     fields = [
         *headers.ALL,
@@ -47,7 +44,7 @@ BAD_REQUEST = answer(HTTPStatus.BAD_REQUEST, "api.bad_request", "The request is 
 
 
 class GuardedHttp(HttpToolsProtocol):
-    """One connection. Requests that arrive in one piece cost a few comparisons; only others are watched."""
+    """One connection. Requests that arrive in one piece cost only a few comparisons; only the others are watched."""
 
     gate: ClassVar[Gate]
 
@@ -60,7 +57,7 @@ class GuardedHttp(HttpToolsProtocol):
         self._message = 0
         self._head_bytes = 0
         self._body_bytes = 0
-        """Of the piece that is being read."""
+        """Body bytes of the piece that is being read."""
         self._watched: tuple[int, int] | None = None
         """The message and stage whose deadline is running."""
         self._deadline = 0.0
@@ -85,7 +82,7 @@ class GuardedHttp(HttpToolsProtocol):
         room = MOST_HEAD_BYTES - (self._head_bytes if self._stage == HEAD else 0)
         if self._stage == BODY or len(data) <= room:
             self._receive(data)
-        else:  # a head that does not end within the bound is not parsed to its end
+        else:  # a head larger than the limit is not parsed to its end
             self._receive(data[:room])
             self._receive(data[room:], is_head_too_large=self._stage == HEAD and self._head_bytes >= MOST_HEAD_BYTES)
 
@@ -132,7 +129,7 @@ class GuardedHttp(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._stage == HEAD:  # fields behind the body are for nobody
+        if self._stage == HEAD:  # trailer fields after the body are ignored
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
@@ -148,12 +145,14 @@ class GuardedHttp(HttpToolsProtocol):
         self._refuse(BAD_REQUEST)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """A request to upgrade is answered like any other: this server has nothing to upgrade to. That is no event."""
+        """Do nothing: the server supports no upgrades and answers such requests like any others, so there is nothing to
+        log.
+        """
 
     # --- time ------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Start the clock of what has begun and not ended; stop it when all has arrived."""
+        """Start the time limit of a head or body that has begun; stop it when everything has arrived."""
         if self._stage == IDLE:
             self._watched = None
             return
@@ -173,7 +172,7 @@ class GuardedHttp(HttpToolsProtocol):
             self.gate.unwatch(self)
 
     def _may_take_long(self) -> bool:
-        """Whether the application is reading a body that is passed on as it comes."""
+        """Whether the application is reading a body that it processes as it arrives."""
         if self._stage != BODY or self.cycle is None or self.cycle.response_complete:
             return False
         return self.scope["path"].startswith(self.gate.bounds.streamed or ("\0",))
@@ -185,7 +184,7 @@ class GuardedHttp(HttpToolsProtocol):
         return self.transport.is_closing()
 
     def _refuse(self, words: bytes) -> None:
-        """Close the connection, with an answer unless one has begun."""
+        """Close the connection, first sending this answer unless another one has begun."""
         if self.transport.is_closing():
             return
         if words and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
@@ -194,5 +193,5 @@ class GuardedHttp(HttpToolsProtocol):
 
 
 def guarded(gate: Gate) -> type[asyncio.Protocol]:
-    """The protocol of all connections that the gate counts."""
+    """Return the protocol class for all connections of this gate."""
     return type("GuardedHttpOfGate", (GuardedHttp,), {"gate": gate})

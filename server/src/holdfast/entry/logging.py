@@ -1,4 +1,4 @@
-"""The service's own log: lines for people on a terminal, JSON lines elsewhere."""
+"""The service's own log: readable lines on a terminal, JSON lines elsewhere."""
 
 import logging
 import sys
@@ -10,13 +10,13 @@ from holdfast.settings import Settings
 
 
 def _harmless(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Names of files and other foreign text reach this log: they must not control a terminal."""
+    """Clean file names and other external text in log entries, so that they cannot control a terminal."""
     return {name: clean(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def configure(settings: Settings) -> None:
     to_console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
-    # Plain tracebacks: the default ones show local variables, and passwords are among them.
+    # Plain tracebacks: the default ones show local variables, which include passwords.
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if to_console

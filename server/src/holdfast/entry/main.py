@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.settings import Settings
 
 EXIT_UNUSABLE = 78
-"""A setting or the store cannot be used (docs/cli.md)."""
+"""A setting or the store is unusable (docs/cli.md)."""
 
 cli = group(
     "Holdfast: backup management for the BorgBackup engine.",
@@ -30,7 +30,7 @@ cli = group(
 
 @cli.callback()
 def holdfast() -> None:
-    """The commands are in `client.command_line`."""
+    """The root command; its subcommands are in `client.command_line`."""
 
 
 def serve(
@@ -63,7 +63,7 @@ def version(as_json: AsJson = False) -> None:
 
 
 def read_settings(**given: Any) -> "Settings":
-    """Settings from the environment, the file and the options given. Bad ones end the program with code 78."""
+    """Read settings from the environment, the file and the given options. Invalid ones end the program with code 78."""
     from tomllib import TOMLDecodeError
 
     from pydantic import ValidationError

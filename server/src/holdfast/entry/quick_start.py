@@ -1,4 +1,4 @@
-"""Starts that are quick and leave little behind: what loading half a million objects need not cost."""
+"""Speed up the start and save memory: avoid the cost of loading half a million objects."""
 
 import ctypes
 import gc
@@ -8,37 +8,37 @@ from types import ModuleType
 from typing import Any
 
 OBJECTS_UNTIL_COLLECTION = 20_000
-"""An answer of a hundred rows makes some thousand objects: with the usual 700, a tenth of its time is collecting."""
+"""A hundred rows make some thousand objects: with the default of 700, collection takes a tenth of the answer's time."""
 
 SWITCH_SECONDS = 0.0005
-"""How long a busy thread keeps the others from running.
+"""How long a busy thread can keep the others from running.
 
-With the usual 5 ms, requests queue behind one that stores much.
+With the default of 5 ms, requests queue up behind a request that stores much data.
 """
 
-# Of <malloc.h>. Heaps: by default eight for each core, and each keeps what its threads once needed. Mapped: what is
-# larger goes back to the system at once; by default that bound grows with the first large block, and a password's 19 MB
-# stay.
+# From <malloc.h>. Heaps: the default is eight for each core, and each keeps what its threads once needed. Mapped:
+# larger blocks are returned to the system at once; by default this threshold grows with the first large block, and the
+# 19 MB of a password hash would stay allocated.
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
 MAPPED_BYTES = 1024 * 1024
 HEAPS = 2
 
 
 def begin() -> None:
-    """Before the service is loaded: collect nothing meanwhile, keep no freed memory, and leave out what is not used."""
+    """Prepare for loading the service: pause garbage collection, return freed memory, and skip unused modules."""
     gc.disable()
     give_memory_back()
     sys.modules["greenlet"] = None  # type: ignore[assignment] # only for asynchronous statements
-    _load_without("rich", "structlog")  # only for tracebacks in colour
-    _leave_out("uvicorn.main", "Server", "main", "run")  # only for a command line of its own
-    _leave_out("jwt.jwks_client", "PyJWKClient")  # only for keys that are fetched from elsewhere
-    _load_without("cryptography", "jwt")  # only for signatures of other kinds than ours
-    sys.modules["pydantic.v1"] = None  # type: ignore[assignment] # the framework asks it about each route, if it is there
+    _load_without("rich", "structlog")  # only for coloured tracebacks
+    _leave_out("uvicorn.main", "Server", "main", "run")  # only for its own command line
+    _leave_out("jwt.jwks_client", "PyJWKClient")  # only for keys fetched from a URL
+    _load_without("cryptography", "jwt")  # only for other signature algorithms
+    sys.modules["pydantic.v1"] = None  # type: ignore[assignment] # else the framework consults it for each route
     _load_framework()
 
 
 def give_memory_back() -> None:
-    """Bound what the C library keeps of memory that is free again. Other libraries than glibc do that by themselves."""
+    """Limit how much freed memory the C library keeps. C libraries other than glibc do so by themselves."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(M_ARENA_MAX, HEAPS)
@@ -46,10 +46,10 @@ def give_memory_back() -> None:
 
 
 def _load_without(optional: str, module: str) -> None:
-    """Load a module as where another one, which it can do without, is not installed."""
+    """Load a module as if an optional dependency of it were not installed."""
     if optional in sys.modules:
         return
-    sys.modules[optional] = None  # type: ignore[assignment] # imports of it fail from now on
+    sys.modules[optional] = None  # type: ignore[assignment] # importing it fails from now on
     try:
         importlib.import_module(module)
     finally:
@@ -57,22 +57,20 @@ def _load_without(optional: str, module: str) -> None:
 
 
 def _leave_out(module: str, *names: str) -> None:
-    """Put an empty module in the place of one whose names a package imports, and never uses here."""
+    """Substitute an empty module for one whose names a package imports but never uses here."""
     empty = ModuleType(module)
     empty.__dict__.update(dict.fromkeys(names))
     sys.modules[module] = empty
 
 
 def _load_framework() -> None:
-    """The framework's models of an OpenAPI document are built when the document is, not when the framework is
-    loaded.
-    """
+    """Load the framework so that its OpenAPI models are built together with the document, not now."""
     from pydantic import BaseModel
 
     rebuild: Any = BaseModel.__dict__["model_rebuild"]
 
     def when_needed(model: type[BaseModel], /, **options: Any) -> bool | None:
-        # The framework asks for it without options; a model that is used before it is built, with some.
+        # The framework calls it without options; a model that is used before it is built passes some.
         return rebuild.__func__(model, **options) if options else None
 
     BaseModel.model_config["defer_build"] = True
@@ -85,9 +83,9 @@ def _load_framework() -> None:
 
 
 def end() -> None:
-    """After loading: the current objects stay, so no collection ever has to look at them again.
+    """After loading: exempt all current objects from garbage collection.
 
-    Nothing is collected first: that takes a tenth of the start and finds a few hundred objects.
+    Nothing is collected first: that would take a tenth of the start-up time and free only a few hundred objects.
     """
     gc.freeze()
     gc.set_threshold(OBJECTS_UNTIL_COLLECTION)

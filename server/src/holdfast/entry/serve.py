@@ -34,7 +34,7 @@ log = structlog.get_logger("holdfast")
 
 
 class StopRequest:
-    """A signal to stop, noticed from the first moment on, in every phase."""
+    """A stop signal, noticed from the very beginning and in every phase."""
 
     def __init__(self) -> None:
         self._made = threading.Event()
@@ -50,7 +50,7 @@ class StopRequest:
         self._made.wait()
 
     def pass_on(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the signal comes, or now if it has already come."""
+        """Call `tell` when the signal arrives, or now if it has already arrived."""
         self._tell = tell
         if self._made.is_set():
             tell()
@@ -69,7 +69,7 @@ def serve(settings: Settings) -> int:
 
 
 def start(settings: Settings, stop: StopRequest) -> int:
-    """Check everything first, then make what is missing, then serve."""
+    """Check everything first, then create what is missing, then serve."""
     startup.check_role(settings)
     startup.check_secrets(settings)
     bound = startup.bind(settings.host, settings.port) if settings.role != "runner" else None
@@ -120,15 +120,15 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
             ws="none",
             log_config=None,
             server_header=False,
-            # The server's own default trusts the forwarded address from any client on this machine.
+            # The server's own default trusts a forwarded address from any client on this machine.
             proxy_headers=settings.trusted_proxies is not None,
             forwarded_allow_ips=settings.trusted_proxies or "",
             backlog=BACKLOG,
         )
     )
 
-    # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes
-    # earlier must not be lost, and one that comes again must not end the process before the exit code is set.
+    # The server handles signals only while it runs, and raises them again once it has stopped. A signal that arrives
+    # earlier must not be lost, and one that arrives again must not end the process before the exit code is set.
     stop.pass_on(lambda: setattr(server, "should_exit", True))
     server.run(sockets=[bound])
     return 0
@@ -165,7 +165,7 @@ def prepare_data_dir(folder: Path) -> None:
 
 
 def hold_data_dir(folder: Path) -> bool:
-    """Hold the data folder for as long as this process lives. False when another service holds it."""
+    """Lock the data folder for the lifetime of this process. Return False if another service has locked it."""
     descriptor = os.open(folder / "serve.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

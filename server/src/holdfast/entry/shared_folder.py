@@ -1,6 +1,6 @@
-"""The processes of one installation share their data folder. Each proves at its start that it has the right one.
+"""Make each process of an installation prove at its start that it uses the installation's data folder.
 
-Calls of agents, spools, logs and keys are files. A process with a different folder would start, and then fail on
+Calls of agents, spools, logs and keys are files. A process with a different folder would start, but then fail on
 everything that another process has begun. So an id is stored both in the store and in the folder, and the two must be
 equal.
 """
@@ -19,13 +19,13 @@ SETTING = "data_folder_id"
 
 
 class FolderNotShared(Exception):
-    """The data folder of this process is not the one of the installation."""
+    """The data folder of this process is not that of the installation."""
 
 
 def require_shared(database: Database, folder: Path) -> None:
-    """Raise FolderNotShared, with nothing changed, if the other processes of this store use another data folder.
+    """Raise FolderNotShared, changing nothing, if this store's other processes use another data folder.
 
-    With SQLite the store is in the folder itself. The first start on a store binds it to its folder.
+    With SQLite, the store is in the folder itself. Otherwise the first start with a store binds it to its folder.
     """
     if database.is_sqlite:
         return
@@ -41,7 +41,7 @@ def require_shared(database: Database, folder: Path) -> None:
 
 
 def adopt(database: Database, folder: Path) -> None:
-    """Make this folder the installation's own, in place of one that is gone."""
+    """Make this folder the installation's own, in place of one that was lost."""
     own = _own(folder) or _made(folder)
     with database.writing() as session:
         limits.put(session, SETTING, own)
@@ -53,7 +53,7 @@ def _known(database: Database) -> str | None:
 
 
 def _bound(database: Database, own: str) -> str:
-    """Bind the store to a folder; return the id that it is bound to, by this process or by one that was quicker."""
+    """Bind the store to a folder; return the id it is bound to, which another process may have set first."""
     with database.writing() as session:
         values = {"name": SETTING, "value": own}
         session.execute(conflict_aware_insert(session, KernelSetting).values(values).on_conflict_do_nothing())
@@ -68,7 +68,7 @@ def _own(folder: Path) -> str | None:
 
 
 def _made(folder: Path) -> str:
-    """Make the id of a folder. Of several simultaneous processes one does, and all get the same."""
+    """Create the id of a folder. If several processes try at the same time, all return the same id."""
     own = uuid.uuid4().hex
     part = folder / f"{FILE}.{own}"
     part.write_text(own + "\n")

@@ -1,6 +1,6 @@
 """Checks before the service creates anything: the address, the data folder and the store.
 
-Each check raises CannotStart with one sentence and an exit code (docs/cli.md). None of them creates a file or a folder.
+Each check raises CannotStart with a sentence and an exit code (docs/cli.md). None of them creates a file or folder.
 """
 
 import errno
@@ -23,7 +23,7 @@ SUPPORTED_STORES = ("sqlite", "postgresql+psycopg")
 
 
 class CannotStart(Exception):
-    """The service does not start. The sentence explains why, and what to do."""
+    """The service cannot start. The sentence explains why and what to do."""
 
     def __init__(self, sentence: str, code: int = EXIT_UNUSABLE) -> None:
         super().__init__(f"{sentence.rstrip('.')}.")
@@ -36,7 +36,7 @@ def check_role(settings: Settings) -> None:
 
 
 def check_secrets(settings: Settings) -> None:
-    """The key for secrets and the first admin's password are ones that can be used."""
+    """Check that the key for secrets and the first admin's password are usable."""
     try:
         check_key(settings)
         chosen_password(settings)
@@ -50,7 +50,7 @@ def check_secrets(settings: Settings) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the address. Nobody can connect until `listen`: the store may have to be migrated first."""
+    """Bind the address. Nobody can connect until `listen`, because the store may have to be migrated first."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,7 @@ def no_address(host: str, port: int, error: OSError) -> CannotStart:
 
 
 def check_data_dir(folder: Path) -> None:
-    """The folder can be written to, or made: nothing is made here."""
+    """Check that the folder is writable or can be created, without creating anything."""
     try:
         _check_data_dir(folder.absolute())
     except OSError as error:
@@ -115,7 +115,7 @@ def bad_data_dir(folder: Path, error: OSError) -> CannotStart:
 
 
 def check_store(settings: Settings) -> None:
-    """The store's address is one that the service knows; a PostgreSQL server answers there."""
+    """Check that the store's address has a supported form and that a PostgreSQL server answers there."""
     if not settings.database_url:
         return
     try:
@@ -138,7 +138,7 @@ def check_store(settings: Settings) -> None:
 
 
 def bad_store(settings: Settings, error: SQLAlchemyError | NoSuchModuleError) -> CannotStart:
-    """No password is in the sentence: drivers name the user, host and database alone."""
+    """The error as a sentence without the password: drivers name only the user, host and database."""
     reason = _first_line(getattr(error, "orig", None) or error)
     if settings.database_url and not settings.store_url.startswith("sqlite"):
         advice = "check that PostgreSQL is running there, and check HOLDFAST_DATABASE_URL"

@@ -1,4 +1,4 @@
-"""`holdfast admin verify-index`: beside a running service, through the same lanes."""
+"""`holdfast admin verify-index`: works while the service is running, through the same lanes."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,7 +31,7 @@ from holdfast.storage.session import Database
 def verify(
     settings: Settings, database: Database, repository: str, archives: Sequence[str], tell: Callable[[str], None]
 ) -> int:
-    """Compare archives of a repository with the engine, print the findings; return the number of differences."""
+    """Compare archives of a repository with the engine and print the findings; return the number of differences."""
     found, wanted = _choose(database, repository, archives)
     indexes = indexes_for(settings)
     index = indexes.reading(found.uuid)
@@ -57,7 +57,7 @@ def verify(
 
 
 def _verify_itself(index: HistoryIndex, tell: Callable[[str], None]) -> int:
-    """Whether the index is sound as a store, before its content is compared."""
+    """Check that the index is sound as a store before its content is compared."""
     try:
         damage = index.damage()
     except HistoryError as error:

@@ -44,7 +44,7 @@ def login(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Log in to a service; the login is kept in ~/.config/holdfast (mode 0600)."""
+    """Log in to a service; the login is stored in ~/.config/holdfast (mode 0600)."""
     service = Api(server.rstrip("/"), None, ca_file)
     name = username or _ask_for_name(password_stdin)
     password = read_secret("Password", from_input=password_stdin or not sys.stdin.isatty())
@@ -85,7 +85,7 @@ def _change_password(service: Api, old: str) -> str:
 
 
 def logout(as_json: AsJson = False) -> None:
-    """End the session and forget the login."""
+    """End the session and delete the stored login."""
     saved = connection.saved_login()
     if saved is not None:
         Api(saved.server, saved.token, saved.ca_file).post("/api/auth/logout")
@@ -134,7 +134,7 @@ def change_password(
 
 @account.command("tokens")
 def list_tokens(as_json: AsJson = False) -> None:
-    """List your tokens to find its id."""
+    """List your tokens."""
     expires = Column("EXPIRES", lambda one: when(one["expires_at"]) if one["expires_at"] else "never")
     last_used = Column("LAST USED", lambda one: when(one["last_used_at"]))
     columns = (ID, NAME, "PREFIX", "SCOPE", expires, last_used)
@@ -152,7 +152,7 @@ def create_token(
     no_expiry: Annotated[bool, flag("--no-expiry", "It never expires.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token for a program; it is shown once."""
+    """Create a token for a program; it is shown only once."""
     body = {"name": name, "scope": scope, "expires_in_days": None if no_expiry else expires_in}
     answer = connection.api().post(TOKENS.url, body)
     hint = "Save it now: it is not shown again. Use it as HOLDFAST_TOKEN. It cannot start jobs."

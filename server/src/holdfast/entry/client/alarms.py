@@ -1,4 +1,4 @@
-"""`holdfast alarms`: open problems, by the evidence, and acknowledging them."""
+"""`holdfast alarms`: list open problems, based on evidence, and acknowledge them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -52,7 +52,7 @@ def _state(alarm: dict[str, Any]) -> str:
 
 
 def open_alarm_ids(incomplete: str) -> list[str]:
-    """The ids that a shell offers."""
+    """Ids that a shell offers as completions."""
     answer = connection.quietly("/api/alarms") or {}
     ids = [str(one["id"]) for one in answer.get("alarms", [])]
     return [number for number in ids if number.startswith(incomplete)]
@@ -68,7 +68,7 @@ def acknowledge(
     comment: Annotated[str | None, typer.Option(help="Reason, shown to other users.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Acknowledge an alarm: it stays open, and silent until a time, until it gets worse, or until it clears."""
+    """Acknowledge an alarm. It stays open but silent: for a time, until it gets worse, or until it clears."""
     answer = _acknowledged(connection.api(), alarm_id, hours, comment)
     until = answer["acknowledged_until"]
     rest = f"until {when(until)}, unless it gets worse" if until else "until it gets worse or clears"

@@ -55,13 +55,13 @@ def archives(
 
 @examples("holdfast protect etc latest", "holdfast protect etc etc-2026-01-01")
 def protect(repository: Repository, archive: ArchiveWord, as_json: AsJson = False) -> None:
-    """Keep an archive whatever happens: no prune, deletion or wipe of the service removes it."""
+    """Protect an archive: no prune, deletion or wipe of the service removes it."""
     _protect(repository, archive, as_json, protected=True)
 
 
 @examples("holdfast unprotect etc etc-2026-01-01")
 def unprotect(repository: Repository, archive: ArchiveWord, as_json: AsJson = False) -> None:
-    """Allow prunes, deletions and wipes to remove an archive again."""
+    """Let prunes, deletions and wipes remove an archive again."""
     _protect(repository, archive, as_json, protected=False)
 
 
@@ -99,7 +99,7 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of files.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Find files in all archives of a repository, of all repositories, or of those of some machines."""
+    """Find files in all archives of one repository, of all repositories, or of some machines."""
     *repositories, text = words
     if len(repositories) > 1 or (repositories and machine):
         fail("specify one search text, and either one repository or --machine.", exit_codes.USAGE, key="client.usage")
@@ -146,7 +146,7 @@ def _search_one(repository: str, text: str, deleted_only: bool, limit: int, *, a
 
 
 def searched(coverage: dict[str, Any]) -> str:
-    """How much of a repository an answer of its index covers."""
+    """How much of a repository the answer of its index covers."""
     indexed, total = coverage["indexed"], coverage["total"]
     if indexed == total:
         return f"any of its {count(total, 'archive')}" if total != 1 else "its only archive"
@@ -189,7 +189,7 @@ def history(
 
 
 def _nowhere(answer: dict[str, Any], repository: str) -> str:
-    """Why a path has no history: it never was in the repository, or not all of it has been read."""
+    """Why a path has no history: it was never in the repository, or not all of it has been indexed."""
     if answer["coverage"]["total"] == 0:
         return f"{repository} has no archives yet."
     if answer["presence"] == "never":
@@ -207,7 +207,7 @@ def download(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch one file of an archive."""
+    """Download one file from an archive."""
     service, found = REPOSITORIES.chosen(repository)
     place = f"{REPOSITORIES.url_of(found)}/archives/{archive_id(service, found, archive)}/files"
     target = output or Path(Path(path).name)
@@ -232,7 +232,7 @@ def download(
 
 
 def _to_output(pieces: Iterable[bytes]) -> None:
-    """The bytes as they are into a pipe; on a terminal as text without control sequences."""
+    """Write the bytes unchanged to a pipe, or as text without control sequences to a terminal."""
     if not sys.stdout.isatty():
         for piece in pieces:
             sys.stdout.buffer.write(piece)

@@ -1,7 +1,7 @@
-"""The `holdfast` command as a table: a name, where its code is, and under which heading `--help` shows it.
+"""The `holdfast` command as a table: for each name, where its code is and under which heading `--help` lists it.
 
-A command or a group of commands is loaded when it is called, so that the program starts fast however many there are.
-To add one: write a module with a function or a `typer.Typer`, and add a line to `COMMANDS`.
+A command or group is loaded when it is called, so that the program starts fast however many there are. To add one,
+write a module with a function or a `typer.Typer`, and add a line to `COMMANDS`.
 """
 
 import os
@@ -21,7 +21,7 @@ from holdfast.entry.client.output import errors_as_json, fail, remark
 
 CLIENT = "holdfast.entry.client"
 COMPLETING = "_HOLDFAST_COMPLETE"
-"""Set by the shells' completion scripts: the program then prints what could be typed next."""
+"""Set by the shells' completion scripts; the program then prints possible completions."""
 START = "Start here"
 BACK_UP = "Back up and restore"
 LOOK = "Look into archives"
@@ -129,7 +129,7 @@ def _explained(error: TyperException) -> int:
 
 
 def _explain(error: TyperException) -> NoReturn:
-    """Say what is wrong with the command as it was typed; a group without a command shows its help."""
+    """Explain what is wrong with the command as typed; a group without a command shows its help."""
     context = getattr(error, "ctx", None)
     message = error.format_message().replace("Value error, ", "")
     if context is None:

@@ -1,4 +1,4 @@
-"""`holdfast completion`: what a shell needs to complete commands and options."""
+"""`holdfast completion`: the scripts with which shells complete commands and options."""
 
 from typing import Annotated, Literal
 
@@ -16,14 +16,14 @@ PROGRAM = "holdfast"
     "holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
 )
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")]) -> None:
-    """Print the completion script of a shell."""
+    """Print the completion script for a shell."""
     from typer._completion_shared import get_completion_script
 
     typer.echo(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETING, shell=shell))
 
 
 def get_ready() -> None:
-    """Make the shells known; only then does the program answer their completion scripts."""
+    """Register the shells; the program then answers their completion scripts."""
     from typer._completion_classes import completion_init
 
     completion_init()

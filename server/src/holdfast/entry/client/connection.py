@@ -1,4 +1,4 @@
-"""A client's connection to a running service: where it is, who is logged in, and what its errors mean."""
+"""A client's connection to a running service: its address, who is logged in, and what its errors mean."""
 
 import json
 import os
@@ -49,9 +49,9 @@ def forget_login() -> None:
 
 
 def saved_login() -> Login | None:
-    """The login in force: from the environment, else the saved one.
+    """The login to use: from the environment, otherwise the saved one.
 
-    Others may not choose the service that secrets are sent to.
+    A login file that other users can write is rejected: they could choose the service that secrets are sent to.
     """
     server, token = os.environ.get("HOLDFAST_SERVER"), os.environ.get("HOLDFAST_TOKEN")
     if token:
@@ -67,7 +67,7 @@ def saved_login() -> Login | None:
 
 
 class Api:
-    """Calls of the service; an answer that is an error ends the program with its sentence and code."""
+    """Calls the service. An error response ends the program with its sentence and code."""
 
     def __init__(self, server: str, token: str | None, ca_file: str | None = None) -> None:
         import httpx2  # here and not above: `serve` shares the command, and has no use for it
@@ -148,7 +148,7 @@ class Api:
         )
 
     def _renewed(self) -> bool:
-        """An access token lives for minutes, its session for days: take a new one for the same session."""
+        """Get a new access token for the same session: a token is valid for minutes, a session for days."""
         answer = self._send("POST", "/api/auth/refresh")
         if answer.status_code != 200 or os.environ.get("HOLDFAST_TOKEN"):
             return False
@@ -194,7 +194,7 @@ class Api:
 
 
 def _trusted(server: str, ca_file: str | None) -> Any:
-    """What certificates are checked against. Loading them takes a while, so plain HTTP does without."""
+    """Which certificates to trust. Loading them takes a while, so plain HTTP skips it."""
     if not server.startswith("https:"):
         return False
     if ca_file is None:
@@ -208,7 +208,7 @@ def _trusted(server: str, ca_file: str | None) -> Any:
 
 
 def api() -> Api:
-    """The service that the user is logged in to."""
+    """A client for the service that the user is logged in to."""
     login = saved_login()
     if login is None:
         fail("not logged in. Log in first: holdfast login --server ADDRESS", exit_codes.NOT_ALLOWED, key="client.login")
@@ -216,7 +216,9 @@ def api() -> Api:
 
 
 def quietly(path: str) -> Any:
-    """An answer of the service within two seconds, or None: for completions, which may not print errors."""
+    """The service's answer if it comes within two seconds, otherwise None: for completions, which must not print
+    errors.
+    """
     import httpx2
 
     login = saved_login()
@@ -232,7 +234,7 @@ def quietly(path: str) -> Any:
 
 
 def read_secret(prompt: str, *, from_input: bool, variable: str | None = None, repeat: bool = False) -> str:
-    """A secret from standard input, an environment variable or a prompt that shows nothing; never from arguments."""
+    """Read a secret from standard input, an environment variable or a hidden prompt; never from arguments."""
     if from_input:
         return sys.stdin.readline().rstrip("\n")
     if variable is not None and (given := os.environ.get(variable)):

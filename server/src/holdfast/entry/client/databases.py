@@ -1,4 +1,4 @@
-"""`holdfast databases`: the databases whose dumps belong to a repository."""
+"""`holdfast databases`: the databases that are dumped into a repository's archives."""
 
 from typing import Annotated, Any
 
@@ -41,7 +41,7 @@ def add_database(
     password_stdin: Annotated[bool, flag("--password-stdin", "Read the password from standard input.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add a database to the dumps of a repository. Nothing is connected to yet."""
+    """Add a database to a repository's dumps. No connection is made yet."""
     password = connection.read_secret(f"Password of {user}", from_input=True) if password_stdin else None
     body = given(name=name, kind=kind, database=database, host=host, port=port, user=user, password=password)
     service, found = REPOSITORIES.chosen(repository)
@@ -52,7 +52,7 @@ def add_database(
 
 @databases.command("remove")
 def remove_database(repository: Repository, database: DatabaseWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove a database from the dumps of a repository. Archives with its dumps stay."""
+    """Remove a database from a repository's dumps. Archives with its dumps are kept."""
     _, place = REPOSITORIES.chosen(repository)
     question = "Stop dumping {name}? Archives with its dumps are kept."
     _of(place).remove(database, "{name} is no longer dumped.", as_json=as_json, question=question, yes=yes)

@@ -1,4 +1,4 @@
-"""What a job did, in a sentence, from its result: a section per kind."""
+"""What a job did, in a sentence made from its result: one section per kind."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from holdfast.entry.client.units import count, duration, size, speed
 
 Operation = Mapping[str, Any]
 FIRST = 3
-"""Maximum number of warnings and other items shown; the rest is counted."""
+"""Maximum number of warnings and other items shown; the rest are only counted."""
 
 WHAT_TO_DO = {
     "engine.locked": "Another program is using the repository. If none is: holdfast repos break-lock {repository}",
@@ -28,7 +28,7 @@ WHAT_TO_DO = {
 
 
 def summary(operation: Operation) -> str:
-    """What an operation that has ended did: one sentence."""
+    """What a finished operation did, in one sentence."""
     subject = operation["repository"] or operation["package_name"]
     prefix = f"{subject}: " if subject else ""
     status, kind = operation["status"], str(operation["kind"]).replace("_", " ")
@@ -41,13 +41,11 @@ def summary(operation: Operation) -> str:
         return f"{prefix}{kind} was skipped: {operation['skip_reason'] or 'it was not needed'}."
     describe = DONE.get(operation["kind"])
     sentence = describe(operation) if describe else f"{kind} done{_after(operation)}"
-    return f"{prefix}{sentence}" + (
-        "" if ": holdfast " in sentence else "."
-    )  # a command is not followed by a full stop
+    return f"{prefix}{sentence}" + ("" if ": holdfast " in sentence else ".")  # no full stop after a command
 
 
 def details(operation: Operation, most: int = FIRST) -> list[str]:
-    """More lines about an ending: warnings, items left out, next steps; `most` of each."""
+    """More lines about a finished operation: warnings, items left out, next steps; `most` of each."""
     lines = [*_warnings(operation, most), *_left_out(operation, most)]
     if operation["status"] == "failed":
         advice = WHAT_TO_DO.get(operation["error_key"] or "")
@@ -218,7 +216,7 @@ def _warning(warning: Mapping[str, Any]) -> str:
 
 
 def _left_out(operation: Operation, most: int) -> list[str]:
-    """Files that a restore skipped or could not write, problems that a check found: the first ones."""
+    """The first files that a restore skipped or could not write, and the first problems that a check found."""
     result = operation["result"] or {}
     lines: list[str] = []
     for heading, field, counted in (

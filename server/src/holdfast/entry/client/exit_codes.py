@@ -1,4 +1,4 @@
-"""What the exit codes of `holdfast` mean. `docs/cli.md` has the same table; a test compares the two."""
+"""The exit codes of `holdfast`. `docs/cli.md` has the same table; a test compares the two."""
 
 DONE = 0
 FAILED = 1

@@ -1,4 +1,4 @@
-"""Follows a job to its end, and prints its result."""
+"""Follows a job to its end and prints its result."""
 
 import time
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ NoWait = Annotated[bool, flag("--no-wait", "Do not wait: print the job's id and 
 
 
 def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
-    """After starting a job: follow it, or print its id. Ends with the job's exit code."""
+    """Follow a job that was just started, or print its id. Following it ends the program with the job's exit code."""
     if no_wait:
         sentence = f"Started job {answer['job_id']}. Follow it: holdfast ops follow {answer['job_id']}"
         report(answer, sentence, as_json=as_json)
@@ -25,7 +25,7 @@ def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: boo
 
 
 def follow_and_end(api: Api, operation_id: int, *, as_json: bool) -> None:
-    """Wait for the end of a job, print its result, and end the program with its exit code."""
+    """Wait for a job to end, print its result, and end the program with its exit code."""
     try:
         operation = until_ended(api, operation_id, quiet=as_json)
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def until_ended(api: Api, operation_id: int, *, quiet: bool) -> dict[str, Any]:
 
 
 def print_ending(api: Api, operation: dict[str, Any]) -> None:
-    """What a job did; for one that failed also why, the end of its log, and where to look for more."""
+    """Print what a job did; if it failed, also why, the end of its log, and where to find more."""
     show = remark if operation["status"] == "failed" else say
     show(endings.summary(operation))
     for line in endings.details(operation):

@@ -1,4 +1,4 @@
-"""`holdfast grants`: who may restore to which machines and folders, beside the repository's own machine."""
+"""`holdfast grants`: who may restore to which machines and folders, besides the repository's own machine."""
 
 from typing import Annotated, Any
 
@@ -42,7 +42,7 @@ def add_grant(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a user or a role restore to a folder of a machine."""
+    """Allow a user or a role to restore to a folder on a machine."""
     if (user is None) == (role is None):
         fail("Specify either --user or --role.", exit_codes.USAGE, key="client.usage")
     service = connection.api()
@@ -54,7 +54,7 @@ def add_grant(
 
 @grants.command("remove")
 def remove_grant(grant_id: Annotated[int, typer.Argument(help="Id of the grant.")], as_json: AsJson = False) -> None:
-    """Remove a grant. Waiting restores then fail; those that have begun continue."""
+    """Remove a grant. Waiting restores then fail; running ones continue."""
     connection.api().delete(f"/api/restore-grants/{grant_id}")
     done(f"Grant {grant_id} was removed.", as_json=as_json, id=grant_id)
 

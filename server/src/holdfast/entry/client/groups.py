@@ -1,4 +1,4 @@
-"""How groups of commands and examples in their help are written."""
+"""How command groups and the examples in their help are defined."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,18 +11,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def group(help_text: str, *lines: str, **more: Any) -> typer.Typer:
-    """A group of commands, with examples at the end of its help."""
+    """Define a group of commands, with examples at the end of its help."""
     more = {"no_args_is_help": True, **more}
     return typer.Typer(help=help_text, rich_markup_mode=None, add_completion=False, epilog=shown(*lines), **more)
 
 
 def group_with_default(help_text: str, *lines: str) -> typer.Typer:
-    """A group that does something without a command, too: see `by_default`."""
+    """Define a group that also works without a command: see `by_default`."""
     return group(help_text, *lines, no_args_is_help=False, invoke_without_command=True)
 
 
 def by_default(commands: typer.Typer) -> Callable[[Function], Function]:
-    """The command that a group runs when it is called without one."""
+    """Mark the command that a group runs when it is called without one."""
 
     def remember(function: Function) -> Function:
         @commands.callback()
@@ -36,7 +36,7 @@ def by_default(commands: typer.Typer) -> Callable[[Function], Function]:
 
 
 def examples(*lines: str) -> Callable[[Function], Function]:
-    """Examples for the help of a command that is a plain function."""
+    """Add examples to the help of a command that is a plain function."""
 
     def remember(function: Function) -> Function:
         vars(function)["examples"] = lines
@@ -46,5 +46,5 @@ def examples(*lines: str) -> Callable[[Function], Function]:
 
 
 def shown(*lines: str) -> str | None:
-    """Examples as the end of a help text: kept as they are written."""
+    """Format examples for the end of a help text, keeping their line breaks."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines) if lines else None

@@ -1,4 +1,4 @@
-"""Starting jobs of a repository, and following them."""
+"""Commands that start jobs of a repository and follow them."""
 
 import sys
 from pathlib import Path
@@ -112,7 +112,7 @@ def prune(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove archives by the repository's retention, or by the rules given."""
+    """Remove archives by the repository's retention rules, or by the rules given."""
     if not dry_run:
         _maintain(repository, "prune", dict(rules), no_wait=no_wait, as_json=as_json)
         return
@@ -168,7 +168,7 @@ def delete(
     service, found = REPOSITORIES.chosen(repository)
     confirm(f"Delete archive {archive} of {found['name']}?", yes=yes)
     if archive.isdigit():
-        service.get(f"{REPOSITORIES.url_of(found)}/archives/{archive}")  # it must be one of this repository
+        service.get(f"{REPOSITORIES.url_of(found)}/archives/{archive}")  # it must belong to this repository
         answer = service.delete(f"/api/archives/{archive}")
     else:
         answer = service.delete(f"/api/archives/{quote(archive, safe='')}", repository=found["path"])
@@ -207,7 +207,7 @@ def wipe(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete every archive of a repository, after showing what goes."""
+    """Delete every archive of a repository, after showing what will be deleted."""
     service, found = REPOSITORIES.chosen(repository)
     place = REPOSITORIES.url_of(found)
     preview = service.post(f"{place}/wipe-preview", {})

@@ -22,7 +22,7 @@ PREFIX = "max_running_"
 @by_default(limits)
 @limits.command("show")
 def show_limits(as_json: AsJson = False) -> None:
-    """Show the limits, and how many jobs run now."""
+    """Show the limits and how many jobs are running now."""
     answer = connection.api().get("/api/operations/queue")
     if as_json:
         print_json({**answer["limits"], "paused": answer["paused"]})
@@ -42,7 +42,7 @@ def set_limits(
     total: Annotated[Number, typer.Option(help="All concurrent jobs.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change limits; those not given stay. They apply immediately."""
+    """Change limits; the others stay unchanged. They apply immediately."""
     wanted = given(
         backups=backups, restores=restores, maintenance=maintenance, index=index, scripts=scripts, total=total
     )

@@ -1,4 +1,4 @@
-"""Finds the objects that a command names: repositories, archives and others, by name or id."""
+"""Finds the objects named in a command, such as repositories and archives, by name or id."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -13,11 +13,11 @@ from holdfast.entry.client.output import confirm, done, fail, report
 from holdfast.entry.client.table import Column, Fields, print_list, print_object
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
-"""Names that shells may complete: some shells evaluate what a completion prints."""
+"""Names that are safe as completions: some shells evaluate what a completion prints."""
 
 
 def repository_names(incomplete: str) -> list[str]:
-    """The names that a shell offers for a repository; none when the service does not answer immediately."""
+    """Repository names that a shell offers as completions; none if the service does not answer immediately."""
     answer = connection.quietly("/api/repositories/") or {}
     names = [str(one["name"]) for one in answer.get("repositories", [])]
     return [name for name in names if name.startswith(incomplete) and PLAIN.fullmatch(name)]
@@ -29,11 +29,11 @@ ArchiveWord = Annotated[str, typer.Argument(help="Id or name of the archive, or 
 
 @frozen
 class Collection:
-    """Objects of one sort: where the service has them, how people name them, and what every sort has commands for."""
+    """Objects of one sort: their URL, the fields that name them, and the commands that all sorts share."""
 
     url: str
     field: str
-    """Where the answer has the objects."""
+    """The response field with the list of objects."""
     noun: str
     see: str
     """The command that lists them."""
@@ -46,7 +46,7 @@ class Collection:
         return named(service.get(self.url)[self.field], wanted, self.noun, *self.known_by, see=self.see)
 
     def chosen(self, wanted: str) -> tuple[Api, dict[str, Any]]:
-        """The service, and the object that a word names."""
+        """The service client and the object with this name or id."""
         service = connection.api()
         return service, self.find(service, wanted)
 
@@ -54,23 +54,23 @@ class Collection:
         return f"{self.url.rstrip('/')}/{found['id']}"
 
     def get(self, wanted: str, below: str, /, **query: Any) -> Any:
-        """What the service answers below the address of an object."""
+        """The service's response for a path below the object's URL."""
         service, found = self.chosen(wanted)
         return service.get(f"{self.url_of(found)}/{below}", **query)
 
     def show(self, wanted: str, fields: Callable[[dict[str, Any]], Fields], *, as_json: bool) -> dict[str, Any]:
-        """Print the fields of the object that a word names, or all of it as JSON, and return it."""
+        """Print the fields of an object, or all of it as JSON, and return it."""
         _, found = self.chosen(wanted)
         print_object(found, fields(found), as_json=as_json)
         return found
 
     def add(self, body: Any, sentence: str, *, as_json: bool, hint: str = "") -> None:
-        """Add an object. Both texts have the fields of the answer in braces."""
+        """Add an object. Both texts may contain fields of the response in braces."""
         answer = connection.api().post(self.url, body)
         report(answer, sentence.format_map(answer), as_json=as_json, hint=hint.format_map(answer))
 
     def change(self, wanted: str, body: Any, sentence: str, *, as_json: bool) -> None:
-        """Change the object that a word names. The text has the fields of the answer in braces."""
+        """Change an object. The text may contain fields of the response in braces."""
         service, found = self.chosen(wanted)
         answer = service.put(self.url_of(found), body)
         report(answer, sentence.format_map(answer), as_json=as_json)
@@ -80,7 +80,7 @@ class Collection:
         return service.post(f"{self.url_of(found)}/{below}", body)
 
     def remove(self, wanted: str, sentence: str, *, as_json: bool, question: str = "", yes: bool = True) -> None:
-        """Remove the object that a word names, after a yes to the question. Both texts have its fields in braces."""
+        """Remove an object after a confirmed question. Both texts may contain its fields in braces."""
         service, found = self.chosen(wanted)
         confirm(question.format_map(found), yes=yes)
         service.delete(self.url_of(found))
@@ -88,7 +88,7 @@ class Collection:
 
 
 def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str, see: str) -> dict[str, Any]:
-    """The object that a word names by one of these fields, otherwise by its id.
+    """The object with this value in one of the fields, or with this id.
 
     Fail if there is none, or more than one.
     """
@@ -113,14 +113,14 @@ find_repository = REPOSITORIES.find
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The fields of a request that were given on the command line."""
+    """The request fields that were given on the command line."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:
-    """The kind and the id of the machine that `local`, `ssh:NAME` or `agent:NAME` names.
+    """The kind and the id of the machine named by `local`, `ssh:NAME` or `agent:NAME`.
 
-    Only admins see names; ids need no look.
+    Only admins can look up names; an id needs no lookup.
     """
     kind, _, name = wanted.partition(":")
     if kind == "local" and not name:
@@ -137,7 +137,7 @@ def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:
 
 
 def machine_key(service: Api, wanted: str) -> str:
-    """The machine that a word names, as lists and filters of the service call it."""
+    """The key of a machine in the service's lists and filters."""
     kind, number = find_machine(service, wanted)
     return kind if number is None else f"{kind}:{number}"
 
@@ -156,7 +156,7 @@ def newest_archive(service: Api, repository: dict[str, Any]) -> int:
 
 
 def archive_id(service: Api, repository: dict[str, Any], wanted: str) -> int:
-    """The id of an archive that the index knows, by its id, its name, or `latest`."""
+    """The id of an indexed archive, given its id, its name or `latest`."""
     if wanted == "latest":
         return newest_archive(service, repository)
     if wanted.isdigit():
@@ -179,7 +179,7 @@ def archive_id(service: Api, repository: dict[str, Any], wanted: str) -> int:
 
 
 def archive_reference(service: Api, repository: dict[str, Any], wanted: str) -> dict[str, Any]:
-    """An archive as bodies of requests name it; one that the index does not know may still be named."""
+    """An archive as request bodies refer to it; it need not be in the index."""
     if wanted == "latest":
         return {"archive_id": newest_archive(service, repository)}
     return {"archive_id": int(wanted)} if wanted.isdigit() else {"archive": wanted}

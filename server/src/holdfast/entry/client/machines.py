@@ -1,4 +1,4 @@
-"""`holdfast machines`: machines that are backed up, and agents on them."""
+"""`holdfast machines`: machines that are backed up, and their agents."""
 
 from typing import Annotated, Any
 
@@ -40,7 +40,7 @@ def enroll(
     expires_in: Annotated[int, typer.Option(min=5, max=43200, help="Minutes until the token expires.")] = 60,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token with which one machine can enrol, and print the command to run there."""
+    """Create a token with which one machine can enrol, and print the command to run there."""
     service = connection.api()
     body = {"name": name, "expires_in_minutes": expires_in}
     answer = service.post(TOKENS.url, body)
@@ -116,7 +116,7 @@ def _fields(agent: dict[str, Any]) -> Fields:
 
 @machines.command("disable")
 def disable_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Disable an agent: its unfinished jobs fail, and it gets none until it is enabled."""
+    """Disable an agent: its unfinished jobs fail, and it gets no new ones until it is enabled."""
     _act(agent, "disable", f"Disable {agent}? Its unfinished jobs will fail.", yes=yes, as_json=as_json)
 
 
@@ -128,7 +128,7 @@ def enable_agent(agent: AgentWord, as_json: AsJson = False) -> None:
 
 @machines.command("revoke")
 def revoke_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Revoke an agent's credential: its machine must be enrolled again."""
+    """Revoke an agent's credential; its machine must then be enrolled again."""
     question = f"Revoke {agent}? Its unfinished jobs will fail, and its machine must be enrolled again."
     _act(agent, "revoke", question, yes=yes, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""`holdfast mirror`: the copy of a repository in the cloud."""
+"""`holdfast mirror`: a repository's copy in the cloud."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,7 +25,7 @@ mirror = group(
 
 @mirror.command()
 def status(repository: Repository, as_json: AsJson = False) -> None:
-    """Show where a repository is mirrored to, and how current the mirror is."""
+    """Show where a repository is mirrored to and how current the mirror is."""
     service, found = REPOSITORIES.chosen(repository)
     answer = service.get(_url(found))
     if as_json:
@@ -78,7 +78,7 @@ def set_mirror(
 
 @mirror.command("off")
 def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Stop mirroring a repository. The files on the remote stay."""
+    """Stop mirroring a repository. The files on the remote are kept."""
     service, found = REPOSITORIES.chosen(repository)
     confirm(f"Stop mirroring {found['name']}? The files on the remote are kept.", yes=yes)
     service.delete(_url(found))
@@ -92,7 +92,7 @@ def sync(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sync the mirror with the repository."""
+    """Synchronise the mirror with the repository."""
     _start(repository, "sync", {"override_sanity": override_sanity}, no_wait=no_wait, as_json=as_json)
 
 
@@ -106,7 +106,7 @@ def hydrate(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a repository from its mirror in a new place."""
+    """Rebuild a repository from its mirror in a new place."""
     folder = str(destination.absolute())
     confirm(f"Fill {folder} with the content of the mirror?", yes=yes)
     body = {"destination": folder, "confirm": True}

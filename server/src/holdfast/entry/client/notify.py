@@ -90,7 +90,7 @@ def send_test(
 
 @notify.command("rules")
 def list_rules(as_json: AsJson = False) -> None:
-    """List the rules: which events become messages."""
+    """List the rules that turn events into messages."""
     columns = (
         ID,
         "NAME",

@@ -1,4 +1,4 @@
-"""`holdfast ops`, `logs` and `activity`: jobs, their logs, and what happened lately."""
+"""`holdfast ops`, `logs` and `activity`: jobs, their logs, and recent activity."""
 
 import time
 from enum import StrEnum
@@ -31,7 +31,7 @@ class CategoryWord(StrEnum):
 
 
 SHOWN = 20
-"""Maximum number of warnings and other items that `ops show` prints; the log has all."""
+"""Maximum number of warnings and other items that `ops show` prints; the log contains all."""
 OperationId = Annotated[int, typer.Argument(help="Id of a job.")]
 Statuses = Annotated[
     list[Status] | None,
@@ -60,7 +60,7 @@ operations = group(
 @examples("holdfast activity", "holdfast activity --status failed --limit 5")
 @with_options(chosen={"status": Statuses, "category": Categories, "repository": OfRepository})
 def activity(chosen: Given = NOTHING, limit: Limit = 30, as_json: AsJson = False) -> None:
-    """Show what happened lately."""
+    """Show recent activity."""
     answer = _some("/api/activity/recent", limit=limit, **chosen)
     _print_operations(answer, answer, as_json=as_json)
 
@@ -130,7 +130,7 @@ def cancel_operation(operation_id: OperationId, as_json: AsJson = False) -> None
 
 @operations.command("retry")
 def retry_operation(operation_id: OperationId, no_wait: NoWait = False, as_json: AsJson = False) -> None:
-    """Start a job again that failed or was cancelled."""
+    """Retry a job that failed or was cancelled."""
     service = connection.api()
     answer = service.post(f"/api/operations/{operation_id}/retry")
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
@@ -138,7 +138,7 @@ def retry_operation(operation_id: OperationId, no_wait: NoWait = False, as_json:
 
 @operations.command("follow")
 def follow_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
-    """Wait for a job's end; the exit code shows how it ended."""
+    """Wait for a job to end; the exit code shows how it ended."""
     follow_and_end(connection.api(), operation_id, as_json=as_json)
 
 
@@ -150,13 +150,13 @@ def operation_logs(operation_id: OperationId, follow_on: Follow = False, as_json
 
 @operations.command("pause")
 def pause(as_json: AsJson = False) -> None:
-    """Hold follow-up and index work (admins); backups that people start still run."""
+    """Hold follow-up and index work (admins); backups started by people still run."""
     _paused(connection.api().post("/api/operations/pause"), as_json=as_json)
 
 
 @operations.command("resume")
 def resume(as_json: AsJson = False) -> None:
-    """Let follow-up and index work start again (admins)."""
+    """Resume follow-up and index work (admins)."""
     _paused(connection.api().post("/api/operations/resume"), as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands have in common, declared once as a group."""
+"""Options shared by several commands, declared once as a group."""
 
 import functools
 import inspect
@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 Given = Mapping[str, Any]
-"""The options of a group that were given, by name."""
+"""The given options of a group, by name."""
 NOTHING: Given = MappingProxyType({})
 Command = Callable[..., None]
 
 
 def with_options(**groups: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """A command with the options of each group in the place of the parameter that has the group's name."""
+    """Replace each parameter named after a group with the options of that group."""
 
     def widen(command: Command) -> Command:
         @functools.wraps(command)

@@ -1,6 +1,4 @@
-"""Everything that client commands print goes through here, so that nothing from elsewhere reaches the terminal as it
-is.
-"""
+"""All output of client commands passes through here, so that no external text reaches the terminal unfiltered."""
 
 import json
 import os
@@ -15,7 +13,7 @@ from holdfast.entry.client.text import clean, clean_json, clean_lines
 
 
 def flag(name: str, meaning: str) -> Any:
-    """An option that has no value, for `Annotated[bool, …]`."""
+    """An option without a value, for `Annotated[bool, …]`."""
     return typer.Option(name, help=meaning)
 
 
@@ -25,7 +23,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 class _Errors:
     as_json = False
-    """Set for each run of the program by `command_line`, before anything can fail."""
+    """Set by `command_line` for each run of the program, before anything can fail."""
 
 
 def errors_as_json(wanted: bool) -> None:
@@ -33,17 +31,17 @@ def errors_as_json(wanted: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Print our own lines; quoted text in them is made safe."""
+    """Print lines of the program's own; quoted text in them is made safe."""
     typer.echo(clean_lines(text))
 
 
 def remark(text: str) -> None:
-    """Print lines for people on standard error, where they do not disturb what a script reads."""
+    """Print lines for people on standard error, so that scripts do not read them."""
     typer.echo(clean_lines(text), err=True)
 
 
 def fail(message: str, code: int, *, key: str | None = None, params: dict[str, Any] | None = None) -> NoReturn:
-    """End the program with a sentence on standard error; as a JSON object when the command was given `--json`."""
+    """End the program with a sentence on standard error, or with a JSON object if the command was given `--json`."""
     if _Errors.as_json:
         error = {"key": key, "message": message, "params": params or {}, "exit_code": code}
         typer.echo(clean_json(json.dumps({"error": error}, ensure_ascii=False)), err=True)
@@ -57,7 +55,7 @@ def print_json(answer: Any) -> None:
 
 
 def done(sentence: str, *, as_json: bool, **facts: Any) -> None:
-    """The end of a command whose answer has no content: a sentence, or the facts as JSON."""
+    """Finish a command that returns no content: print a sentence, or the facts as JSON."""
     if as_json:
         print_json({**facts, "message": sentence})
     else:
@@ -65,7 +63,7 @@ def done(sentence: str, *, as_json: bool, **facts: Any) -> None:
 
 
 def report(answer: Any, sentence: str, *, as_json: bool, hint: str = "") -> None:
-    """The end of a command whose answer people need not see: a sentence and a hint, or the answer as JSON."""
+    """Finish a command: print a sentence and a hint, or the whole response as JSON."""
     if as_json:
         print_json(answer)
         return
@@ -79,7 +77,7 @@ def terminal_width() -> int:
 
 
 def may_decorate() -> bool:
-    """Whether the terminal takes bold text and lines that are written again."""
+    """Whether the terminal supports bold text and overwriting a line."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -88,7 +86,7 @@ def bold(text: str) -> str:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only after a yes; without a terminal to ask on, `--yes` must have been given."""
+    """Continue only if the user agrees; without a terminal, `--yes` is required."""
     if yes:
         return
     if not sys.stdin.isatty():

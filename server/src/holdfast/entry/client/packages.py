@@ -50,5 +50,5 @@ def install_package(package: PackageWord, no_wait: NoWait = False, as_json: AsJs
 
 @packages.command("remove")
 def remove_package(package: PackageWord, as_json: AsJson = False) -> None:
-    """Forget a package; the installed program stays."""
+    """Remove a package from the list; the installed program stays."""
     PACKAGES.remove(package, "Package {name} was removed from the list; the program stays installed.", as_json=as_json)

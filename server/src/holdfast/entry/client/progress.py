@@ -1,4 +1,4 @@
-"""How far a job is: one line that is written again on a terminal, a line now and then when piped."""
+"""Shows a job's progress: one line that is updated on a terminal, occasional lines in a pipe."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from holdfast.entry.client.units import count, duration, size
 
 Operation = Mapping[str, Any]
 LINE_SECONDS = 10.0
-"""Between two lines about the same running job when piped."""
+"""Interval between two lines about the same running job in a pipe."""
 BAR_COLUMNS = 10
 SIGNS_OF_LIFE = "|/-\\"
 LEAST_PATH = 12
@@ -43,7 +43,7 @@ def waiting(operation: Operation) -> str:
 
 
 def figures(operation: Operation) -> list[str]:
-    """The progress of a running job, without its current file."""
+    """The progress figures of a running job, without its current file."""
     details = operation.get("progress_details") or {}
     done = details.get("original_size") if operation["kind"] != "restore" else details.get("restored_size")
     total = details.get("total_expected_size") or (
@@ -71,7 +71,7 @@ def at(operation: Operation) -> str:
 
 
 class LiveLine:
-    """One line of a terminal, written again and again."""
+    """One line on a terminal that is overwritten again and again."""
 
     def show(self, operation: Operation) -> None:
         columns = terminal_width() - 1
@@ -87,7 +87,7 @@ class LiveLine:
         sys.stdout.flush()
 
     def _running(self, operation: Operation, columns: int) -> str:
-        """All figures and the current file; where that is too much, first the bar goes, then the time that is left."""
+        """All figures and the current file; if space is short, first the bar is dropped, then the remaining time."""
         known, place = figures(operation), clean(at(operation))
         remaining = [one for one in known if one.endswith(" left")]
         for parts in (
@@ -103,14 +103,14 @@ class LiveLine:
 
     def _bar(self, operation: Operation) -> list[str]:
         percent = operation["progress_percent"]
-        if percent is None:  # the total is unknown: no bar may suggest otherwise
+        if percent is None:  # the total is unknown, so no bar may suggest otherwise
             return [SIGNS_OF_LIFE[int(time.monotonic() * 4) % len(SIGNS_OF_LIFE)]]
         filled = int(min(percent, 100.0) / 100 * BAR_COLUMNS)
         return ["━" * filled + "─" * (BAR_COLUMNS - filled), f"{percent:.0f}%"]
 
 
 class PlainLines:
-    """A line at each change of status, and every few seconds while the job runs."""
+    """A line at each change of status, and one every few seconds while the job runs."""
 
     def __init__(self) -> None:
         self._status = ""

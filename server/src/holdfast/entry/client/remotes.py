@@ -1,4 +1,4 @@
-"""`holdfast remotes`: places in the cloud that repositories are mirrored to."""
+"""`holdfast remotes`: places in the cloud to which repositories are mirrored."""
 
 import sys
 from typing import Annotated, Any
@@ -89,8 +89,8 @@ def change_remote(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a remote; fields that are not given stay."""
-    service, found = REMOTES.chosen(remote)  # before secrets are asked for
+    """Change a remote; other fields stay unchanged."""
+    service, found = REMOTES.chosen(remote)  # before prompting for secrets
     options = {**_options(option, secret), **dict.fromkeys(unset or [])}
     answer = service.put(REMOTES.url_of(found), {**({"name": name} if name else {}), "options": options})
     report(answer, f"Remote {answer['name']} was changed.", as_json=as_json)
@@ -98,7 +98,7 @@ def change_remote(
 
 @remotes.command("remove")
 def remove_remote(remote: RemoteWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove a remote. The files stored there stay."""
+    """Remove a remote. The files stored there are kept."""
     question = "Remove the remote {name}? The data on it is kept."
     sentence = "Remote {name} was removed."
     REMOTES.remove(remote, sentence, as_json=as_json, question=question, yes=yes)
@@ -126,7 +126,7 @@ def end_test(verdict: dict[str, Any], *, passed: bool, as_json: bool) -> None:
 
 
 def print_steps(steps: list[dict[str, Any]]) -> None:
-    """The steps of a connection test."""
+    """Print the steps of a connection test."""
     print_table(("STEP", "VERDICT", "KEY", Column("MESSAGE", elastic=True)), steps)
 
 

@@ -1,4 +1,4 @@
-"""`holdfast repos`: repositories and how they are set up."""
+"""`holdfast repos`: repositories and their setup."""
 
 from typing import Annotated, Any, Literal
 
@@ -72,7 +72,7 @@ PassphraseOnAgent = Annotated[
 @by_default(repositories)
 @repositories.command("list")
 def list_repositories(as_json: AsJson = False) -> None:
-    """List repositories and how well they are backed up."""
+    """List repositories and the state of their backups."""
     service = connection.api()
     answer = service.get(REPOSITORIES.url)
     if as_json:
@@ -155,7 +155,7 @@ def create_repository(
     rules: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
-    """Create a repository. Prompts for the passphrase, unless it is piped in or encryption is `none`."""
+    """Create a repository. Prompts for the passphrase unless it is piped in or encryption is `none`."""
     service = connection.api()
     chosen = encryption or ("repokey-blake2" if engine == 1 else "aes256-ocb")
     body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
@@ -191,7 +191,7 @@ def import_repository(
     observe: Annotated[bool, flag("--observe", "Observe only: never write to it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a repository that exists already; its archives are indexed."""
+    """Import an existing repository; its archives are indexed."""
     service = connection.api()
     body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
     body |= {**files, **storing, **given(index_mode=index_mode)}
@@ -219,7 +219,7 @@ def change_repository(
     passphrase_stdin: PassphraseStdin = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change settings of a repository; those not given stay. Sources and excludes replace the old ones."""
+    """Change settings of a repository; the others stay. Sources and excludes replace the old ones."""
     service, found = REPOSITORIES.chosen(repository)
     body = {**files, **storing}
     body |= given(index_mode=index_mode, name=name, path=path, mode=mode, remote_path=remote_path)
@@ -238,7 +238,7 @@ def change_repository(
 
 @repositories.command("forget")
 def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Forget a repository and its index. The data stays where it is."""
+    """Remove a repository and its index from the service. Its data is kept."""
     question = "Forget {name}? Its data in {path} is kept."
     sentence = "{name} was forgotten; its data is still in {path}."
     REPOSITORIES.remove(repository, sentence, as_json=as_json, question=question, yes=yes)
@@ -246,7 +246,7 @@ def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson 
 
 @repositories.command("export-key")
 def export_key(repository: Repository, as_json: AsJson = False) -> None:
-    """Print the key of a repository, to keep it in a safe place (admins; audited)."""
+    """Print a repository's key, so that you can keep it in a safe place (admins; audited)."""
     answer = REPOSITORIES.get(repository, "key")
     report(answer, answer["key"].rstrip("\n"), as_json=as_json)
 
@@ -269,7 +269,7 @@ def confirm_relocation(repository: Repository, yes: Yes = False, as_json: AsJson
 
 @repositories.command("confirm-older")
 def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Confirm that an older copy of a repository was put back, after showing which archives it lacks."""
+    """Confirm that an older copy of a repository was restored, after showing which archives it lacks."""
     service, found = REPOSITORIES.chosen(repository)
     place = f"{REPOSITORIES.url_of(found)}/confirm-older"
     if not yes:
@@ -290,7 +290,7 @@ def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
 def accept_replacement(
     repository: Repository, passphrase_stdin: PassphraseStdin = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Accept a different repository at the path, and use it from now on."""
+    """Accept a different repository at the path and use it from now on."""
     service, found = REPOSITORIES.chosen(repository)
     confirm(f"Use the other repository at {found['path']} as {found['name']} from now on?", yes=yes)
     body = {"passphrase": read_secret("Passphrase", from_input=True)} if passphrase_stdin else {}
@@ -299,7 +299,7 @@ def accept_replacement(
 
 @repositories.command("setup")
 def set_up_again(repository: Repository, as_json: AsJson = False) -> None:
-    """Retry setting up an agent's repository, after its set-up failed or was cancelled."""
+    """Retry the setup of an agent's repository after it failed or was cancelled."""
     service, found = REPOSITORIES.chosen(repository)
     answer = service.post(f"{REPOSITORIES.url_of(found)}/setup")
     _registered(service, answer, "set up", as_json=as_json)
@@ -322,7 +322,7 @@ def _new(
     *,
     passphrase_on_agent: bool,
 ) -> dict[str, Any]:
-    """What a new and an imported repository have in common."""
+    """Request fields that new and imported repositories share."""
     body: dict[str, Any] = {"name": name, "path": path, "engine_version": engine}
     body |= {"remote_path": remote_path} if remote_path else {}
     body |= {"passphrase_location": "agent"} if passphrase_on_agent else {}
@@ -331,7 +331,7 @@ def _new(
 
 
 def _target(service: Api, wanted: str) -> dict[str, Any]:
-    """Where the engine of a repository runs, by the name of a machine."""
+    """The request fields for the machine, given by name, on which a repository's engine runs."""
     machine = MACHINES.find(service, wanted)
     if machine["connection_type"] == "agent":
         return {"execution_target": "agent", "agent_machine_id": machine["id"]}

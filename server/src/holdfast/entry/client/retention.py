@@ -75,7 +75,7 @@ def set_retention(
 
 @retention.command("clear")
 def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
-    """Drop all rules of a repository: a prune without rules of its own is refused then."""
+    """Drop all rules of a repository; prunes without rules of their own are then refused."""
     service, found = REPOSITORIES.chosen(repository)
     _change(service, found, {}, as_json=as_json)
 
@@ -94,7 +94,7 @@ def simulate_retention(
 def compare_retention(
     repository: Repository, rules: Rules = NO_RULES, ahead: Given = NOTHING, as_json: AsJson = False
 ) -> None:
-    """Compare the rules of a repository with the given ones: what each would keep today and later."""
+    """Compare a repository's rules with the given ones: what each would keep today and later."""
     if not rules:
         fail("specify at least one rule to compare with, such as --keep-daily 14", exit_codes.USAGE)
     _simulate(repository, {"compare_with": rules}, as_json=as_json, **ahead)
@@ -106,7 +106,7 @@ def past_retention(
     days: Annotated[int, typer.Option(min=0, max=3660, help="Number of days to look back.")] = 90,
     as_json: AsJson = False,
 ) -> None:
-    """Show which restore points there were on past days, and which of them are left."""
+    """Show which restore points existed on past days, and which of them are left."""
     service, found = REPOSITORIES.chosen(repository)
     answer = service.get(f"{REPOSITORIES.url_of(found)}/retention/past", days=days)
     _draw(retention_strip.draw_past, found["name"], answer, as_json=as_json)

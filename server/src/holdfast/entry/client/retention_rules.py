@@ -1,4 +1,4 @@
-"""The options for the archives that a prune keeps."""
+"""The options that determine which archives a prune keeps."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,7 +9,7 @@ import typer
 from holdfast.entry.client.option_groups import with_options
 
 Rules = Mapping[str, str | int]
-"""The rules that were given, as the service names them."""
+"""The given rules, under the names that the API uses."""
 NO_RULES: Rules = MappingProxyType({})
 
 
@@ -29,4 +29,4 @@ OPTIONS: dict[str, Any] = {
     "keep_yearly": _for("years"),
 }
 with_rules = with_options(rules=OPTIONS)
-"""A command with an option for each rule, in the place of its parameter `rules`."""
+"""Replaces a command's parameter `rules` with an option for each rule."""

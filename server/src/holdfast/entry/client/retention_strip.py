@@ -1,4 +1,4 @@
-"""A simulated retention as a drawing: a strip of days for each policy."""
+"""Draws a simulated retention: a strip of days for each policy."""
 
 from datetime import date, timedelta
 from textwrap import fill, wrap
@@ -40,7 +40,7 @@ def draw(name: str, answer: dict[str, Any]) -> None:
 
 
 def draw_past(name: str, answer: dict[str, Any]) -> None:
-    """A cell for each past day: restore points of that day that are left, that are gone, or none."""
+    """Draw a cell for each past day: restore points that still exist, that were removed, or none."""
     first, until = date.fromisoformat(answer["since"]), date.fromisoformat(answer["until"])
     gone = [one for one in answer["points"] if one["gone_at"] is not None]
     left = [one for one in answer["points"] if one["gone_at"] is None]
@@ -76,7 +76,7 @@ def _points(of_day: dict[str, Any]) -> int:
 
 
 def days_of(points: list[dict[str, Any]], first: date) -> list[dict[str, Any]]:
-    """The days from the first one on that the restore points are from."""
+    """The days, from the first one on, that have a restore point."""
     days = {one["start"][:10] for one in points}
     return [{"day": day} for day in sorted(days) if date.fromisoformat(day) >= first]
 
@@ -145,7 +145,7 @@ def _tell_losses(losses: dict[str, Any]) -> None:
 
 
 def strip(days: list[dict[str, Any]], first: date, until: date, mark: str = POINT) -> str:
-    """A cell for each day, or for as many days as it takes to fit the terminal."""
+    """A cell for each day, or for several days if the terminal is too narrow."""
     width, per_cell = _scale(first, until)
     cells = [NOTHING] * width
     for one in days:
@@ -160,7 +160,7 @@ def _labels(first: date, until: date) -> str:
 
 
 def _scale(first: date, until: date) -> tuple[int, int]:
-    """How many cells the strip has, and how many days each stands for."""
+    """The number of cells of the strip, and the number of days per cell."""
     days = (until - first) // timedelta(days=1) + 1
     most = max(20, min(terminal_width(), WIDEST) - LEFT - RIGHT)
     per_cell = -(-days // most)

@@ -1,4 +1,4 @@
-"""The calendar of schedules as a drawing: a line per day, a column per hour."""
+"""Draws the calendar of schedules: a line per day, a column per hour."""
 
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ WORST_LAST = [TO_COME, GOOD, LEFT_OUT, WAITS, WARNED, BAD]
 
 
 def draw(answer: dict[str, Any], first: date, days: int) -> None:
-    """Print the drawing, what its signs mean, and the schedules in it."""
+    """Print the drawing, a legend, and the schedules in it."""
     cell = 4 if terminal_width() >= WIDE else 2
     cells, names = _cells(answer["entries"])
     zone = datetime.now().astimezone().strftime("%Z")

@@ -1,4 +1,4 @@
-"""The options of `holdfast schedules create`, `edit` and `preview`, and the request that they ask for."""
+"""The options of `holdfast schedules create`, `edit` and `preview`, and the requests made from them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -15,13 +15,13 @@ SCHEDULES = Collection("/api/schedules/", "schedules", "schedule", "schedules li
 URL = "/api/schedules"
 MOST_NAMES = 3
 RULES = {"before": ("stop", "warn"), "after": ("always", "success", "warning", "failure")}
-"""What a script's failure means before the backup, and when one after it runs."""
+"""What to do when a script before the backup fails, and when to run a script after the backup."""
 ONCE = ":once"
-"""One run for all repositories."""
+"""Suffix for one run for all repositories."""
 
 
 def schedule_names(incomplete: str) -> list[str]:
-    """The names that a shell offers for a schedule."""
+    """Schedule names that a shell offers as completions."""
     from holdfast.entry.client.lookup import PLAIN
 
     answer = connection.quietly("/api/schedules/") or {}
@@ -97,7 +97,7 @@ def calendar(
     laptop: str | None = None,
     tz: str | None = None,
 ) -> dict[str, Any]:
-    """The fields of the calendar. Fail when more than one kind was given."""
+    """The calendar fields of the request. Fail if more than one kind was given."""
     if sum(value is not None for value in (cron, at, every, laptop)) > 1:
         fail("specify only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
     zone = {"timezone": tz} if tz else {}
@@ -118,7 +118,7 @@ def targets(
     label: Sequence[str] | None = None,
     everything: bool | None = None,
 ) -> dict[str, Any]:
-    """The fields of the targets."""
+    """The target fields of the request."""
     if sum((bool(repository), bool(label), bool(everything))) > 1:
         fail("specify only one of --repository, --label and --all.", exit_codes.USAGE)
     if repository:
@@ -131,7 +131,7 @@ def targets(
 
 @frozen
 class StepOptions:
-    """What of the steps was given; None stays as it is."""
+    """The step options that were given; None leaves a step as it is."""
 
     keep: Mapping[str, Any]
     compact: bool | None = None
@@ -144,9 +144,9 @@ class StepOptions:
 
 
 def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptions) -> list[dict[str, Any]]:
-    """The steps that a schedule has, with what the options change.
+    """The schedule's steps, changed by the options.
 
-    Scripts that are given replace those of their place.
+    Given scripts replace those of the same place, before or after the backup.
     """
     scripts = [dict(step) for step in present if step.get("kind") == "script"]
     others = [step for step in present if step.get("kind") != "script"]
@@ -171,7 +171,7 @@ def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptio
 
 
 def _script(service: Api, place: str, word: str) -> dict[str, Any]:
-    """Given `NAME`, `NAME:RULE` or either with `:once`, return the step."""
+    """Given `NAME`, `NAME:RULE`, or either with `:once`, return the step."""
     word, once = (word.removesuffix(ONCE), True) if word.endswith(ONCE) else (word, False)
     name, _, rule = word.rpartition(":") if word.rpartition(":")[2] in RULES[place] else (word, "", "")
     found = SCRIPTS.find(service, name)
@@ -183,6 +183,6 @@ def _script(service: Api, place: str, word: str) -> dict[str, Any]:
 def limits(
     windows: list[str] | None, spread: int | None = None, retries: int | None = None, description: str | None = None
 ) -> dict[str, Any]:
-    """The other fields that were given."""
+    """The other request fields that were given."""
     parsed = [schedule_text.window(text) for text in windows] if windows else None
     return given(windows=parsed, spread_minutes=spread, retries=retries, description=description)

@@ -1,4 +1,4 @@
-"""`holdfast schedules run`, `next`, `calendar`, `history` and `preview`: what ran, and what will."""
+"""`holdfast schedules run`, `next`, `calendar`, `history` and `preview`: past and future runs."""
 
 import sys
 import time
@@ -40,7 +40,7 @@ def run(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a schedule now, and follow it to the end."""
+    """Run a schedule now and follow it to the end."""
     service, found = SCHEDULES.chosen(schedule)
     ids = [find_repository(service, word)["id"] for word in repository or []]
     body = {
@@ -83,7 +83,7 @@ def calendar(
     repository: Annotated[str | None, typer.Option("--repository", "-r", help="Only this repository.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw what ran and what will run, day by day."""
+    """Draw past and future runs, day by day."""
     service = connection.api()
     midnight = _midnight(since)
     only = find_repository(service, repository)["id"] if repository else None
@@ -108,7 +108,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of a schedule's due times, newest first."""
+    """Show the outcome of a schedule's due times, newest first."""
     answer = SCHEDULES.get(schedule, "runs", limit=limit, outcome=outcome)
     ended = Column("OUTCOME", schedule_text.outcome, elastic=True)
     columns = (DUE, Column("REPOSITORY", elastic=True), ended, Column("TOOK", _took), Column("JOBS", _operations))
@@ -193,7 +193,7 @@ def _midnight(since: str | None) -> datetime:
 
 
 def _follow(service: Api, schedule: dict[str, Any], started: dict[str, Any], *, as_json: bool) -> None:
-    """Wait for the end of every row, say what each job did, and end with the worst exit code."""
+    """Wait for every row to end, print what each job did, and end with the worst exit code."""
     try:
         ended = [_follow_row(service, row, quiet=as_json) for row in started["runs"]]
     except KeyboardInterrupt:

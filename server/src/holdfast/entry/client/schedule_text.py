@@ -1,4 +1,4 @@
-"""What people type about times, and how times are shown to them: `02:00`, `6h`, `tomorrow 02:00`."""
+"""Parses times that people type and formats times for them: `02:00`, `6h`, `tomorrow 02:00`."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def local_zone() -> str:
 
 
 def daily_cron(clock: str) -> str:
-    """Given `02:00`, return the cron expression of every day at that time."""
+    """Given `02:00`, return the cron expression for every day at that time."""
     found = CLOCK.fullmatch(clock.strip())
     if found is None:
         fail(f"{clock} is not a time of day such as 02:00.", exit_codes.USAGE)
@@ -40,7 +40,7 @@ def daily_cron(clock: str) -> str:
 
 
 def minutes(text: str) -> int:
-    """Given `6h`, return minutes."""
+    """Given `6h`, return the number of minutes."""
     found = LENGTH.fullmatch(text.strip().lower())
     if found is None:
         fail(f"{text} is not a time span such as 30m, 6h, 2d or 1w.", exit_codes.USAGE)
@@ -48,7 +48,7 @@ def minutes(text: str) -> int:
 
 
 def until(text: str) -> str:
-    """Given `3d`, a date or a time, return the instant that is meant."""
+    """Given `3d`, a date or a time, return the instant."""
     if LENGTH.fullmatch(text.strip().lower()):
         return (datetime.now(UTC) + timedelta(minutes=minutes(text))).isoformat()
     try:
@@ -87,7 +87,7 @@ def label(text: str) -> tuple[str, str]:
 
 
 def soon(stamp: str | None) -> str:
-    """A time to come in words, in the user's zone: `tomorrow 02:00 CET`."""
+    """A future time relative to today, in the user's zone: `tomorrow 02:00 CET`."""
     local = moment(stamp)
     if local is None:
         return UNKNOWN
@@ -99,7 +99,7 @@ def soon(stamp: str | None) -> str:
 
 
 def there(local: str) -> str:
-    """A due time as clocks in the schedule's zone show it."""
+    """A due time as shown by clocks in the schedule's zone."""
     try:
         return f"{datetime.fromisoformat(local):%a %Y-%m-%d %H:%M}"
     except ValueError:
@@ -107,12 +107,12 @@ def there(local: str) -> str:
 
 
 def explained(schedule: dict[str, Any]) -> str:
-    """The calendar in words; the zone only where it is another one than here."""
+    """The calendar in words; the zone is left out if it is this machine's."""
     return str(schedule["explained"]).removesuffix(f" ({local_zone()})")
 
 
 def last(schedule: dict[str, Any]) -> str:
-    """How the last run ended, and how long ago it started."""
+    """How the last run ended and how long ago it started."""
     if schedule["last_run"] is None:
         return "never"
     result = {"completed": "ok", "completed_with_warnings": "warnings"}.get(schedule["last_result"] or "")
@@ -142,7 +142,7 @@ def targets(schedule: dict[str, Any]) -> str:
 
 
 def steps(schedule: dict[str, Any]) -> list[str]:
-    """Each step with what matters about it."""
+    """Each step with its most important options."""
     return [_step(step) for step in schedule["steps"]]
 
 
@@ -194,7 +194,7 @@ OUTCOMES = {
 
 
 def outcome(row: dict[str, Any]) -> str:
-    """What became of a due time, in a few words."""
+    """The outcome of a due time, in a few words."""
     if row["outcome"] == "ran":
         return str(row["result"] or "running").replace("_", " ")
     if row["outcome"] == "waiting":

@@ -1,4 +1,4 @@
-"""`holdfast schedules`: what runs by itself."""
+"""`holdfast schedules`: work that runs by itself."""
 
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ schedules = group(
 
 @schedules.command("list")
 def list_schedules(as_json: AsJson = False) -> None:
-    """List all schedules that you may see."""
+    """List all schedules that you can see."""
     answer = connection.api().get(SCHEDULES.url)
     columns = (
         NAME,
@@ -46,7 +46,7 @@ def list_schedules(as_json: AsJson = False) -> None:
 
 @schedules.command()
 def show(schedule: ScheduleWord, as_json: AsJson = False) -> None:
-    """Show one schedule: when, where, what, its next due time and what waits."""
+    """Show one schedule: when, where and what it runs, its next due time, and what is waiting."""
     service, listed = SCHEDULES.chosen(schedule)
     _print(service.get(SCHEDULES.url_of(listed)), as_json=as_json)
 
@@ -72,7 +72,7 @@ def create(
     limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
-    """Create a schedule. It backs up; options add what comes after that."""
+    """Create a schedule. It runs a backup; options add further steps."""
     if not set(calendar) - {"tz"}:
         fail("specify when to run: --at 02:00, --cron '30 2 * * 1-5', --every 6h or --laptop 1d.", exit_codes.USAGE)
     service = connection.api()
@@ -105,7 +105,7 @@ def edit(
     limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
-    """Change a schedule; what is not given stays. A new calendar counts from now."""
+    """Change a schedule; other fields stay. A new calendar counts from now."""
     service, found = SCHEDULES.chosen(schedule)
     left_out = {kind for kind, is_out in (("prune", no_prune), ("script", no_scripts)) if is_out}
     kept = [step for step in found["steps"] if step.get("kind") not in left_out]
@@ -125,13 +125,13 @@ def edit(
 
 @schedules.command()
 def enable(schedule: ScheduleWord, as_json: AsJson = False) -> None:
-    """Let a schedule run again."""
+    """Enable a schedule again."""
     _switch(schedule, "enable", as_json=as_json)
 
 
 @schedules.command()
 def disable(schedule: ScheduleWord, as_json: AsJson = False) -> None:
-    """Stop a schedule. What runs goes on; what waits is skipped."""
+    """Disable a schedule. Running jobs continue; waiting ones are skipped."""
     _switch(schedule, "disable", as_json=as_json)
 
 
@@ -163,7 +163,7 @@ for command_name, function in (
 
 @schedules.command()
 def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a schedule. Its history and its archives stay."""
+    """Delete a schedule. Its history and archives are kept."""
     question = "Delete schedule {name}? Its history and archives are kept."
     sentence = "Deleted {name}; its history and archives are kept."
     SCHEDULES.remove(schedule, sentence, as_json=as_json, question=question, yes=yes)

@@ -24,7 +24,7 @@ ScriptWord = Annotated[str, typer.Argument(help="Name or id of a script.")]
 
 @scripts.command("list")
 def list_scripts(as_json: AsJson = False) -> None:
-    """List the scripts that you may use."""
+    """List the scripts that you can use."""
     version, by = Column("VERSION", right=True), Column("BY", "changed_by")
     changed = Column("CHANGED", lambda one: when(one["updated_at"]))
     columns = (ID, "NAME", "WHERE", version, changed, by, Column("OPERATORS", "operators_may_use"))
@@ -33,7 +33,7 @@ def list_scripts(as_json: AsJson = False) -> None:
 
 @scripts.command("show")
 def show_script(script: ScriptWord, as_json: AsJson = False) -> None:
-    """Show a script: its content goes to standard output, everything else to standard error."""
+    """Show a script: its content on standard output, everything else on standard error."""
     service, listed = SCRIPTS.chosen(script)
     found = service.get(SCRIPTS.url_of(listed))
     if as_json:
@@ -62,7 +62,7 @@ def put_script(
     description: Annotated[str | None, typer.Option(help="What the script is for.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a script, or change it."""
+    """Add or change a script."""
     service = connection.api()
     body = given(
         content=_content(file),

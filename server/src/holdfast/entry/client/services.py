@@ -1,4 +1,4 @@
-"""`holdfast services`: what backups of a repository stop while they run."""
+"""`holdfast services`: services that a repository's backups stop while they run."""
 
 from typing import Annotated
 
@@ -32,7 +32,7 @@ def set_services(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the services that backups of a repository stop, in place of those before."""
+    """Choose the services that backups of a repository stop, replacing the previous ones."""
     service, found = REPOSITORIES.chosen(repository)
     answer = service.put(f"{REPOSITORIES.url_of(found)}/services", {"services": units or []})
     sentence = f"Backups of {found['name']} stop {', '.join(answer['services']) or 'nothing'}."

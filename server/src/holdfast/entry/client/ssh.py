@@ -1,4 +1,4 @@
-"""`holdfast ssh`: machines that the service reaches by ssh."""
+"""`holdfast ssh`: machines that the service reaches over ssh."""
 
 from typing import Annotated, Any
 
@@ -68,7 +68,7 @@ def add_connection(
     engine_path: EnginePath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add an ssh machine; the service's key must be deployed there."""
+    """Add an ssh machine; the service's key must then be deployed there."""
     body = {"name": name, "host": host, "username": user or "root", **given(port=port, engine_path=engine_path)}
     hint = "Next: holdfast ssh deploy-key {name}, then holdfast ssh test {name}"
     SSH_MACHINES.add(body, "{name} was added (id {id}).", as_json=as_json, hint=hint)
@@ -84,7 +84,7 @@ def change_connection(
     engine_path: EnginePath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change an ssh machine; fields that are not given stay. Its host key stays pinned."""
+    """Change an ssh machine; other fields stay, and its host key stays pinned."""
     body = given(name=name, host=host, username=user, port=port, engine_path=engine_path)
     SSH_MACHINES.change(machine, body, "{name} was changed.", as_json=as_json)
 
@@ -95,7 +95,7 @@ def try_connection(
     path: Annotated[str, typer.Option(help="Path whose free space is reported.")] = ".",
     as_json: AsJson = False,
 ) -> None:
-    """Test an ssh machine step by step: reach, host key, key, engine, Python, disk."""
+    """Test an ssh machine step by step: connection, host key, key, engine, Python, disk."""
     answer = SSH_MACHINES.post(machine, "test", {"path": path})
     end_test(answer, passed=answer["status"] == "ok", as_json=as_json)
 
@@ -108,7 +108,7 @@ def deploy_key(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put the service's public key on a machine, with its password (used once, not stored)."""
+    """Install the service's public key on a machine, using its password (used once, not stored)."""
     service, found = SSH_MACHINES.chosen(machine)
     password = read_secret(f"Password of {found['username']}@{found['host']}", from_input=password_stdin)
     answer = service.post(f"{SSH_MACHINES.url_of(found)}/deploy-key", {"password": password})
@@ -122,7 +122,7 @@ def accept_host_key(
     fingerprint: Annotated[str, typer.Argument(help="Fingerprint to accept, SHA256:…")],
     as_json: AsJson = False,
 ) -> None:
-    """Accept the new host key of a machine that was installed again."""
+    """Accept the new host key of a machine that was reinstalled."""
     answer = SSH_MACHINES.post(machine, "host-key/accept", {"fingerprint": fingerprint})
     report(answer, f"The host key of {answer['name']} was accepted.", as_json=as_json)
 
@@ -135,6 +135,6 @@ def remove_connection(machine: MachineWord, yes: Yes = False, as_json: AsJson = 
 
 @ssh.command("key")
 def show_key(as_json: AsJson = False) -> None:
-    """Print the service's public key, to put it into authorized_keys yourself."""
+    """Print the service's public key, so that you can add it to authorized_keys yourself."""
     answer = connection.api().get("/api/ssh-connections/system-key")
     report(answer, answer["public_key"].rstrip("\n"), as_json=as_json)

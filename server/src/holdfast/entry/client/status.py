@@ -1,4 +1,4 @@
-"""`holdfast status`: whether everything is backed up, and which jobs run, failed or are overdue."""
+"""`holdfast status`: whether everything is backed up, and which jobs are running, failed or overdue."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lists of objects as tables, and one object as a list of its fields."""
+"""Prints lists of objects as tables, and one object as a list of fields."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -14,17 +14,17 @@ from holdfast.entry.client.units import UNKNOWN
 MINIMUM_COLUMN = 8
 GAP = "  "
 Fields = Iterable[str | tuple[str, Any]]
-"""What is shown of an object: the names of its fields, or labels with values."""
+"""The fields to show: field names, or labels with values."""
 
 
 @frozen
 class Column:
     title: str
     value: str | Callable[[Any], Any] | None = None
-    """The field of a row, or what makes its cell (default: the field with the name of the title)."""
+    """A field name, or a function that makes the cell (default: the field named like the title)."""
     right: bool = False
     elastic: bool = False
-    """May be shortened when the table is wider than the terminal."""
+    """May be shortened if the table is wider than the terminal."""
 
     def cell(self, row: Any) -> str:
         if callable(self.value):
@@ -39,7 +39,7 @@ NAME = Column("NAME", elastic=True)
 def print_list(
     answer: Any, field: str, columns: Sequence[str | Column], *, as_json: bool, empty: str = "", note: str = ""
 ) -> None:
-    """The objects in a field of an answer as a table, with a note below it; or the answer as JSON."""
+    """Print the objects in a field of the response as a table with a note below it, or the response as JSON."""
     if as_json:
         print_json(answer)
         return
@@ -49,7 +49,7 @@ def print_list(
 
 
 def print_table(columns: Sequence[str | Column], rows: Iterable[Any], *, empty: str = "") -> None:
-    """A table that fits the terminal; one line per row, cells separated by tabs, when piped."""
+    """Print a table that fits the terminal; in a pipe, one line per row with cells separated by tabs."""
     layout = [column if isinstance(column, Column) else Column(column) for column in columns]
     shown = [[column.cell(row) for column in layout] for row in rows]
     if not shown:
@@ -67,7 +67,7 @@ def print_table(columns: Sequence[str | Column], rows: Iterable[Any], *, empty: 
 
 
 def print_object(answer: Any, fields: Fields, *, as_json: bool) -> None:
-    """One object as a list of its fields, or as JSON."""
+    """Print one object as a list of its fields, or as JSON."""
     if as_json:
         print_json(answer)
     else:
@@ -75,9 +75,9 @@ def print_object(answer: Any, fields: Fields, *, as_json: bool) -> None:
 
 
 def print_fields(answer: Any, fields: Fields) -> None:
-    """Names and values of one object, a line each; empty ones are left out.
+    """Print the names and values of one object, one per line, without empty ones.
 
-    A name alone stands for the field it names.
+    A name alone stands for the field with that name.
     """
     named = [(one, answer[one]) if isinstance(one, str) else one for one in fields]
     shown = [(name, _cell(value)) for name, value in named if value not in (None, "", [])]
@@ -91,7 +91,7 @@ def print_fields(answer: Any, fields: Fields) -> None:
 
 
 def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], available: int) -> list[int]:
-    """The width of each column so that a line fits: elastic columns give way first, the widest first."""
+    """Column widths with which a line fits the terminal: elastic columns shrink first, widest first."""
     widths = [
         max(width(row[place]) for row in (*rows, [one.title for one in columns])) for place in range(len(columns))
     ]

@@ -1,7 +1,7 @@
-"""Text from elsewhere, made safe for a terminal and fitted to its width.
+"""External text, made safe for a terminal and fitted to its width.
 
-File names, logs and everything else that the service returns may hold any bytes: sequences that move the cursor, rename
-the window or reverse the writing direction. `clean` makes them safe for the terminal.
+File names, logs and everything else that the service returns may contain any bytes, including sequences that move the
+cursor, rename the window or reverse the writing direction. `clean` makes them harmless.
 """
 
 import json
@@ -10,7 +10,7 @@ import unicodedata
 
 ELLIPSIS = "…"
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # control characters (C0, DEL, C1), ESC among them
+    "[\x00-\x1f\x7f-\x9f"  # control characters (C0, DEL, C1), including ESC
     "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # invisible, line ends, writing direction
     "\ud800-\udfff"  # lone surrogates: not text
     "\U000e0000-\U000e007f]"  # invisible tags
@@ -19,17 +19,17 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def clean(value: object) -> str:
-    """Return the value as one line of text, with every control character written out (`\\x1b`)."""
+    """Return the value as one line of text, with every control character escaped (`\\x1b`)."""
     return _UNSAFE.sub(_written_out, str(value))
 
 
 def clean_lines(value: object) -> str:
-    """As `clean`, for our own text of several lines: line ends and tabs stay."""
+    """Like `clean`, but for the program's own text of several lines: line ends and tabs are kept."""
     return "\n".join("\t".join(clean(cell) for cell in line.split("\t")) for line in str(value).split("\n"))
 
 
 def clean_json(document: str) -> str:
-    """Given a JSON document, return an equal one without characters that a terminal would act on."""
+    """Given a JSON document, return an equivalent one without characters that a terminal would interpret."""
     return "\n".join(_UNSAFE.sub(_escaped_in_json, line) for line in document.split("\n"))
 
 
@@ -48,7 +48,7 @@ def _written_out(found: "re.Match[str]") -> str:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of terminal columns a text takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
@@ -59,7 +59,7 @@ def _columns(character: str) -> int:
 
 
 def shorten(text: str, columns: int) -> str:
-    """Cut the middle out of a text that is too wide: the start and the end of a path matter most."""
+    """Cut the middle out of a text that is too wide: the start and end of a path matter most."""
     if width(text) <= columns:
         return text
     if columns <= 1:

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Formats numbers and times for people."""
 
 from datetime import UTC, datetime
 
@@ -8,7 +8,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size(number: float | None) -> str:
-    """Bytes in decimal units, as disks are sold and the engine reports them."""
+    """A size in decimal units, as disks are sold and as the engine reports it."""
     if number is None:
         return UNKNOWN
     value = float(number)
@@ -51,7 +51,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(stamp: str | None) -> datetime | None:
-    """A time of the service in the user's own zone."""
+    """A time from the service, in the user's zone."""
     if not stamp:
         return None
     try:
@@ -62,7 +62,7 @@ def moment(stamp: str | None) -> datetime | None:
 
 
 def when(stamp: str | None) -> str:
-    """Date and time in the user's zone, which is named."""
+    """Date and time with the user's time zone."""
     local = moment(stamp)
     return f"{local:%Y-%m-%d %H:%M:%S %Z}" if local else UNKNOWN
 

@@ -112,7 +112,7 @@ def invite_user(
     hours: Annotated[int, typer.Option(min=1, max=720, help="Hours until the link expires.")] = 72,
     as_json: AsJson = False,
 ) -> None:
-    """Print a link with which a user chooses their own password, once."""
+    """Print a one-time link with which a user chooses their own password."""
     service, found = USERS.chosen(user)
     made = service.post(f"{USERS.url_of(found)}/invitation", {"expires_in_hours": hours})
     hint = f"It works once, until {when(made['expires_at'])}. Share it only with {found['username']}."
@@ -158,7 +158,7 @@ def reset_password(
     end_tokens: Annotated[bool, flag("--end-tokens", "Also revoke all account tokens of the user.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a user another password, which they must change; their sessions end."""
+    """Set a new password for a user, which they must change; their sessions end."""
     password = read_secret(f"New password of {user}", from_input=password_stdin, repeat=True)
     body = {"password": password, "must_change_password": True, "end_tokens": end_tokens}
     USERS.change(user, body, "{username} has a new password.", as_json=as_json)
@@ -182,7 +182,7 @@ def allow(
 
 @users.command("forbid")
 def forbid(user: UserWord, repository: Repository, as_json: AsJson = False) -> None:
-    """Take a user's right on a repository away."""
+    """Remove a user's right on a repository."""
     service, found = USERS.chosen(user)
     place = find_repository(service, repository)
     service.delete(f"{USERS.url_of(found)}/repositories/{place['id']}")
