@@ -55,9 +55,7 @@ class _Address:
 
 
 class Gate:
-    """Admits and watches the service's connections. Belongs to the event loop. Dictionaries keep their order, oldest
-    first.
-    """
+    """Admits and watches connections. Belongs to the event loop. Dictionaries keep their order, oldest first."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds

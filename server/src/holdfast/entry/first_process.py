@@ -11,8 +11,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def fork_if_first() -> int | None:
-    """As process 1, fork a child that continues, wait for all children, and return the child's exit code once it has
-    ended.
+    """As process 1, fork a child that continues, wait for all children, and return the child's exit code.
 
     Return None in the process that continues: the child, or a process that is not the first.
     """

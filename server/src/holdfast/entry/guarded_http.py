@@ -1,6 +1,4 @@
-"""The server's HTTP protocol, extended by time limits for heads, bodies and unread answers, and a size limit for
-heads.
-"""
+"""The server's HTTP protocol, extended by limits on heads and on the time for heads, bodies and unread answers."""
 
 import asyncio
 import json
@@ -145,9 +143,7 @@ class GuardedHttp(HttpToolsProtocol):
         self._refuse(BAD_REQUEST)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Do nothing: the server supports no upgrades and answers such requests like any others, so there is nothing to
-        log.
-        """
+        """Do nothing: the server supports no upgrades and answers such requests like any others."""
 
     # --- time ------------------------------------------------------------------------------------------------------
 

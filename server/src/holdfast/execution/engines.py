@@ -87,9 +87,7 @@ class Engines:
             raise Unprocessable(error.key, str(error), engine=major) from error
 
     def far_engine(self, program: EngineProgram, machine: str) -> Engine:
-        """The engine of another machine. Its locks carry that machine's name because its processes are not visible
-        here.
-        """
+        """The engine of another machine. Its locks carry that machine's name: its processes are not visible here."""
         environment = EngineEnvironment(FAR_BASE, f"{self._environment.host_id}-{machine}")
         try:
             return engine_for(program, environment, self._lock_wait)

@@ -141,9 +141,7 @@ class HostKey:
 
 
 def run_script(link: SshLink, script: str, seconds: float = ANSWER_SECONDS) -> Answer:
-    """Run a script with the machine's /bin/sh. It is sent on standard input, so the login shell need not understand
-    it.
-    """
+    """Run a script with the machine's /bin/sh. It is sent on standard input, so any login shell will do."""
     return _run((*link.command, "exec /bin/sh -s"), script, seconds)
 
 

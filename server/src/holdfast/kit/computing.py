@@ -34,9 +34,7 @@ class ComputationFailed(Exception):
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> bytes:
-    """Pack a computation for sending: a module-level function and plain values. Raise Unprocessable if they are too
-    large.
-    """
+    """Pack a module-level function and plain values for sending. Raise Unprocessable if they are too large."""
     packed = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
     if len(packed) > MOST_BYTES_GIVEN:
         raise _too_large()

@@ -18,9 +18,7 @@ CALL, ANSWER, TOO_LARGE, FAILED = b"C", b"A", b"L", b"F"
 NICENESS = 10
 MEMORY_BYTES = 1 << 30
 ORPHAN_SECONDS = 5
-"""Once the time limit, which the service enforces, has passed by this much, the process ends even without the
-service.
-"""
+"""If the service does not end the process at the time limit, the process ends itself this many seconds later."""
 OUT_OF_TIME = signal.SIGPROF
 """The signal that ends the process when a computation has used up its processor time."""
 

@@ -10,9 +10,7 @@ _STEP = 16
 
 
 def memory_of(value: object) -> int:
-    """Size in bytes of a value with all its contents: containers, and objects with fields. Shared objects count
-    once.
-    """
+    """Size in bytes of a value with all its contents: containers, and objects with fields. Each object counts once."""
     seen: set[int] = set()
     whole = 0
     left: list[Any] = [value]

@@ -182,7 +182,5 @@ class LoopEnded(Exception):
 
 
 def _first_line(error: BaseException) -> str:
-    """The error as text for administrators: only the first line, because later ones may contain a statement's
-    values.
-    """
+    """The error as text for administrators. Only the first line: later ones may contain a statement's values."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST_ERROR]

@@ -84,9 +84,7 @@ def local_text(name: str, instant: datetime) -> str:
 
 
 def first_instant(name: str, local: datetime) -> datetime:
-    """Given a local time, return the first instant at which clocks show it; inside a gap, the first instant after
-    it.
-    """
+    """Given a local time, return when clocks first show it or, inside a gap, the first instant after the gap."""
     known_zone = zone(name)
     instant = local.replace(tzinfo=known_zone, fold=0).astimezone(UTC)
     if to_local(name, instant) == local:

@@ -1,4 +1,4 @@
-"""The test of a connection: a verdict for each step, and a remedy for each that fails."""
+"""Tests a connection step by step: a verdict for each step, and a remedy for each that fails."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -26,7 +26,7 @@ SENTENCES = {
     "ssh.no_host_key": "The host offers no key that can be pinned; check its sshd log.",
 }
 OPTIONAL = frozenset({"python", "disk", "engine"})
-"""Steps that may fail while the connection as such works."""
+"""Steps that may fail although the connection itself works."""
 
 
 def good(step: StepName, **details: Any) -> StepAnswer:
@@ -42,7 +42,7 @@ def skipped(step: StepName) -> StepAnswer:
 
 
 class ConnectionTest:
-    """One test: each step is tried only when the earlier ones succeeded."""
+    """One test: each step is tried only if the earlier ones succeeded."""
 
     def __init__(self, database: Database, links: Links) -> None:
         self._database = database

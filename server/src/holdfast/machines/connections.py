@@ -1,4 +1,4 @@
-"""Adding, changing and forgetting ssh machines."""
+"""Adds, changes and removes ssh machines."""
 
 from typing import Any
 
@@ -33,9 +33,9 @@ def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnectio
 def change(
     session: Session, links: Links, caller: Caller, connection_id: int, wanted: ConnectionChange
 ) -> SshConnection:
-    """Change the given fields. Another account or address is unknown until it is tested; repositories move with it.
+    """Change the given fields. A new account or address must be tested again; repositories move with it.
 
-    The host key stays pinned: the same machine shows it under its new address, and another one is refused.
+    The host key stays pinned: the same machine shows it at its new address, and any other machine is refused.
     """
     connection = store.require(session, connection_id)
     changes = wanted.model_dump(exclude_unset=True)
@@ -61,7 +61,7 @@ def change(
 
 
 def move_repositories(session: Session, connection_id: int, account: SshAccount) -> None:
-    """Point the repositories of a connection to its new address. Raise Conflict while they have unfinished work."""
+    """Point the repositories of a connection to its new address. Raise Conflict if they have unfinished work."""
     ids = store.repositories_of(session, connection_id)
     queue.serialise_claims(session)
     if ids and (active := pages.active(session, frozenset(ids), of_repositories_only=True)):
@@ -91,7 +91,7 @@ def forget(session: Session, links: Links, caller: Caller, connection_id: int) -
 def accept_host_key(
     database: Database, links: Links, caller: Caller, connection_id: int, fingerprint: str
 ) -> SshConnection:
-    """Pin the key that the host shows now, if its fingerprint is the one the caller has seen."""
+    """Pin the key that the host shows now, if it has the fingerprint that the caller has seen."""
     connection = links.connection(connection_id)
     shown = links.shown_by(connection)
     if shown.fingerprint != fingerprint:

@@ -1,4 +1,4 @@
-"""Adds the service's key to machines, and replaces it by a new one."""
+"""Adds the service's key to machines, and replaces it with a new one."""
 
 import shlex
 
@@ -50,7 +50,7 @@ class KeyDeployment:
         self._links = links
 
     def deploy(self, caller: Caller, connection_id: int, password: str) -> SshConnection:
-        """Log in once with the password and add the key. Raise Unprocessable; the password is kept nowhere."""
+        """Log in once with the password and add the key. Raise Unprocessable. The password is not stored."""
         connection = self._pinned(connection_id)
         key = self._links.keys.newest()
         link = self._links.link_of(connection, key)
@@ -61,7 +61,7 @@ class KeyDeployment:
         return self._accepted(caller, connection, key, "ssh.key_deployed")
 
     def rotate(self, caller: Caller) -> Rotated:
-        """Make a new key and add it to every machine with the old one, which stays where that fails."""
+        """Create a new key and add it to every machine that has the old one, which stays where that fails."""
         with self._database.writing() as session:
             new = self._links.keys.make(session)
             audit.record(session, actor=caller, action="ssh.key_rotated", object_type="ssh_key", object_id=new.id)
@@ -77,12 +77,12 @@ class KeyDeployment:
         return Rotated(new, moved, failed)
 
     def _in_use(self) -> list[SshConnection]:
-        """The machines that accept one of the service's keys; the others get the new one when it is deployed there."""
+        """The machines that accept one of the service's keys; the others get the new key when it is deployed there."""
         with self._database.reading() as session:
             return [connection for connection in store.every(session) if connection.key_id is not None]
 
     def _move(self, caller: Caller, connection: SshConnection, new: SshKey) -> str | None:
-        """Give one machine the new key and remove the old one. Return the reason of a failure, None on success."""
+        """Replace the key on one machine. Return the reason for a failure, or None on success."""
         old = self._links.key_of(connection)
         if connection.host_key is None:
             return "ssh.no_host_key"

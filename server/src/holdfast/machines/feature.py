@@ -1,4 +1,4 @@
-"""The parts of the service that ssh machines contribute."""
+"""The machines feature: what ssh machines add to the service."""
 
 from holdfast.access.stored_secrets import SecretColumn
 from holdfast.access.vault import VAULT

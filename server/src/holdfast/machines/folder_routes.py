@@ -1,4 +1,4 @@
-"""HTTP for folders of machines, for administrators: folder listings show names that no repository reveals."""
+"""Routes for folders of machines. Administrators only: listings show names that no repository reveals."""
 
 import posixpath
 from typing import Annotated
@@ -43,10 +43,7 @@ TheFolders = Annotated[Folders, Depends(the_folders)]
 @routes.post("/browse", summary="List a folder on the service's, an ssh or an agent's machine")
 @asks_engine
 def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -> Folder:
-    """To choose sources and places.
-
-    One folder at a time; a link is followed only to see whether it leads to a folder.
-    """
+    """Lists one folder, such as for choosing sources. Links are followed only to see whether they lead to a folder."""
     del caller
     path, after = absolute(wanted.path, wanted.path_b64), _after(wanted.cursor)
     where = machine_of(wanted.target, wanted.machine_id)
@@ -86,7 +83,7 @@ def probe_place(caller: AdminOnly, wanted: ProbedPlace, asked: TheFolders, datab
 
 
 def _repository(session: Session, found: FoundRepository) -> ProbedRepository | None:
-    """A machine's answer about a repository, and which registered repository it is."""
+    """A machine's report about a repository, with the registered repository that has the same engine id."""
     if found.engine_version not in (1, 2):
         return None
     engine_id = found.engine_id if found.engine_id and found.engine_id.isalnum() else None
@@ -99,7 +96,7 @@ def _repository(session: Session, found: FoundRepository) -> ProbedRepository | 
 
 
 def machine_of(target: str, machine_id: int | None) -> Where:
-    """Raise Unprocessable if the two do not fit together."""
+    """Return the machine. Raise Unprocessable if target and id do not fit together."""
     if (target == "local") != (machine_id is None):
         raise _machine_unclear()
     return Where(
@@ -116,7 +113,7 @@ def _machine_unclear() -> Unprocessable:
 
 
 def absolute(path: str | None, path_b64: str | None) -> bytes:
-    """Given a path in one of two forms, return its bytes; `/` without one.
+    """Given a path in one of its two forms, return its bytes; `/` if neither is given.
 
     Raise Unprocessable unless it is absolute.
     """

@@ -1,4 +1,4 @@
-"""Folders of machines as clients see them."""
+"""Request and response schemas for folders of machines."""
 
 from typing import Annotated, Literal
 
@@ -72,7 +72,7 @@ class Estimate(Schema):
 
 
 class ProbedPlace(Closed):
-    """A place that may hold a repository, or get one."""
+    """A path where a repository exists or could be created."""
 
     path: FolderPath = Field(description="Absolute path on the machine.")
     execution_target: Target = "local"

@@ -1,7 +1,7 @@
-"""Folders of the service's machine, of ssh machines and of agents, as their own Python shows them.
+"""Folders of the service's machine, of ssh machines and of agents, as listed by Python there.
 
-A separate program reads them, here as well: a file system that does not answer delays no request beyond the time limit,
-and the answer of another machine is checked for its shape and trusted in nothing else.
+A separate process reads them, even on the service's own machine, so that an unresponsive file system delays no request
+beyond the time limit. A machine's answer is checked for its format and trusted in nothing else.
 """
 
 import base64
@@ -76,7 +76,7 @@ Found = TypeVar("Found", FoundFolder, FoundPlace, FoundSize)
 
 @frozen
 class Where:
-    """A machine: an ssh connection or an agent, or the service's own without both."""
+    """A machine: an ssh connection or an agent; with neither, the service's own."""
 
     connection_id: int | None = None
     agent_machine_id: int | None = None
@@ -88,7 +88,7 @@ class Folders:
     agents: AgentEngines
 
     def listing(self, where: Where, path: bytes, after: bytes, limit: int, *, folders_only: bool) -> FoundFolder:
-        """Raise Unprocessable if the folder, or the machine, cannot be read."""
+        """List a folder. Raise Unprocessable if the folder or the machine cannot be read."""
         wanted = {"path": _text(path), "after": _text(after), "limit": limit, "folders_only": folders_only}
         found = _shaped(FoundFolder, self._asked(where, {"ask": "listing", **wanted}))
         if len(found.entries) > limit:
@@ -96,13 +96,13 @@ class Folders:
         return found
 
     def place(self, where: Where, path: bytes) -> FoundPlace:
-        """Raise Unprocessable if the machine cannot be reached."""
+        """Inspect a path. Raise Unprocessable if the machine cannot be reached."""
         return _shaped(FoundPlace, self._asked(where, {"ask": "probe", "path": _text(path)}))
 
     def size(self, where: Where, paths: Sequence[bytes]) -> FoundSize:
-        """What a backup of the paths would read.
+        """Estimate how much a backup of the paths would read.
 
-        Raise Unprocessable if one is missing, or the machine does not answer.
+        Raise Unprocessable if a path is missing or the machine does not answer.
         """
         return _shaped(FoundSize, self._asked(where, {"ask": "estimate", "paths": [_text(path) for path in paths]}))
 
@@ -148,7 +148,7 @@ def _shaped(shape: type[Found], answer: Any) -> Found:
 
 
 def bytes_of(text: str) -> bytes:
-    """Given a name as a machine reports it, return its bytes. Raise Unprocessable if it is not valid."""
+    """Given a name as reported by a machine, return its bytes. Raise Unprocessable if it is not valid."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The service's own key pair: encrypted in the store, and in a private file only because ssh needs one."""
+"""The service's own key pair: encrypted in the store, and in a private file only because ssh requires one."""
 
 import os
 import secrets
@@ -29,7 +29,7 @@ class Keys:
         self._vault = vault
 
     def newest(self) -> SshKey:
-        """The key that is deployed; made when it is first needed."""
+        """The key to deploy, created on first use."""
         with self._database.reading() as session:
             key = store.newest_key(session)
         if key is not None:
@@ -58,7 +58,7 @@ class Keys:
         return key
 
     def put(self, key: SshKey, name: str) -> Path:
-        """The private key as a file of this name, readable only for ssh."""
+        """Write the private key to a file with this name, readable only by its owner, and return the path."""
         path = self.folder / name
         content = self._vault.decrypt(key.private_key, secret_context(key.uuid))
         if not path.exists() or path.read_text() != content:

@@ -1,4 +1,4 @@
-"""From a connection's record to a link that ssh can use: its key, and the host key that is pinned."""
+"""Turns a connection's record into a link that ssh can use, with its key and pinned host key."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,16 +16,16 @@ from holdfast.storage.session import Database, after_commit
 
 
 class Links:
-    """Links to ssh machines. Private keys and pinned host keys are files, as ssh wants them."""
+    """Links to ssh machines. Private keys and pinned host keys are files because ssh requires it."""
 
     def __init__(self, database: Database, keys: Keys) -> None:
         self._database = database
         self.keys = keys
         self.on_change: list[Callable[[int], None]] = []
-        """Called with the id of a connection whose links are made otherwise from now on."""
+        """Called with the id of a connection whose links will differ from now on."""
 
     def changed(self, session: Session, connection_id: int) -> None:
-        """Notify, when this transaction is durable, those who keep a link of the connection open."""
+        """After this transaction is committed, notify listeners that keep a link of the connection open."""
         for listener in self.on_change:
             after_commit(session, partial(listener, connection_id))
 
@@ -34,9 +34,9 @@ class Links:
             return store.require(session, connection_id)
 
     def link(self, connection_id: int) -> SshLink:
-        """The link to a machine. Its host key is pinned when it is used for the first time.
+        """The link to a machine. Its host key is pinned on first use.
 
-        Raise Unprocessable if the host cannot be reached then.
+        Raise Unprocessable if the host cannot be reached for that.
         """
         connection = self.connection(connection_id)
         if connection.host_key is None:
@@ -44,10 +44,10 @@ class Links:
         return self.link_of(connection, self.key_of(connection))
 
     def link_of(self, connection: SshConnection, key: SshKey, *, on_trial: bool = False) -> SshLink:
-        """The link with the given key. The connection's host key must be pinned.
+        """The link with the given key. The connection's host key must already be pinned.
 
-        Its files keep their names for the life of a connection, so that running links find a new key in them; a key
-        that is being tried is not stored there.
+        Its files keep their names for the life of the connection, so that running links find a new key in them. A key
+        on trial gets a file of its own.
         """
         alias = f"holdfast-{connection.id}"
         known = self.keys.folder / f"known-hosts-{connection.id}"
@@ -70,7 +70,7 @@ class Links:
         return self.keys.newest()
 
     def pin(self, connection: SshConnection) -> SshConnection:
-        """Pin the key that the host shows now, unless one is pinned already."""
+        """Pin the key that the host shows now, unless one is already pinned."""
         shown = self.shown_by(connection)
         with self._database.writing() as session:
             row = store.require(session, connection.id)

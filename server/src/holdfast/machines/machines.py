@@ -1,4 +1,4 @@
-"""The ssh machines, for the rest of the service."""
+"""The ssh machines, as used by the rest of the service."""
 
 import json
 import re
@@ -44,12 +44,12 @@ same = [one["path"] for one in given["known"] if _identity(one["path"]) == (one[
 there = [os.path.expanduser(folder) for folder in given["folders"]]
 print(json.dumps(OwnPlaces([*same, *there]).exclusions(given["sources"])))
 """
-"""Runs behind the text of `backup_engine.own_places`."""
+"""Runs after the source text of `backup_engine.own_places`."""
 MISSING, LINKED, OURS = "holdfast-missing-", "holdfast-linked-", "holdfast-own-place"
 LASTING = (ssh.HOST_KEY_CHANGED, ssh.KEY_REFUSED, "ssh.not_installed")
-"""Failures of ssh that another attempt does not change."""
+"""Failures of ssh that do not change with another attempt."""
 NEEDED = frozenset({"reach", "host_key", "key", "engine"})
-"""Steps of the test without which no engine can run on a machine."""
+"""Test steps that must succeed before an engine can run on a machine."""
 
 
 class Machines:
@@ -144,10 +144,11 @@ class Machines:
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """Ask Python on that machine; where it does not answer, ask the shell whether that machine is this one.
+        """Patterns that exclude the service's own places from a backup of these sources on the machine.
 
-        Raise Unprocessable if it is: which names lead to the service's places cannot be known then. Raise Unavailable
-        if it does not answer.
+        Python on that machine finds them. Where it does not answer, the shell checks whether that machine is the
+        service's own. Raise Unprocessable if it is, because it is then unknown which names lead to those places. Raise
+        Unavailable if the machine does not answer.
         """
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is not None:
@@ -173,7 +174,7 @@ class Machines:
         return ()
 
     def _probed(self, connection_id: int) -> SshConnection:
-        """The connection once its engine is known. Raise Unprocessable with the step of the test that fails."""
+        """The connection once its engine is known. Raise Unprocessable with the first test step that fails."""
         connection = self._known(connection_id)
         if _is_probed(connection):
             return connection
@@ -197,7 +198,7 @@ TheMachines = Annotated[Machines, Depends(MACHINES)]
 
 
 def _required(answer: ssh.Answer) -> str:
-    """The output of a script. Raise Unprocessable or Unavailable if the machine did not run it to its end."""
+    """The output of a script. Raise Unprocessable or Unavailable if the machine did not run it to the end."""
     if answer.failure in LASTING:
         raise errors.refused(answer.failure)
     if answer.code != 0:
@@ -207,7 +208,7 @@ def _required(answer: ssh.Answer) -> str:
 
 
 def _numbered(word: str, paths: Sequence[str], output: str) -> tuple[str, ...]:
-    """The paths whose numbers follow a word in the output of a script."""
+    """The paths whose numbers follow a word in a script's output."""
     named = {found[1] for found in re.finditer(rf"(?m)^{word}(\d{{1,9}})\s*$", output)}
     return tuple(path for number, path in enumerate(paths) if str(number) in named)
 

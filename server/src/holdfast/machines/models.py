@@ -11,7 +11,7 @@ from holdfast.storage.types import Identifier, RowUuid
 
 
 class SshKey(NumberedRow):
-    """A key pair of the service. The newest is the one that is deployed; older ones stay while a machine needs them."""
+    """A key pair of the service. The newest is the one to deploy; older ones stay while a machine needs them."""
 
     __tablename__ = "ssh_keys"
 
@@ -33,7 +33,7 @@ class SshConnection(NumberedRow):
     username: Mapped[str] = mapped_column(String(64))
     engine_path: Mapped[str | None]
     key_id: Mapped[int | None] = mapped_column(Identifier, ForeignKey("ssh_keys.id"))
-    """The key that the machine accepts; None until one has been used, which is then the newest."""
+    """The key that the machine accepts; None until one has been used, in which case the newest is tried."""
     host_key: Mapped[str | None]
     host_key_pinned_at: Mapped[datetime | None]
     state: Mapped[str] = mapped_column(String(10), default="unknown")

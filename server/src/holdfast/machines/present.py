@@ -1,4 +1,4 @@
-"""Ssh machines as administrators see them."""
+"""Presents ssh machines for administrators."""
 
 from sqlalchemy.orm import Session
 

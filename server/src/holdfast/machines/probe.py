@@ -1,4 +1,4 @@
-"""Facts about a machine: its engine, its Python, the space of a path. One script under its /bin/sh reports them all."""
+"""Facts about a machine: its engine, its Python and the free space of a path, all reported by one /bin/sh script."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ from holdfast.execution.ssh import Answer
 
 MARK = "holdfast-probe"
 OLDEST_PYTHON = (3, 9)
-"""The shim's requirement there."""
+"""Required by the shim on that machine."""
 VERSION = re.compile(r"^borg\S* (\d+(?:\.\d+)+\S*)")
 
 SCRIPT = """
@@ -31,7 +31,7 @@ echo '{mark} ends'
 
 @frozen
 class Program:
-    """A program there; without a path it was not found."""
+    """A program on the machine; without a path it was not found."""
 
     path: str | None = None
     version: str | None = None
@@ -51,9 +51,9 @@ class Probe:
 
 
 def script(engine: str, path: str) -> str:
-    """Given the engine's program and a path there, return the script.
+    """Given the engine's program and a path on the machine, return the script.
 
-    A path that does not exist yet counts as its parent.
+    A path that does not exist yet counts as its nearest existing parent.
     """
     program = engine if engine.startswith("~/") and re.fullmatch(r"[\w./~+-]+", engine) else shlex.quote(engine)
     return SCRIPT.format(search_path=SEARCH_PATH, mark=MARK, engine=program, path=shlex.quote(path))

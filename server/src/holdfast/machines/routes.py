@@ -1,4 +1,4 @@
-"""HTTP for ssh machines, for administrators."""
+"""Routes for ssh machines. Administrators only."""
 
 from fastapi import Response
 
@@ -59,7 +59,7 @@ def change_connection(
 ) -> schemas.ConnectionAnswer:
     """Changes only the given fields.
 
-    Repositories move with it; the engine may require a confirmation that they were moved.
+    Repositories move with the connection; the engine may require a confirmation that they were moved.
     """
     changed = connections.change(session, machines.links, caller, connection_id, wanted)
     return present.connection_answer(session, changed)
@@ -77,7 +77,7 @@ def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing,
 def try_connection(
     caller: AdminOnly, connection_id: RowId, machines: TheMachines, wanted: schemas.TestRequest | None = None
 ) -> schemas.TestAnswer:
-    """The first test pins the host's key. A step that fails explains why, and what to do."""
+    """The first test pins the host's key. A failed step shows why it failed and what to do."""
     del caller
     return present.tested(machines.test.run(connection_id, (wanted or schemas.TestRequest(path=".")).path))
 
@@ -103,7 +103,7 @@ def accept_host_key(
     machines: TheMachines,
     database: TheDatabase,
 ) -> schemas.ConnectionAnswer:
-    """Pins only the key whose fingerprint is given, and only if the host shows it now."""
+    """Pins only the key with the given fingerprint, and only if the host shows it now."""
     accepted = connections.accept_host_key(database, machines.links, caller, connection_id, wanted.fingerprint)
     return _presented(database, accepted)
 

@@ -1,4 +1,4 @@
-"""What clients send and get about ssh machines."""
+"""Request and response schemas for ssh machines."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""All statements on ssh machines."""
+"""All database statements for ssh machines."""
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -62,7 +62,7 @@ def key(session: Session, key_id: int) -> SshKey | None:
 
 
 def drop_unused_keys(session: Session, but: int) -> list[int]:
-    """Remove the keys that no machine needs; return their ids."""
+    """Remove keys that no machine needs; return their ids."""
     used = select(SshConnection.key_id).where(SshConnection.key_id.is_not(None))
     unused = list(session.scalars(select(SshKey.id).where(SshKey.id != but, SshKey.id.not_in(used))))
     session.execute(delete(SshKey).where(SshKey.id.in_(unused)))

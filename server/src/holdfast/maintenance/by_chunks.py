@@ -1,8 +1,6 @@
-"""Files of an archive proven by their chunks: the archive's own metadata says which these are, and each is read and
-verified.
+"""Prove files of an archive by their chunks: the archive's metadata lists them, and each is read and verified.
 
-Whatever is not as it should be raises `NotByChunks`. Then the engine checks, and its findings are those that are
-reported.
+Any irregularity raises `NotByChunks`. Then the engine does the check, and its findings are the ones reported.
 """
 
 import hashlib
@@ -22,53 +20,53 @@ from holdfast.repositories.work import RepositoryWork
 LARGEST_CANARY = 64 << 20
 COURTESY_SECONDS = 0.02
 FILES_BETWEEN = 1000
-"""Entries after which requests are let go first."""
+"""Number of entries between two pauses that let requests go first."""
 LISTING_PERCENT, LISTING_PERCENT_OF_SAMPLE = 10.0, 50.0
-"""What of the progress is looking at the metadata."""
+"""Share of the progress for reading the metadata."""
 MAY_BE_UNSAFE = re.compile(rb"/[./]|\A[./]|/\Z")
 
 
 class NotByChunks(Exception):
-    """The engine has to check; the message says why."""
+    """The engine has to do the check; the message says why."""
 
 
 @frozen
 class ArchivedFile(FileRecord):
-    """An entry as the archive's metadata has it."""
+    """A file entry from the archive's metadata."""
 
     position: int
     """Its number in the archive."""
     exact: bytes
     chunks: bytes | None
-    """Which chunks hold its content; None where the list is too long to be kept: it is read again when it is wanted."""
+    """The chunks of its content; None if the list is too long to be kept and is read again when needed."""
 
 
 OnRead = Callable[[ArchivedFile, int], object]
-"""Told often: the file that is read, and how many bytes were read since the last time.
+"""Called often with the file being read and the number of bytes read since the last call.
 
-What it raises ends the reading.
+Any exception it raises ends the reading.
 """
 
 
 class OpenedArchive(Protocol):
-    """An archive that is read by a process of its own. Every method raises NotByChunks."""
+    """An archive that a separate process reads. Every method raises NotByChunks."""
 
     @property
     def share_read(self) -> float:
-        """How much of the metadata has been read, from 0 to 1."""
+        """The share of the metadata that has been read, from 0 to 1."""
 
     def listed(self, *, keeping: bool = False) -> Iterator[ArchivedFile]:
-        """All that the archive lists, in its order, from its own metadata. `keeping`: the caller keeps many of them."""
+        """All entries in archive order, from its metadata. `keeping`: the caller keeps many of them."""
 
     def proven(self, files: Iterable[ArchivedFile], on_read: OnRead) -> Iterator[ArchivedFile]:
-        """Read and verify every chunk of these files; yield each file when that is done."""
+        """Read and verify every chunk of these files; yield each file once it is verified."""
 
     def content(self, file: ArchivedFile) -> Iterator[bytes]: ...
 
 
 class ArchiveReaders(Protocol):
     def opened(self, work: RepositoryWork, archive_id: str) -> AbstractContextManager[OpenedArchive]:
-        """An archive of the repository of a running operation, which holds its lane. Raise NotByChunks."""
+        """Open an archive for a running operation that holds its repository's lane. Raise NotByChunks."""
 
 
 ARCHIVE_READERS = Part[ArchiveReaders]("archive_readers")
@@ -76,7 +74,7 @@ ARCHIVE_READERS = Part[ArchiveReaders]("archive_readers")
 
 @frozen
 class Wanted:
-    """What should be proven. `paths` are exact; without them all of the archive, or a `sample` of its files."""
+    """What to prove: exact `paths`; without them the whole archive, or a `sample` of its files."""
 
     paths: tuple[bytes, ...] = ()
     sample: int | None = None
@@ -85,7 +83,7 @@ class Wanted:
 
 
 def read_by_chunks(work: RepositoryWork, readers: ArchiveReaders, archive_id: str, wanted: Wanted) -> Mapping[str, Any]:
-    """What was proven, or the `reason` why the engine has to check. Raise Cancelled, Stopping."""
+    """Return what was proven, or the `reason` why the engine has to check. Raise Cancelled, Stopping."""
     context = work.context
     try:
         if _are_nested(wanted.paths):
@@ -159,7 +157,7 @@ class _Check:
         return {"sha256": hashed.hexdigest(), "size": found[0].size}
 
     def _selected(self) -> Iterator[ArchivedFile]:
-        """What is at and below the wanted paths. Raise NotByChunks if the archive does not hold one of them."""
+        """Entries at and below the wanted paths. Raise NotByChunks if the archive lacks one of the paths."""
         missing = set(self._wanted.paths)
         wanted = frozenset(missing)
         for record in self._listed():
@@ -190,7 +188,7 @@ class _Check:
 
 
 class _Count:
-    """Counts the files that pass by."""
+    """Counts the files that pass through it."""
 
     def __init__(self) -> None:
         self.files = self.bytes = 0
@@ -208,7 +206,7 @@ def exact_paths(paths: Iterable[str]) -> tuple[bytes, ...]:
 
 
 def _within(path: bytes, wanted: frozenset[bytes]) -> bytes | None:
-    """The wanted path that this one is, or is below of."""
+    """The wanted path that equals this path or is a parent of it."""
     if path in wanted:
         return path
     at = path.rfind(b"/")

@@ -25,7 +25,7 @@ def kind(opener: Opener) -> Kind:
 
 
 def block(session: Session, operation: Operation) -> DeleteBlock:
-    """Raise NothingToDo for an archive that was protected while its deletion waited."""
+    """Raise NothingToDo if the archive was protected while its deletion waited."""
     params = DeleteParams.model_validate(operation.params)
     if protection.is_meant(session, operation.repository_id or 0, params.archive, params.engine_id):
         raise NothingToDo("archive_protected")

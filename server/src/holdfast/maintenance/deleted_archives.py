@@ -1,4 +1,4 @@
-"""Archives that are deleted and can be brought back, read from the engine inside a request."""
+"""Lists deleted archives that can be restored to the repository, read from the engine during a request."""
 
 from backup_engine.frozen import frozen
 from backup_engine.requests import ListArchivesRequest
@@ -17,7 +17,7 @@ class DeletedAnswers:
     opener: Opener
 
     def archives(self, repository: Repository) -> DeletedArchives:
-        """Raise Unprocessable if the engine keeps none, Locked while the repository is busy."""
+        """List them. Raise Unprocessable if the engine keeps none, Locked while the repository is busy."""
         found = ask(
             self.inline,
             self.opener,

@@ -1,4 +1,4 @@
-"""The dry run of a prune: answered inside the request, through the repository's lane."""
+"""The dry run of a prune: answered during the request, through the repository's lane."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The parts of the service that maintenance contributes."""
+"""The maintenance feature: the parts it adds to the service."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""An archive's records of its files, read from the engine's spooled listing."""
+"""Reads an archive's file records from the engine's spooled listing."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from backup_engine.results import GarbledOutput
 BLOCK_BYTES = 1 << 20
 FIELDS = 8
 NOT_EXACT = "?"
-"""The engine writes it for every byte that is not valid UTF-8, so a name that holds it cannot be requested."""
+"""The engine writes this for every byte that is not valid UTF-8, so a name containing it cannot be requested."""
 
 
 NOT_NAMES = frozenset({"", ".", ".."})
@@ -21,7 +21,7 @@ NOT_NAMES = frozenset({"", ".", ".."})
 
 @frozen
 class FileRecord:
-    """One entry of an archive. `mode` begins with the letter of its type, `h` for a hard link to an earlier entry."""
+    """One entry of an archive. `mode` begins with the letter of its type; `h` is a hard link to an earlier entry."""
 
     mode: str
     size: int
@@ -40,7 +40,7 @@ R = TypeVar("R", bound=FileRecord)
 
 
 def unsafe_paths(records: Iterable[FileRecord]) -> Iterator[str]:
-    """The names that no restore writes, because they lead out of its destination or are not valid."""
+    """Paths that restores refuse to write, because they lead outside the destination or are not valid."""
     for record in records:
         is_root = record.path == "." and record.mode.startswith("d")
         if not is_root and ("\0" in record.path or not NOT_NAMES.isdisjoint(record.path.split("/"))):
@@ -48,7 +48,7 @@ def unsafe_paths(records: Iterable[FileRecord]) -> Iterator[str]:
 
 
 def read_records(listing: Path) -> Iterator[FileRecord]:
-    """Given the spooled output of `list_files`, return its records in order. Raise GarbledOutput if it is cut short."""
+    """Given the spooled output of `list_files`, yield its records in order. Raise GarbledOutput if it is cut short."""
     with listing.open("rb") as stream:
         first = stream.read(BLOCK_BYTES)
         if first.startswith(JSON_START):
@@ -64,7 +64,7 @@ def _plain_records(listing: Path) -> Iterator[FileRecord]:
         while block := stream.read(BLOCK_BYTES):
             parts = (rest + block).split(b"\0")
             rest = parts.pop()
-            if len(parts) % 2:  # the link target of the last record is still to come
+            if len(parts) % 2:  # the link target of the last record is in the next block
                 rest = parts.pop() + b"\0" + rest
             yield from map(_record, parts[::2])
     if rest:
@@ -99,8 +99,8 @@ def extent_of(records: Iterable[FileRecord]) -> Extent:
 
 
 def choose(records: Iterable[R], number: int, seed: str) -> list[R]:
-    """Choose files at random, each with the same chance, in archive order. The same seed chooses the same files."""
-    generator = random.Random(seed)  # noqa: S311 -- chance, not secrecy
+    """Choose files at random, all equally likely, in archive order. The same seed chooses the same files."""
+    generator = random.Random(seed)  # noqa: S311 -- randomness, not secrecy
     kept: list[tuple[int, R]] = []
     eligible = (record for record in records if record.is_file and record.can_be_named)
     for position, record in enumerate(eligible):

@@ -1,4 +1,4 @@
-"""What the kinds of maintenance have in common: each has the repository to itself."""
+"""Shared by the maintenance kinds: each needs the repository exclusively."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from holdfast.repositories.location import Opener
 def fields_of_kind(
     name: str, params: type[BaseModel], *shown: str, effects: frozenset[Effect] = frozenset()
 ) -> dict[str, Any]:
-    """Fields of a `Kind`. `shown` are the fields of its result that its status shows."""
+    """Fields of a `Kind`. `shown` names the result fields that its status shows."""
     return {
         "name": name,
         "category": "maintenance",
@@ -33,5 +33,5 @@ def maintenance_job(
     *shown: str,
     effects: frozenset[Effect] = frozenset(),
 ) -> Kind:
-    """A job that runs here and on agents."""
+    """A job that can run on the service's machine and on agents."""
     return job_kind(opener, job, **fields_of_kind(name, params, *shown, effects=effects))

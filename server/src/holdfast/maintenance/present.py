@@ -1,4 +1,4 @@
-"""A maintenance operation as its status payload."""
+"""Presents a maintenance operation as its status payload."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Which files of an archive have been proven, from the engine's messages while it extracts to nowhere.
+"""Derives which files of an archive are proven from the engine's messages during a dry-run extraction.
 
-The engine reads each chunk of a file, authenticates or hashes it, and compares the sum of their lengths with the size
-in the archive's own record. It names each entry before it reads it and warns of unreadable ones, so an entry is proven
-when the next one is named, or the run has succeeded, without a warning about it in between.
+The engine reads each chunk of a file, authenticates or hashes it, and compares the total length with the size in the
+archive's own record. It names each entry before reading it and warns about unreadable ones. So an entry is proven when
+the next one is named, or the run has succeeded, without a warning about it in between.
 """
 
 import re
@@ -22,10 +22,10 @@ MOST_PROBLEMS = 1000
 
 
 class Proof:
-    """Follows the engine through the entries that it should read, in the archive's order."""
+    """Follows the engine through the entries that it should read, in archive order."""
 
     def __init__(self, expected: Iterable[FileRecord], *, marked: bool = False) -> None:
-        """With `marked`, the engine names all entries of the archive, and marks those that it reads with a plus."""
+        """With `marked`, the engine names all entries of the archive and marks those that it reads with a plus sign."""
         self._marked = marked
         self._expected: Iterator[FileRecord] = iter(expected)
         self._present: FileRecord | None = None
@@ -47,7 +47,7 @@ class Proof:
             self._blame(event)
 
     def end(self, *, well: bool) -> None:
-        """The run is over. Unless it succeeded, the last entry may not have been read to its end."""
+        """End the proof. Unless the run succeeded, the last entry may not have been read completely."""
         if well:
             self._settle()
             if self._in_step and (missing := next(self._expected, None)) is not None:
@@ -86,7 +86,7 @@ class Proof:
             return
         self._blamed = True
         message = readable(event.message).strip()
-        if message.startswith(TRACEBACK):  # the report of an error that was already logged
+        if message.startswith(TRACEBACK):  # details of an error that was already logged
             return
         path = self._present.path if self._present else None
         self._add_problem(path, message.removeprefix(f"{path}: ").splitlines()[0])

@@ -26,7 +26,7 @@ def kind(opener: Opener) -> Kind:
 
 
 def block(session: Session, operation: Operation) -> PruneBlock:
-    """Raise NothingToDo where the agent would not spare protected archives."""
+    """Raise NothingToDo if the agent cannot spare protected archives."""
     repository = session.get_one(Repository, operation.repository_id)
     protected = protection.engine_ids(session, repository.id)
     agent = operation.machine_id if operation.executor == "agent" else None
@@ -46,7 +46,7 @@ def _policy(repository: Repository, operation: Operation) -> dict[str, Any]:
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """Archives count as removed also where the job did not succeed: it has checked which are gone."""
+    """Record the result. Archives may be gone even if the job failed: it has checked which are."""
     repository = session.get_one(Repository, operation.repository_id)
     keep, pruned = _archives(report.details.get("keep")), _archives(report.details.get("prune"))
     result = {
@@ -63,14 +63,14 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
 
 
 def _pruned_count(report: JobReport, named: int) -> int | None:
-    """None where that could not be checked."""
+    """The number of removed archives; None if that could not be checked."""
     if "pruned_count" in report.details:
         return number(report.details["pruned_count"], None)
     return named if report.succeeded or "prune" in report.details else None
 
 
 def _archives(value: Any) -> list[dict[str, Any]]:
-    """Archives as a prune lists them; anything else that an agent sent is left out."""
+    """The listed archives of a prune; anything else in an agent's report is left out."""
     return [
         {
             "archive": str(item["archive"]),

@@ -1,4 +1,4 @@
-"""Shared by reports of maintenance: cautious reading of values, and the writes when they are recorded."""
+"""Shared by reports of maintenance: defensive reading of their values, and the writes that record them."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -17,7 +17,7 @@ MOST_ARCHIVES = 100_000
 def noting(
     operation: Operation, report: JobReport, evidence: str | None, *, gone: tuple[str, ...] = ()
 ) -> partial[None]:
-    """The writes at the end of the operation: archives that are gone, and with success the date of this evidence."""
+    """The writes at the end of the operation: archives that are gone and, after a success, this evidence's date."""
     noted = evidence if report.succeeded else None
     return partial(_note, repository_id=operation.repository_id or 0, gone=gone, evidence=noted)
 

@@ -1,6 +1,4 @@
-"""The operation kind `restore_check`: prove that files can be restored, by reading their chunks or by extracting them
-to nowhere.
-"""
+"""The operation kind `restore_check`: prove that files can be restored, by their chunks or a dry-run extraction."""
 
 import hashlib
 import os
@@ -54,7 +52,7 @@ ReadBy = Literal["chunks", "engine"]
 
 
 class RestoreCheckParams(Closed):
-    """What should be proven. Without an archive, of the newest one."""
+    """What to prove, by default in the newest archive."""
 
     mode: Mode = "sample"
     archive: str | None = None
@@ -71,7 +69,7 @@ def kind(opener: Opener, readers: ArchiveReaders) -> Kind:
 
 
 def archived_paths(paths: Iterable[str | ExactCheckPath]) -> tuple[str, ...]:
-    """Given paths as clients send them, return them as the engine takes them. Raise ValueError for bad base64."""
+    """Given paths as sent by clients, return them in the engine's form. Raise ValueError for invalid base64."""
     return tuple(
         os.fsdecode(text.from_exact(path.path_b64)) if isinstance(path, ExactCheckPath) else path for path in paths
     )
@@ -106,13 +104,13 @@ def chosen_archive(archives: list[ArchiveInfo], params: RestoreCheckParams) -> A
 
 @frozen
 class _Selection:
-    """The files to read, and the archive's records of them."""
+    """The files to read, with the archive's records of them."""
 
     request: ExtractRequest
     expected: Iterable[FileRecord]
     extent: Extent
     whole: Extent | None
-    """Of the whole archive, where that is known."""
+    """Extent of the whole archive, if known."""
 
 
 class _Check:
@@ -126,7 +124,7 @@ class _Check:
         list_code: int | None,
         readers: ArchiveReaders,
     ) -> None:
-        """`list_code`: how the engine ended that has listed the archives."""
+        """`list_code`: exit code of the engine run that listed the archives."""
         self._work = work
         self._list_code = list_code
         self._readers = readers
@@ -222,7 +220,7 @@ class _Check:
             proof.on_event(event)
 
         command = self._work.engine.extract(self._work.location, selection.request)
-        # Quiet: the log of a large archive would hold a line for each file of it.
+        # Quiet, because the log of a large archive would contain a line for each of its files.
         step = self._context.step("extract", command, on_event=on_event, quiet=True)
         proof.end(well=step.outcome.status in SUCCEEDED)
         return self._conclude(selection, proof, step)
@@ -251,9 +249,9 @@ class _Check:
         return self._proven(result)
 
     def _missing_paths(self, proof: Proof) -> list[str]:
-        """For checks requested by a person.
+        """Requested paths that matched nothing, for checks of paths.
 
-        With a sample, older engines report it for every file, even for those read.
+        With a sample, older engines report every file as unmatched, even those they have read.
         """
         return proof.never_matched if self._params.mode == "paths" else []
 
@@ -311,7 +309,7 @@ class _Check:
         return self._ended(bad.status, bad.error_key, bad.error_message, result)
 
     def _unsafe(self, paths: list[str]) -> Outcome:
-        """Its content may be intact, but it cannot be restored, which is what this check is for."""
+        """Fail although the content may be intact: it cannot be restored, which is what this check is about."""
         problems = [{"path": path, "message": "Restores do not write this name."} for path in paths]
         result = {**_nothing(self._params.mode, self._archive), "problems": problems, "problem_count": len(problems)}
         sentence = (
@@ -340,9 +338,9 @@ class _Check:
         return self._compare(canary, records[0].size, step.stdout.stat().st_size, hash_of(step.stdout), result)
 
     def _compare(self, canary: Canary, size: int, read: int, found: str, result: dict[str, Any]) -> Outcome:
-        """Given its size in the archive's record, how many bytes were read, and their hash."""
+        """Compare the content. `size`: from the archive's record; `read`: bytes read; `found`: their hash."""
         here = self._work.location.machine is None
-        own = hash_of_own_file(canary.path) if here else None  # the file on another machine is not known
+        own = hash_of_own_file(canary.path) if here else None  # the file on another machine is unknown
         expected = canary.sha256.lower() if canary.sha256 else own
         result = {**result, "files_checked": 1, "bytes_checked": size}
         if expected is None:
@@ -389,7 +387,7 @@ def hash_of(file: Path) -> str:
 
 
 def hash_of_own_file(path: str) -> str | None:
-    """The hash of the file of this machine that an archived path was made from; None if there is none to read."""
+    """The hash of the file on this machine that an archived path came from; None if there is none to read."""
     try:
         descriptor = os.open("/" + path.lstrip("/"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The policy of a prune: the requested values, and the repository's retention for the rest."""
+"""The policy of a prune: the requested values, completed by the repository's retention."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,24 +16,24 @@ ENGINE_2 = 2
 
 
 def merged(asked: Mapping[str, Any], repository: Mapping[str, Any]) -> dict[str, Any]:
-    """A requested value wins, also 0, which switches a rule of the repository off."""
+    """Merge the two. A requested value wins, even 0, which switches a rule of the repository off."""
     given = {name: value for name, value in asked.items() if value is not None}
     return {**{name: value for name, value in repository.items() if name in Retention.model_fields}, **given}
 
 
 class PruneParams(Retention):
-    """With `complete`, the policy is exactly the given one; without, the repository's retention completes it."""
+    """With `complete`, the policy is exactly the given one; otherwise the repository's retention completes it."""
 
     complete: bool = Field(default=False)
     series: str | None = Field(default=None)
-    """The archive name template of the only series that is pruned; None: all archives."""
+    """The archive name template of the only series to prune; None: all archives."""
 
     def policy(self, repository: Mapping[str, Any]) -> RetentionPolicy:
         asked = self.model_dump(include=set(Retention.model_fields), exclude_none=True)
         return policy_of(asked if self.complete else merged(asked, repository))
 
     def series_in(self, repository: Repository) -> Series | None:
-        """The names of the archives that are pruned, where they are not all."""
+        """The series of archives to prune, unless all are pruned."""
         if self.series is None:
             return None
         refused = REFUSED_IN_NAMES if repository.engine_version == ENGINE_2 else ""

@@ -1,4 +1,4 @@
-"""HTTP for maintenance jobs. Starting one requires the token of a normal login."""
+"""Routes for maintenance jobs. Starting one requires the token of a normal login."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -63,7 +63,7 @@ def start_prune(
     once: Once,
     wanted: Annotated[schemas.PruneBody | None, Body()] = None,
 ) -> Any:
-    """A dry run immediately returns what would be kept and removed, and starts nothing."""
+    """A dry run returns at once what would be kept and removed, and starts nothing."""
     body = wanted or schemas.PruneBody()
     if body.dry_run:
         with database.reading() as session:
@@ -135,9 +135,7 @@ def delete_archive(
 def deleted_archives(
     caller: SignedIn, repository_id: RowId, database: TheDatabase, deleted: TheDeletedAnswers
 ) -> schemas.DeletedArchives:
-    """Engine 2 keeps deleted or pruned archives until the next compaction; engine 1 keeps none
-    (`engine.unsupported`).
-    """
+    """Engine 2 keeps deleted or pruned archives until the next compaction; engine 1 does not (`engine.unsupported`)."""
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
     return deleted.archives(repository)

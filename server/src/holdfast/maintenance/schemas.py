@@ -1,4 +1,4 @@
-"""Maintenance jobs as clients see them."""
+"""Request and response schemas for maintenance jobs."""
 
 from typing import Annotated, Any
 
@@ -35,7 +35,7 @@ class CompactBody(Closed):
 
 
 class DeleteParams(Closed):
-    """The archive to delete. With `engine_id`, only the archive that has it."""
+    """The archive to delete. With `engine_id`, only the archive with this id."""
 
     archive: str
     engine_id: str | None = None
@@ -137,7 +137,7 @@ class Canary(Closed):
 
 
 class RestoreCheckBody(Closed):
-    """At most one of `paths`, `full_archive`, `sample` and `canary`; a sample of 100 files when none is given."""
+    """At most one of `paths`, `full_archive`, `sample` and `canary`; without any, a sample of 100 files."""
 
     archive_id: RowId | None = None
     archive: Annotated[str, PlainText(1, 255)] | None = Field(

@@ -1,4 +1,4 @@
-"""Starts maintenance: invalid requests are refused immediately, and nothing is stored."""
+"""Starts maintenance. Invalid requests are refused immediately, and nothing is stored."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ def start_check(
 
 
 def prune_policy(opener: Opener, repository: Repository, wanted: PruneBody) -> RetentionPolicy:
-    """The policy in force. Raise Unprocessable if it is empty, or the engine does not know one of its rules."""
+    """The effective policy. Raise Unprocessable if it is empty or the engine does not support one of its rules."""
     policy = policy_of(merged(wanted.policy(), repository.retention))
     accepted_by_engine(opener, repository, lambda engine, location: engine.prune(location, PruneRequest(policy)))
     return policy
@@ -79,8 +79,9 @@ def start_restore_check(
 
 
 def restore_check_params(session: Session, repository: Repository, wanted: RestoreCheckBody) -> RestoreCheckParams:
-    """Raise Unprocessable if more than one kind of check is requested, NotFound for an archive of another
-    repository.
+    """The parameters of the check.
+
+    Raise Unprocessable if several kinds of check are requested, NotFound for an archive of another repository.
     """
     given: dict[Mode, Any] = {
         "paths": wanted.paths,
@@ -117,7 +118,7 @@ def _extraction(engine: Engine, location: RepositoryLocation, params: RestoreChe
 
 
 def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, repository_path: str | None) -> Operation:
-    """Delete an archive given by its id in the index or, with the repository's path, by its name."""
+    """Delete an archive, given by its id in the index or by its name together with the repository's path."""
     if repository_path is None:
         record, repository = archive_records.require(session, caller, _number(archive), Role.OPERATOR)
         params = DeleteParams(archive=record.name, engine_id=record.engine_id)
@@ -133,7 +134,7 @@ def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, rep
 
 
 def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
-    """Queue maintenance of any kind once more, with the parameters that it had."""
+    """Queue a maintenance operation of any kind again, with the same parameters."""
     params = kind.params.model_validate(failed.params)
     is_repair = isinstance(params, CheckBody) and params.repair
     repository = store.require(session, caller, failed.repository_id or 0, Role.ADMIN if is_repair else Role.OPERATOR)
@@ -155,7 +156,7 @@ def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Op
 def start_undelete(
     session: Session, caller: Caller, opener: Opener, kind: Kind, repository_id: int, engine_id: str
 ) -> Operation:
-    """Bring a deleted archive back. Raise Unprocessable where the engine has no way to."""
+    """Undelete an archive. Raise Unprocessable if the engine does not support it."""
     repository = store.require(session, caller, repository_id, Role.OPERATOR)
     refuse_observed(repository)
     request = UndeleteArchiveRequest(f"aid:{engine_id}")
@@ -173,7 +174,7 @@ def accepted_by_engine(
 ) -> None:
     """Build the command, to find out now what the engine would refuse later.
 
-    Where this process does not have the engine, as that of an agent, the operation itself will report it.
+    If this process does not have the engine, such as for a repository of an agent, the operation itself will report it.
     """
     engine = opener.known_engine(repository)
     if engine is None:
@@ -185,7 +186,7 @@ def accepted_by_engine(
 
 
 def _sentence(words: str) -> str:
-    """The engine's adapter may begin with the name of a field or a quoted value."""
+    """Make a sentence of the engine adapter's message, which may begin with a field name or a quoted value."""
     return words if words[:1].isupper() else f"The engine would refuse it: {words}"
 
 

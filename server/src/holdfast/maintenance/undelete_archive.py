@@ -1,4 +1,4 @@
-"""The operation kind `undelete_archive`: bring an archive back that was deleted since the last compaction."""
+"""The operation kind `undelete_archive`: undelete an archive that was deleted since the last compaction."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def kind(opener: Opener) -> Kind:
 
 
 def run(work: RepositoryWork) -> Outcome | TryAgain:
-    """It succeeds if the archive is listed again at the end, even if another program brought it back."""
+    """Undelete the archive. Succeed if it is listed again at the end, even if another program undeleted it."""
     params = work.context.params
     assert isinstance(params, UndeleteParams)
     request = UndeleteArchiveRequest(work.engine.address(params.engine_id, params.engine_id))

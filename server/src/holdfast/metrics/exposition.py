@@ -58,9 +58,7 @@ def _escaped(value: str) -> str:
 
 
 def distinct(label_name: str, names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """Return one label for each id. Where names read the same, the id is added, so two series never share their
-    labels.
-    """
+    """Return one label for each id. Where names read the same, the id is added to keep the labels distinct."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for identifier, name in names:

@@ -145,9 +145,7 @@ def _repositories(reader: Reader) -> list[Family]:
 
 
 class _Cells:
-    """Overdue limits for each repository. Most repositories share their rules, so each set of rules is computed
-    once.
-    """
+    """When work is overdue. Most repositories share their rules, so each set of rules is computed once."""
 
     def __init__(self, reader: Reader) -> None:
         self._now = reader.now

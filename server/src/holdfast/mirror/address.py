@@ -13,7 +13,7 @@ def identity(remote_id: int, path: str) -> str:
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """The name of the remote and the path; None if it is not an address."""
+    """The name of the remote and the path; None if the text is not an address."""
     name, colon, path = text.removeprefix(PREFIX).partition(":")
     return (name, path) if text.startswith(PREFIX) and name and colon and path else None
 

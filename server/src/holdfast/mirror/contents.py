@@ -1,7 +1,7 @@
-"""Engine 2 names most files by the hash of their content: which of them a mirror lacks, and whether they may be copied.
+"""Compares the files of an engine 2 repository, mostly named by the hash of their content, with those of its mirror.
 
-A mirrored pack disappears only after a compaction, and a compaction rewrites the whole index. So packs that are
-missing beside an index that is still the same are lost.
+Packs on the mirror become obsolete only through a compaction, which rewrites the whole index. So packs that are missing
+while the index is unchanged are lost.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from backup_engine.frozen import frozen
 
 PACKS, INDEX, KEYS = "packs", "index", "keys"
 MARK = "cache/chunkindex-invalid"
-"""The engine's own sign that the index does not fit the packs: it makes a new one from the packs then."""
+"""The engine's own mark for an index that does not match the packs; the engine then rebuilds it from the packs."""
 UNFINISHED = ".tmp"
 NAME_LENGTH = 64
 
@@ -23,11 +23,11 @@ Listing = dict[str, int]
 @frozen
 class Comparison:
     lacking: Listing
-    """Files that the mirror lacks, or has incompletely."""
+    """Files that the mirror lacks or has only in part."""
     surplus: bool
-    """Files on the mirror that are no longer in the repository."""
+    """Whether the mirror has files that are no longer in the repository."""
     lost: tuple[str, ...]
-    """Packs that the mirror has, and that the repository should have."""
+    """Packs that the mirror has and that should also be in the repository."""
 
     @property
     def is_equal(self) -> bool:
@@ -35,7 +35,7 @@ class Comparison:
 
 
 def listing_of(lines: Iterable[str]) -> Listing:
-    """Given the answer of `rclone lsf --format sp --separator :`, return the files."""
+    """Given the output of `rclone lsf --format sp --separator :`, return the files."""
     parted = (line.partition(":") for line in lines)
     return {path: int(size) for size, colon, path in parted if colon and size.isdecimal()}
 
@@ -51,7 +51,7 @@ def listing_here(repository: Path) -> Listing:
 
 
 def compared(here: Listing, there: Listing) -> Comparison:
-    """Given the files of the repository and those of its mirror, which may hold the engine's mark besides."""
+    """Compare the files of the repository with those of its mirror, which may also contain the engine's mark."""
     is_marked = MARK in there
     there = {path: size for path, size in there.items() if path != MARK}
     gone = sorted(there.keys() - here.keys())
@@ -65,9 +65,9 @@ def compared(here: Listing, there: Listing) -> Comparison:
 
 
 def damaged(repository: Path, sizes: Listing, look_up: Callable[[int], None]) -> list[str]:
-    """Given files to copy, return those that are unreadable, or do not match their name.
+    """Given the files to copy, return those that are unreadable or do not match their names.
 
-    `look_up` is called after each, with its size.
+    `look_up` is called after each file, with its size.
     """
     found = []
     for path, size in sizes.items():

@@ -1,7 +1,7 @@
-"""Repositories that are created with a mirror: `repository_type: rclone`, or `mirror` beside a local one.
+"""Repositories that are created with a mirror: with `repository_type: rclone`, or locally with `mirror`.
 
-Engine 1 cannot write to a cloud itself. Its repository is in a folder of this machine, the working copy, and the mirror
-holds all of it. Engine 2 keeps its repository there itself.
+Engine 1 cannot write to a cloud itself. Its repository is a working copy in a folder on this machine, and the mirror
+holds all of it. Engine 2 keeps its repository on the remote itself.
 """
 
 import uuid
@@ -35,12 +35,12 @@ class MirroredPlaces:
     remotes: Remotes
     mirrors: Mirrors
     folder: Path
-    """Folder of working copies that were given no path."""
+    """Folder for working copies created without a path."""
 
     def placed(self, wanted: NewRepository) -> NewRepository:
-        """Give it a folder and its mirror.
+        """Assign a folder and a mirror to the new repository.
 
-        Everything that can be refused is refused before the engine creates anything.
+        All checks are made before the engine creates anything.
         """
         if wanted.repository_type == "rclone" and wanted.execution_target == "local" and not _is_native(wanted):
             wanted = self._in_the_cloud(wanted)
@@ -59,7 +59,7 @@ class MirroredPlaces:
         return wanted
 
     def native(self, wanted: RepositoryPlace) -> Place | None:
-        """The place on a remote, which is reachable and not used by another repository or mirror."""
+        """Return the place on a remote. Refuse it if it is unreachable or used by another repository or mirror."""
         if not _is_native(wanted):
             return None
         remote, path = self._parts_of_address(wanted)
@@ -72,7 +72,7 @@ class MirroredPlaces:
         return Place(address.of(remote.name, path), address.identity(remote.id, path), rclone_remote_id=remote.id)
 
     def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
-        """The mirror and its initial sync are stored with the repository, or not at all."""
+        """Store the mirror and its initial sync in the same transaction as the repository."""
         if repository.rclone_remote_id is not None:
             queue.serialise_claims(session)  # one request at a time checks and takes places
             remote = store.remote(session, repository.rclone_remote_id)
@@ -109,7 +109,7 @@ class MirroredPlaces:
         return remote, parts[1]
 
     def _refuse_unreachable(self, remote: RcloneRemote, path: str) -> None:
-        """The engine would report it too, but late, and at length."""
+        """Raise Unprocessable if the remote cannot be reached; the engine would report it only late and at length."""
         access = self.remotes.access(remote)
         answer = self.remotes.rclone.ask(("lsf", "--max-depth", "1", place(path), *IMPATIENT), access)
         if answer.code not in (0, NOT_FOUND):

@@ -1,8 +1,8 @@
-"""Becomes the rclone that engine 2 starts: ignores signals that are meant for the engine, and ends with it.
+"""Wraps the rclone that engine 2 starts: ignores signals meant for the engine, and ends with it.
 
 Run as ``python -I -S engine_rclone.py RCLONE ARGUMENTS...``. A cancel signals the engine's whole process group. An
-rclone that received it would end before the engine could release its lock; one that outlived a killed engine would
-never end.
+rclone that received the signal would end before the engine could release its lock; one that outlived a killed engine
+would never end.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The parts of the service that the cloud mirror contributes."""
+"""The mirror feature: the parts it adds to the service."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,6 +1,6 @@
-"""The operation kind `hydrate`: make a repository from its mirror, in a new place, and prove that it is complete.
+"""The operation kind `hydrate`: rebuild a repository from its mirror in a new place, and prove that it is complete.
 
-While it is being filled, the folder holds a note with its owner, so that an interrupted hydrate can continue there, and
+Until it is complete, the folder contains a note naming its owner, so that an interrupted hydrate can continue there and
 nothing else is ever overwritten.
 """
 
@@ -53,7 +53,7 @@ def check_destination(path: str, repository_uuid: str) -> Path:
     if not path.startswith("/") or folder == Path("/"):
         raise errors.bad_destination("The destination must be an absolute path of a folder.")
     try:
-        names = set(os.listdir(folder))  # noqa: PTH208 -- names are all that is wanted
+        names = set(os.listdir(folder))  # noqa: PTH208 -- only names are needed
         note = (folder / NOTE).read_text() if NOTE in names else None
     except FileNotFoundError:
         return folder
@@ -101,7 +101,7 @@ class _Hydrate:
         return self._checked(folder, result)
 
     def _prepared(self) -> Path:
-        """Create the folder and put the note in it. After a restart the note is there, or the work is past it."""
+        """Create the folder and put the note in it. After a restart, the note exists or is no longer needed."""
 
         def prepare() -> dict[str, Any]:
             folder = check_destination(self._params.destination, self._work.repository.uuid)
@@ -115,7 +115,7 @@ class _Hydrate:
         return Path(str(self._context.once("folder", prepare)["folder"]))
 
     def _checked(self, folder: Path, result: dict[str, Any]) -> Outcome | TryAgain:
-        """Let the engine check the copy: it must be intact, not only equal."""
+        """Let the engine check the copy: it must be intact, not just identical."""
         repository = self._work.repository
         location = replace(self._opener.location(repository, relocated_ok=True, older="look"), path=str(folder))
         engine = self._opener.engine(repository)

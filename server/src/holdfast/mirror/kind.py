@@ -1,4 +1,4 @@
-"""What the operation kinds of mirrors have in common."""
+"""Shared by the operation kinds of mirrors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from holdfast.operations.models import Operation
 def mirror_kind(
     *, name: str, activity_word: str, access: Access, params: type[BaseModel], run: Run, shows: Sequence[str]
 ) -> Kind:
-    """`shows` names what of its result is in the detail of an operation."""
+    """Build a kind. `shows` names the result fields that an operation's detail includes."""
 
     def present(operation: Operation) -> dict[str, Any]:
         progress, result = operation.progress or {}, operation.result or {}

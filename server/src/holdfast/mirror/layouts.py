@@ -1,4 +1,4 @@
-"""Which files of a repository are mirrored in which order, for each major of the engine."""
+"""The files of a repository to mirror, and their order, for each major of the engine."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ class Layout:
     data: tuple[str, ...]
     """Files that never change once written.
 
-    They go first: files that refer to them must never be there without them.
+    They are copied first: files that refer to them must never exist without them.
     """
     smallest_data: str | None
-    """Smaller files of `data` refer to the others, so they do not go first."""
+    """Minimum size of `data` files to copy first, because smaller ones refer to the others."""
     settings: tuple[str, ...]
     """Small files that change in place.
 
-    They are always copied: some remotes do not notice a change of the same size.
+    They are always copied, because some remotes do not notice a change that keeps the size.
     """
     left_out: tuple[str, ...]
     """Locks and caches: they belong to one place and its programs."""
@@ -27,11 +27,11 @@ class Layout:
     """The data and its index are named by their content, so that each file can be verified."""
 
     def known(self, newest: int, uncommitted: Sequence[str]) -> tuple[str, ...]:
-        """Data that the mirror has completely: everything at its last complete sync."""
+        """Filters for data that the mirror has completely: everything up to its last complete sync."""
         return self._data(_rules("+", self._numbered(newest)), uncommitted)
 
     def first(self, newest: int | None, uncommitted: Sequence[str]) -> tuple[str, ...]:
-        """Later data, of which the mirror may have incomplete parts."""
+        """Filters for later data, which the mirror may have in part."""
         known = self._numbered(newest) if newest is not None else ()
         return self._data((*_rules("-", known), *_rules("+", self.data)), uncommitted)
 
@@ -42,7 +42,7 @@ class Layout:
         return (*self._without(()), *_rules("+", self.data), *_rules("-", ("*",)))
 
     def only_names(self) -> tuple[str, ...]:
-        """Files that refer to the data, without the settings."""
+        """Filters for files that refer to the data, without the settings."""
         return (*self._without(()), *_rules("-", (*self.data, *self.settings)))
 
     def only_settings(self) -> tuple[str, ...]:
@@ -64,8 +64,8 @@ def _rules(sign: str, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 LAYOUTS = {
-    # Engine 1 ends each transaction with a segment of 17 bytes, the commit: without it, the segments before it are not
-    # looked at.
+    # Engine 1 ends each transaction with a segment of 17 bytes, the commit. Without it, the segments before it are
+    # ignored.
     1: Layout(
         data=("/data/**",),
         smallest_data="18B",

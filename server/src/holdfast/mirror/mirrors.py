@@ -1,4 +1,4 @@
-"""Mirrors of repositories: their settings, and the syncs that routes, backups and ticks request."""
+"""Mirrors of repositories: their settings, and the syncs requested by routes, backups and ticks."""
 
 import posixpath
 from pathlib import Path
@@ -41,7 +41,7 @@ class Mirrors:
     def set(
         self, session: Session, caller: Caller, repository: Repository, wanted: MirrorSettings
     ) -> tuple[RepositoryMirror, int | None]:
-        """Store the settings. A new mirror, or one at a new place, gets its initial sync: return its id."""
+        """Store the settings. Return the mirror and, if it is new or at a new place, the id of its initial sync."""
         queue.serialise_claims(session)  # one request at a time checks and takes places
         remote = store.remote(session, wanted.remote_id)
         if repository.execution_target != "local" or not repository.path.startswith("/"):
@@ -66,7 +66,7 @@ class Mirrors:
         return mirror, self._enqueue(session, repository, origin) if is_new else None
 
     def remove(self, session: Session, caller: Caller, repository: Repository) -> None:
-        """Remove the settings; the data on the remote stays. Raise Conflict while a sync runs."""
+        """Remove the settings; the data on the remote is kept. Raise Conflict while a sync or hydrate is running."""
         mirror = store.require_mirror(session, repository.id)
         queue.serialise_claims(session)
         for operation in pages.latest_of_kind(session, repository.id, (store.SYNC, store.HYDRATE), 100):
@@ -112,7 +112,7 @@ class Mirrors:
     def start_hydrate(
         self, session: Session, caller: Caller, repository_id: int, destination: str, origin: Origin | None = None
     ) -> Operation:
-        """Raise Unprocessable if the destination may not be filled."""
+        """Queue a hydrate. Raise Unprocessable if the destination may not be filled."""
         repository = repositories.require(session, caller, repository_id, Role.ADMIN)
         store.require_mirror(session, repository.id)
         folder = str(check_destination(destination, repository.uuid))
@@ -122,7 +122,7 @@ class Mirrors:
         return jobs.start(session, caller, self.hydrate, repository, params, origin=origin, details=details)
 
     def _refuse_own_places(self, session: Session, folder: Path) -> None:
-        """Nothing may be written into a registered repository or the service's own data."""
+        """Refuse to write into a registered repository or the service's own data."""
         resolved = folder.resolve()
         if self.data_dir.resolve() in (resolved, *resolved.parents):
             raise errors.bad_destination("The destination is in the service's data folder; choose another folder.")
@@ -131,7 +131,7 @@ class Mirrors:
                 raise errors.bad_destination("The destination is in a registered repository; choose another folder.")
 
     def after_archives_changed(self, session: Session, changed: Operation) -> None:
-        """Queue a sync after each successful backup, where the mirror is set to follow."""
+        """After each successful backup, queue a sync if the mirror's mode is `after_backup`."""
         if changed.kind != BACKUP or Status(changed.status) not in SUCCEEDED:
             return
         repository = repositories.get(session, changed.repository_id or 0)
@@ -146,7 +146,7 @@ class Mirrors:
         self._enqueue(session, repository, origin)
 
     def enqueue_due(self, database: Database) -> int:
-        """Queue the syncs whose interval has passed; return how many. With several processes, each is queued once."""
+        """Queue the syncs whose interval has passed; return their number. Several processes queue each only once."""
         with database.reading() as session:
             if not store.due(session, clock.now()):
                 return 0
@@ -170,7 +170,7 @@ MIRRORS = Part[Mirrors]("mirrors")
 
 
 def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:
-    """The mirror's path in its plain form. Raise Unprocessable if it cannot be one."""
+    """The mirror's path in normal form. Raise Unprocessable if it is not a valid one."""
     if wanted.mode == "interval" and wanted.interval_minutes is None:
         raise Unprocessable("mirror.interval_missing", "The mode interval requires interval_minutes.")
     path = posixpath.normpath(wanted.path)

@@ -21,7 +21,7 @@ class RcloneRemote(NumberedRow):
     options: Mapped[dict[str, str]] = mapped_column(JsonValue)
     """The options that are not secret."""
     secrets: Mapped[str | None]
-    """The secret options as JSON, obscured where rclone wants it, encrypted; see access.vault."""
+    """The secret options as JSON, obscured where rclone requires it, encrypted; see access.vault."""
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 
@@ -45,11 +45,11 @@ class RepositoryMirror(NumberedRow):
     last_sync_at: Mapped[datetime | None]
     verified_at: Mapped[datetime | None]
     verified_by: Mapped[str | None] = mapped_column(String(10))
-    """How the last comparison was made: `hashes`, `sizes`, or `sample`."""
+    """How the last comparison was made: `hashes`, `sizes` or `sample`."""
     mirrored: Mapped[dict[str, Any] | None]
-    """What the mirror holds since its last complete sync: `bytes`, `files`, `newest` (segment)."""
+    """The mirror's contents after its last complete sync: `bytes`, `files`, `newest` (segment)."""
     turn_operation_id: Mapped[int | None] = mapped_column(Identifier)
-    """The sync that writes to the mirror, for as long as it runs."""
+    """The sync that may write to the mirror, while it runs."""
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 

@@ -1,4 +1,4 @@
-"""Repositories that engine 2 itself keeps on a remote: where they may be, and what its rclone needs to get there.
+"""Repositories that engine 2 itself keeps on a remote: their paths, and the access that its rclone needs.
 
 A remote may be renamed, so the engine gets a name that never changes: it remembers where each repository was.
 """
@@ -20,7 +20,7 @@ PATIENCE = {"RCLONE_CONTIMEOUT": "30s", "RCLONE_TIMEOUT": "5m", "RCLONE_LOW_LEVE
 
 
 def normal_path(remote: RcloneRemote, given: str) -> str:
-    """The path of a repository on a remote in its plain form. Raise Unprocessable if it cannot be one."""
+    """The path of a repository on a remote in normal form. Raise Unprocessable if it is not a valid one."""
     path = posixpath.normpath(given)
     if path in (".", "/") or ".." in path.split("/"):
         raise errors.bad_path("The path must name a folder on the remote, without .. in it.")
@@ -36,14 +36,15 @@ def rename(session: Session, remote: RcloneRemote) -> None:
 
 @frozen
 class NativeRemotes:
-    """How the engine reaches remotes directly."""
+    """Gives the engine direct access to remotes."""
 
     database: Database
     remotes: Remotes
 
     def remote_address(self, remote_id: int, text: str) -> RemoteAddress:
-        """Raise Unprocessable if rclone is not installed, NotFound if the remote is gone, SecretUnreadable if its
-        key is.
+        """The address of a repository with the access that the engine needs.
+
+        Raise Unprocessable if rclone is not installed, NotFound if the remote is gone, SecretUnreadable if its key is.
         """
         with self.database.reading() as session:
             remote = store.remote(session, remote_id)

@@ -1,8 +1,8 @@
-"""Numbers up to a given one, as a pattern: rclone chooses files by patterns alone."""
+"""A pattern for all numbers up to a given one, because rclone selects files only by patterns."""
 
 
 def up_to(number: int) -> str:
-    """A regular expression of the decimal numbers from 0 to this one, without leading zeros."""
+    """A regular expression for the decimal numbers from 0 to this one, without leading zeros."""
     digits = str(number)
     shorter = [f"[0-9]{{1,{len(digits) - 1}}}"] if len(digits) > 1 else []
     same_length = [

@@ -1,4 +1,4 @@
-"""Remotes, providers and mirrors as their payloads."""
+"""Presents remotes, providers and mirrors as their payloads."""
 
 from sqlalchemy.orm import Session
 
@@ -27,7 +27,7 @@ def _option(option: Option) -> ProviderOption:
 
 
 def remote_answer(session: Session, remotes: Remotes, remote: RcloneRemote) -> RemoteAnswer:
-    # Stored before an option counted as secret, it may be among the plain ones.
+    # An option stored before it counted as secret may be among the plain ones.
     hidden = {name for name, value in remote.options.items() if has_secret_name(name) or holds_secret(value)}
     return RemoteAnswer(
         **{name: getattr(remote, name) for name in COPIED_OF_REMOTE},

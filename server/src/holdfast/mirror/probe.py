@@ -34,7 +34,7 @@ class _Failed(Exception):
 
 @frozen
 class Probe:
-    """Write a small object, read it back and delete it; existing files are left alone."""
+    """Writes a small object, reads it back and deletes it; existing files are left alone."""
 
     remotes: Remotes
 
@@ -115,7 +115,7 @@ def _message_of(answer: Answer, access: Access) -> str | None:
 
 
 def _verdict(failed: ProbeStep | None) -> RemoteVerdict:
-    """All steps in their order: those before the failing one passed, those after it were not tried."""
+    """All steps in order: those before the failed one passed, those after it were not tried."""
     at = STEPS.index(failed.step) if failed else len(STEPS)
     passed = [ProbeStep(step=step, verdict="ok") for step in STEPS[:at]]
     skipped = [ProbeStep(step=step, verdict="skipped") for step in STEPS[at + 1 :]]

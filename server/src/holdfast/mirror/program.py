@@ -1,7 +1,7 @@
-"""The program rclone: found, run for short answers, and built as a command for long runs.
+"""The program rclone: find it, run it for short answers, and build commands for long runs.
 
-Its configuration is never on disk: a remote is a set of environment variables, and the secret ones among them go
-through the pipe of the shim.
+Its configuration is never on disk. A remote is a set of environment variables, and the secret ones go through the pipe
+of the shim.
 """
 
 import json
@@ -24,10 +24,10 @@ from holdfast.mirror.providers import Provider, read_providers
 from holdfast.settings import Settings
 
 REMOTE = "mirror"
-"""The name of the only remote of each call."""
+"""The name of the only remote in each call."""
 ANSWER_SECONDS = 60.0
 NOT_FOUND = 3
-"""Its exit code for a missing folder."""
+"""rclone's exit code for a missing folder."""
 TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
 PATIENT = ("--contimeout", "30s", "--timeout", "5m")
 IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
@@ -64,7 +64,7 @@ class Rclone:
         self._known: tuple[tuple[str, int, int], dict[str, Provider]] | None = None
 
     def path(self) -> str:
-        """Raise Unprocessable if it is not installed."""
+        """The path of rclone. Raise Unprocessable if it is not installed."""
         found = shutil.which(self._configured)
         if found is None:
             raise Unprocessable(
@@ -74,7 +74,7 @@ class Rclone:
         return found
 
     def providers(self) -> dict[str, Provider]:
-        """Read once per program; again when it is replaced."""
+        """The providers, read once per program and again after it was replaced."""
         path = self.path()
         stat = Path(path).stat()
         identity = (path, stat.st_ino, stat.st_mtime_ns)
@@ -84,7 +84,7 @@ class Rclone:
             return self._known[1]
 
     def obscure(self, secret: str) -> str:
-        """Given a password, return it as rclone wants it in a configuration."""
+        """Given a password, return it in the obscured form that rclone requires in a configuration."""
         answer = self.ask(("obscure", "-"), given=secret.encode())
         obscured = answer.output.decode("ascii", "replace").strip()
         if answer.code != 0 or not obscured:
@@ -99,7 +99,7 @@ class Rclone:
         given: bytes = b"",
         seconds: float = ANSWER_SECONDS,
     ) -> Answer:
-        """Run it to its end for a short answer. Raise Unprocessable if it cannot be run or takes too long."""
+        """Run rclone to the end for a short answer. Raise Unprocessable if it cannot be run or takes too long."""
         secrets = access.secret_variables() if access else {}
         try:
             ended = bounded.run((self.path(), *arguments), given, seconds, {**self._environment(access), **secrets})
@@ -112,7 +112,7 @@ class Rclone:
         return Answer(ended.returncode, ended.stdout, ended.stderr)
 
     def command(self, arguments: Sequence[str], access: Access) -> Command:
-        """The same as a command for the shim."""
+        """The same run as a command for the shim."""
         secrets = {name: Secret(value, "environment") for name, value in access.secret_variables().items()}
         return Command((self.path(), *arguments), self._environment(access), secrets, working_directory="/")
 
@@ -128,7 +128,7 @@ class Rclone:
         return str(file)
 
     def _environment(self, access: Access | None) -> dict[str, str]:
-        """Complete, never inherited: the service's own variables may hold secrets, or settings meant for another."""
+        """The complete environment. Nothing is inherited: the service's own may contain secrets or other settings."""
         return {
             "PATH": SEARCH_PATH,
             "HOME": self._home,
@@ -149,12 +149,12 @@ class Rclone:
 
 
 def place(path: str, *below: str) -> str:
-    """A path of the remote in rclone's form."""
+    """A path on the remote in rclone's form."""
     return f"{REMOTE}:" + "/".join(part for part in (path, *below) if part)
 
 
 def _write_program(file: Path, content: str) -> None:
-    """Create it atomically, unless it exists."""
+    """Write the program atomically, unless it exists with this content."""
     if file.exists() and file.read_text() == content:
         return
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""The providers that rclone has, and which options each of them takes."""
+"""The providers that rclone supports, and the options of each."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,10 @@ SECRET_NAME = re.compile(
     r"|(^|_)(pass|password\d*|token|auth|authorization|headers|2fa|otp\w*|pem|credentials|sas_url|api_key|library_key"
     r"|private_access_key)$|^key$|customer_key(_base64)?$"
 )
-"""Options that open a door although rclone does not mark them, or does so only in later releases."""
+"""Options that grant access although rclone does not mark them, or only in later releases."""
 NOT_SECRET = frozenset({"ask_password", "env_auth", "v2_auth"})
 IDENTIFIES = frozenset({"account", "email", "endpoint", "host", "hostname", "user", "username"})
-"""Options that rclone calls sensitive because they identify someone. They open nothing, and distinguish remotes."""
+"""Options that rclone marks as sensitive because they identify someone. They grant no access and tell remotes apart."""
 URL_WITH_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
@@ -23,7 +23,7 @@ def has_secret_name(name: str) -> bool:
 
 
 def holds_secret(value: str) -> bool:
-    """Whether a value is an address with a password in it, for any option."""
+    """Whether the value of any option is an address containing a password."""
     return bool(URL_WITH_PASSWORD.match(value))
 
 
@@ -36,7 +36,7 @@ class Option:
     is_required: bool
     is_secret: bool
     is_obscured: bool
-    """rclone wants the value as `rclone obscure` gives it."""
+    """rclone requires the value as returned by `rclone obscure`."""
     is_advanced: bool
 
 
@@ -48,7 +48,7 @@ class Provider:
 
 
 def read_providers(listed: Iterable[Mapping[str, Any]]) -> dict[str, Provider]:
-    """Given the answer of `rclone config providers`, return the providers by name."""
+    """Given the output of `rclone config providers`, return the providers by name."""
     found = (_provider(entry) for entry in listed)
     return {provider.name: provider for provider in sorted(found, key=lambda provider: provider.name)}
 
@@ -57,7 +57,7 @@ def _provider(entry: Mapping[str, Any]) -> Provider:
     options: dict[str, Option] = {}
     for described in entry.get("Options") or ():
         option = _option(described)
-        options.setdefault(option.name, option)  # one of several variants, each for another kind of service
+        options.setdefault(option.name, option)  # the first of several variants, each for a different kind of service
     return Provider(str(entry["Name"]), str(entry.get("Description") or ""), options)
 
 

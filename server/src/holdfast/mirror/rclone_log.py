@@ -1,4 +1,4 @@
-"""Rclone's messages while it works: JSON lines with its statistics, and with the result for each file."""
+"""Reads rclone's messages during a run: JSON lines with statistics and the result for each file."""
 
 import json
 from collections.abc import Callable
@@ -27,20 +27,20 @@ class Progress:
 
 @dataclass
 class RcloneLog:
-    """Reads the log of one run. `on_progress` is called each second with the progress."""
+    """Reads the log of one run. `on_progress` is called every second with the progress."""
 
     redactor: Redactor
     on_progress: Callable[[Progress], None] | None = None
     progress: Progress = field(default_factory=Progress)
     complaints: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    """The complaints without the files that they are about."""
+    """The complaints without the names of the files they are about."""
     compared_hashes: bool = True
     is_quiet: bool = False
-    """Nothing of it goes to the log."""
+    """Nothing is written to the operation's log."""
 
     def on_line(self, raw: bytes) -> list[str]:
-        """Given a line, return the lines for the log."""
+        """Given a line of rclone, return the lines for the operation's log."""
         lines = self._take_in(raw)
         return [] if self.is_quiet else lines
 
@@ -88,7 +88,7 @@ class RcloneLog:
 
 
 def _record(text: str) -> dict[str, Any] | None:
-    """None for a line that is not JSON: in such a line rclone gives the reason of its end."""
+    """None for a line that is not JSON: rclone uses such a line for the reason why it ended."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):

@@ -34,7 +34,7 @@ class Remotes:
     vault: Vault
 
     def provider(self, name: str) -> Provider:
-        """Raise Unprocessable if this rclone does not have it."""
+        """The provider of this name. Raise Unprocessable if this version of rclone lacks it."""
         found = self.rclone.providers().get(name)
         if found is None:
             raise Unprocessable(
@@ -45,7 +45,7 @@ class Remotes:
         return found
 
     def checked(self, provider_name: str, given: Mapping[str, Value]) -> Options:
-        """Separate the client's options into plain and secret ones. Raise Unprocessable for an unknown one."""
+        """Separate the client's options into plain and secret ones. Raise Unprocessable for an unknown option."""
         provider = self.provider(provider_name)
         plain: dict[str, str | None] = {}
         secret: dict[str, str | None] = {}
@@ -61,7 +61,7 @@ class Remotes:
             is_secret = option.is_secret or (taken is not None and holds_secret(taken))
             kept, other = (secret, plain) if is_secret else (plain, secret)
             kept[name] = taken
-            other[name] = None  # where the previous value was stored
+            other[name] = None  # where the previous value may be stored
         return Options(plain, secret)
 
     def new(self, name: str, provider_name: str, given: Mapping[str, Value]) -> RcloneRemote:
@@ -72,7 +72,9 @@ class Remotes:
         return remote
 
     def change(self, remote: RcloneRemote, wanted: Options) -> None:
-        """Set the given options; None removes one, the others stay. Raise Unprocessable if one is then missing."""
+        """Set the given options; None removes one, others stay. Raise Unprocessable if a required one is missing
+        then.
+        """
         options = _merged(remote.options, wanted.plain)
         secrets = _merged(self.secrets(remote), wanted.secret)
         for option in self.provider(remote.provider).options.values():
@@ -85,7 +87,7 @@ class Remotes:
         remote.updated_at = clock.now()
 
     def secrets(self, remote: RcloneRemote) -> dict[str, str]:
-        """Raise SecretUnreadable if the available keys do not open them."""
+        """The decrypted secret options. Raise SecretUnreadable if the available keys cannot decrypt them."""
         if remote.secrets is None:
             return {}
         opened: dict[str, str] = json.loads(self.vault.decrypt(remote.secrets, secret_context(remote.uuid)))

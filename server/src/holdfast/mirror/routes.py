@@ -1,4 +1,4 @@
-"""HTTP for remotes and mirrors. Remotes are managed by administrators."""
+"""Routes for remotes and mirrors. Remotes are managed by administrators."""
 
 from typing import Annotated, Any
 
@@ -72,7 +72,7 @@ def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes:
 def change_remote(
     caller: AdminOnly, remote_id: RowId, wanted: schemas.RemoteChange, database: TheDatabase, remotes: TheRemotes
 ) -> schemas.RemoteAnswer:
-    """Options that are not given stay, secret ones too; null removes one."""
+    """Options that are not given stay, even secret ones; null removes an option."""
     with database.reading() as session:
         provider = store.remote(session, remote_id).provider
     options = remotes.checked(provider, wanted.options)
@@ -93,7 +93,7 @@ def change_remote(
     "/remotes/{remote_id}", summary="Forget a remote", status_code=204, responses=documented(404, 409)
 )
 def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Response:
-    """Files stored there stay."""
+    """Files stored there are kept."""
     queue.serialise_claims(session)
     remote = store.remote(session, remote_id)
     if users := store.users_of(session, remote_id):
@@ -149,7 +149,7 @@ def set_mirror(
     "/{repository_id}/mirror", summary="Stop mirroring a repository", status_code=204, responses=documented(404, 409)
 )
 def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirrors: TheMirrors) -> Response:
-    """The mirrored files stay on the remote."""
+    """The mirrored files are kept on the remote."""
     mirrors.remove(session, caller, repositories.require(session, caller, repository_id, Role.ADMIN))
     return Response(status_code=204)
 
@@ -161,9 +161,7 @@ def start_sync(
     mirrors: TheMirrors,
     wanted: Annotated[schemas.SyncBody | None, Body()] = None,
 ) -> Any:
-    """A repository that does not look sound is not mirrored, unless `override_sanity` is given (administrators
-    only).
-    """
+    """A repository that looks damaged is not mirrored, unless `override_sanity` is given (administrators only)."""
     session, caller = to_start.session, to_start.caller
     override = (wanted or schemas.SyncBody()).override_sanity
     return to_start.answer("sync", lambda: mirrors.start_sync(session, caller, repository_id, override_sanity=override))

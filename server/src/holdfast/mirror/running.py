@@ -1,4 +1,4 @@
-"""Shared by syncs and hydrates: their mirror, and runs of rclone with their ends."""
+"""Shared by syncs and hydrates: their mirror, and runs of rclone with their results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,13 +23,13 @@ from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 
 STOPPED_BY_SIGNAL = frozenset({128 + 2, 128 + 15})
-"""Rclone's exit codes after a signal that it can catch."""
+"""rclone's exit codes after a signal that it can catch."""
 MOST_PROBLEMS = 50
 
 
 @frozen
 class Run:
-    """One run of rclone that has ended."""
+    """One finished run of rclone."""
 
     result: ProgramResult
     words: RcloneLog
@@ -43,7 +43,7 @@ class Run:
         return trouble_of(self.words.reasons)
 
     def bad_ending(self) -> Outcome | None:
-        """None when it succeeded."""
+        """The outcome if the run did not succeed, otherwise None."""
         if self.succeeded:
             return None
         if self.result.was_cancelled:
@@ -68,9 +68,10 @@ class MirrorWork:
 
     @staticmethod
     def open(remotes: Remotes, context: Context) -> "MirrorWork":
-        """Raise NotFound if the repository, its mirror or the remote is gone; SecretUnreadable if its key is.
+        """Open the mirror of an operation for one attempt.
 
-        Raise Unavailable, which leads to another attempt, if the mirror's place was changed in the middle of this one.
+        Raise NotFound if the repository, its mirror or the remote is gone, SecretUnreadable if its key is. Raise
+        Unavailable, which leads to another attempt, if the mirror's place was changed during this one.
         """
         with context.database.reading() as session:
             repository = repositories.get(session, context.operation.repository_id or 0)
@@ -80,7 +81,7 @@ class MirrorWork:
             remote = store.remote(session, mirror.remote_id)
         place_now = {"remote": remote.uuid, "since": remote.updated_at.isoformat(), "path": mirror.path}
         if context.once("place", lambda: place_now) != place_now:
-            # Steps that have ended already were about another place.
+            # Steps that have already ended were about another place.
             raise Unavailable("mirror.settings_changed", "The mirror's location was changed while it was in use.")
         access = remotes.access(remote)
         return MirrorWork(context, remotes, repository, mirror, remote, access, LAYOUTS[repository.engine_version])
@@ -101,7 +102,7 @@ class MirrorWork:
     def transfer(self, name: str, arguments: Sequence[str], share: tuple[float, float], message: str) -> Run:
         """A run that transfers much data.
 
-        `share` is its part of the whole operation, from percent to percent.
+        `share` is its part of the whole operation, as start and end percentages.
         """
         timetable = getattr(self.context.params, "bandwidth", None)
         bandwidth = bandwidth_arguments(self.mirror.bandwidth_limit_kib, timetable)

@@ -1,4 +1,4 @@
-"""Whether a repository looks fit to replace its mirror."""
+"""Judges whether a repository looks intact enough to replace its mirror."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ OVERRIDE = "The mirror is unchanged. Check the repository; to mirror it anyway, 
 def suspicions(
     found: Survey, *, engine_id: str | None, mirrored: Mapping[str, Any] | None, shrink_percent: int
 ) -> list[tuple[str, str]]:
-    """Given the state found, the expected state and that of the mirror, return pairs of a key and a sentence."""
+    """Given the state found, the expected id and the mirror's state, return pairs of a key and a sentence."""
     suspicious = list(found.problems)
     if found.identity and engine_id and found.identity != engine_id:
         suspicious.append(("other_repository", "The folder contains a different repository."))
@@ -23,7 +23,7 @@ def suspicions(
 
 
 def of_contents(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Given the findings of `contents` about a repository of engine 2, return the same pairs."""
+    """Given the findings of `contents` for a repository of engine 2, return such pairs."""
     suspicious = []
     if damaged := found["damaged"]:
         some = ", ".join(damaged[:MOST_NAMED])

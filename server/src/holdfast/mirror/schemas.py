@@ -1,4 +1,4 @@
-"""What clients send and get about remotes and mirrors."""
+"""Request and response schemas for remotes and mirrors."""
 
 from typing import Annotated, Any, Literal
 
@@ -43,7 +43,7 @@ class NewRemote(Closed):
 
 
 class RemoteChange(Closed):
-    """Fields that are not given stay; an option that is null is removed."""
+    """Fields that are not given stay; an option set to null is removed."""
 
     name: RemoteName | None = None
     options: GivenOptions = {}
@@ -84,7 +84,7 @@ class RemoteVerdict(Schema):
 
 
 class MirrorSettings(NewMirror):
-    """All settings of a mirror: those not given get their defaults."""
+    """All settings of a mirror; those not given get their defaults."""
 
 
 class MirrorAnswer(Schema):
@@ -125,9 +125,9 @@ class HydrateBody(Closed):
 class SyncParams(Closed):
     override_sanity: bool = False
     bandwidth: list[tuple[str, int | None]] | None = None
-    """Upload limits in KiB/s and from when each holds (`Mon-22:00`, UTC); None is no limit.
+    """Upload limits in KiB/s, each with its starting time (`Mon-22:00`, UTC); None means no limit.
 
-    From a schedule's windows.
+    They come from a schedule's windows.
     """
 
 

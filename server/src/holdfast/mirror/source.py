@@ -1,4 +1,4 @@
-"""Inspects a repository's folder before it is mirrored: what is there, and what is missing."""
+"""Inspects a repository's folder before it is mirrored: which files exist and which are missing."""
 
 import configparser
 import os
@@ -15,9 +15,9 @@ from holdfast.mirror.contents import MARK
 
 MOST_UNCOMMITTED = 500
 STALE = timedelta(minutes=30)
-"""After this time engine 2 ignores a lock that was not renewed."""
+"""Engine 2 ignores a lock that has not been renewed for this long."""
 LARGEST_FILE = 1 << 20
-"""Bytes of a file that is read whole: a hostile repository may hold files of any size."""
+"""Maximum number of bytes read from a small file: a hostile repository may contain files of any size."""
 LARGEST_HINTS = 64 << 20
 MOST_LOCKS = 1000
 MOST_NAMED = 5
@@ -30,13 +30,13 @@ class Survey:
     bytes: int = 0
     files: int = 0
     newest: int | None = None
-    """A value that grows with each transaction: the number of a segment, or for engine 2 the last change of names."""
+    """A value that grows with each transaction: a segment number or, for engine 2, the last change of names."""
     identity: str | None = None
     problems: list[tuple[str, str]] = field(default_factory=list)
     uncommitted: list[str] = field(default_factory=list)
     locked_by: list[str] = field(default_factory=list)
     is_marked: bool = False
-    """Engine 2 has marked its index as one that does not fit its packs."""
+    """Engine 2 has marked its index as not matching its packs."""
 
     def find(self, word: str, sentence: str) -> None:
         self.problems.append((word, sentence))
@@ -50,7 +50,7 @@ class Survey:
 
 
 def survey(path: Path, engine_version: int) -> Survey:
-    """Inspect it, and never fail: unreadable files are a problem like missing ones."""
+    """Inspect a repository without ever failing: unreadable files are a problem, just like missing ones."""
     found = Survey()
     if not path.is_dir():
         found.find("missing", f"The folder {path} does not exist.")
@@ -74,7 +74,7 @@ def _files_below(path: Path) -> Iterator["os.DirEntry[str]"]:
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
-                if entry.name.startswith("lock"):  # as engine 1 calls its locks, and engine 2 the folder of its locks
+                if entry.name.startswith("lock"):  # locks of engine 1, and engine 2's folder for locks
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
@@ -83,7 +83,7 @@ def _files_below(path: Path) -> Iterator["os.DirEntry[str]"]:
 
 
 def _beginning(file: Path) -> bytes:
-    """The content of a small file. A pipe in its place is empty, and is not waited for. Raise OSError."""
+    """The content of a small file. A pipe in its place counts as empty and is not waited for. Raise OSError."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         return stream.read(LARGEST_FILE) or b""
@@ -137,7 +137,7 @@ def identity_of_config(text: str) -> str | None:
 
 
 def _lock_holders(folder: Path) -> list[str]:
-    """The holders of the engine's exclusive lock: names of the form host.process-thread."""
+    """The holders of the engine's exclusive lock, as names of the form host.process-thread."""
     try:
         return sorted(entry.name for entry in os.scandir(folder))
     except FileNotFoundError:
@@ -163,9 +163,9 @@ def _numbers(path: Path, prefix: str) -> list[int]:
 
 
 def _missing_segments(file: Path, there: Collection[int]) -> tuple[int, list[int]]:
-    """Of the segments that hold data as of the last transaction, how many are missing, and the first of them.
+    """How many segments with data as of the last transaction are missing, and the first of them.
 
-    None where the engine left no hints that can be read.
+    None are reported if the engine left no readable hints.
     """
     import msgpack  # type: ignore[import-untyped] # only here: a start does not need it
 
@@ -190,7 +190,7 @@ ONLY_NUMBERS: dict[str, Any] = {
     "max_ext_len": 0,
     "strict_map_key": False,
 }
-"""One value after the other: the whole map may be of any size. Raises ValueError for a value that is none of hints."""
+"""Limits for reading one value at a time: the map itself may have any size. Unexpected values raise ValueError."""
 
 
 def _segments_of_hints(hints: Any) -> Iterator[int]:
@@ -229,7 +229,7 @@ def _survey_second(path: Path, found: Survey) -> None:
 def _exclusive_holders(folder: Path) -> list[str]:
     """The holders of engine 2's exclusive lock, in the form of engine 1.
 
-    An unreadable lock is being made or removed.
+    An unreadable lock is just being created or removed, and is skipped.
     """
     holders = []
     for file in sorted(islice(folder.glob("*"), MOST_LOCKS)):

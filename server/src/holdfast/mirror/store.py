@@ -1,4 +1,4 @@
-"""All statements on remotes and mirrors."""
+"""All database statements for remotes and mirrors."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ HYDRATE = "hydrate"
 
 
 def remote(session: Session, remote_id: int) -> RcloneRemote:
-    """Raise NotFound."""
+    """The remote with this id. Raise NotFound."""
     return require_row(session, RcloneRemote, remote_id, errors.unknown_remote)
 
 
@@ -42,7 +42,7 @@ def name_is_free(session: Session, name: str, but: int | None = None) -> None:
 
 
 def users_of(session: Session, remote_id: int) -> list[int]:
-    """The repositories that are mirrored to a remote, or stored on it."""
+    """The repositories that are mirrored to a remote or stored on it."""
     statement = select(RepositoryMirror.repository_id).where(RepositoryMirror.remote_id == remote_id)
     return sorted({*session.scalars(statement), *(repository.id for repository in lying_on(session, remote_id))})
 
@@ -58,7 +58,7 @@ def mirror_of(session: Session, repository_id: int) -> RepositoryMirror | None:
 
 
 def require_mirror(session: Session, repository_id: int) -> RepositoryMirror:
-    """Raise NotFound."""
+    """The mirror of a repository. Raise NotFound."""
     found = mirror_of(session, repository_id)
     if found is None:
         raise NotFound(
@@ -70,7 +70,7 @@ def require_mirror(session: Session, repository_id: int) -> RepositoryMirror:
 
 
 def place_is_free(session: Session, remote_id: int, path: str, but: int | None) -> None:
-    """Raise Conflict if another repository uses this place, one above it or one below it: a sync deletes the rest."""
+    """Raise Conflict if another repository uses this place, or one above or below it: a sync deletes other files."""
     mirrors = session.scalars(select(RepositoryMirror).where(RepositoryMirror.remote_id == remote_id))
     used = [(mirror.repository_id, mirror.path) for mirror in mirrors]
     used += [(repository.id, address.path_of(repository.path)) for repository in lying_on(session, remote_id)]
@@ -92,7 +92,7 @@ def _comparison(now: datetime, verified_by: str | None) -> dict[str, Any]:
 
 
 def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, Any], *, verified_by: str | None) -> None:
-    """Store what a complete sync has proven, unless the mirror was given another place meanwhile."""
+    """Store the result of a complete sync, unless the mirror was given another place in the meantime."""
     now = end_of_work(session)
     values: dict[str, Any] = {"mirrored": mirrored, "last_sync_at": now, **_comparison(now, verified_by)}
     noted = session.execute(
@@ -110,13 +110,13 @@ def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, An
 
 
 def forget_evidence(session: Session, repository_id: int) -> None:
-    """The mirror is gone, or gets another place: forget its state."""
+    """Clear the state of a mirror that is gone or gets another place."""
     session.execute(update(Repository).where(Repository.id == repository_id).values(last_mirror=None))
     repositories.tell(session, repository_id, "evidence")
 
 
 def waiting_sync(session: Session, repository_id: int) -> int | None:
-    """A sync that has not begun yet and waits for nothing that may fail: it will mirror everything present then."""
+    """A waiting sync that depends on nothing that may fail. It will mirror everything present when it begins."""
     statement = select(Operation.id).where(
         Operation.repository_id == repository_id,
         Operation.kind == SYNC,
@@ -128,7 +128,7 @@ def waiting_sync(session: Session, repository_id: int) -> int | None:
 
 
 def is_planned_in(session: Session, repository_id: int, run_id: str) -> bool:
-    """Whether a sync of its own belongs to this run."""
+    """Whether this run has a scheduled sync of its own."""
     statement = select(Operation.id).where(
         Operation.run_id == run_id,
         Operation.repository_id == repository_id,
@@ -139,7 +139,7 @@ def is_planned_in(session: Session, repository_id: int, run_id: str) -> bool:
 
 
 def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
-    """Make this sync the one that writes to the mirror. False while another one does, or one that came first waits."""
+    """Let this sync write to the mirror. Return False while another sync does, or an earlier one is waiting."""
     statement = select(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id).with_for_update()
     mirror = session.scalars(statement).first()
     if mirror is None:
@@ -157,7 +157,7 @@ def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
 
 
 def due(session: Session, now: datetime) -> list[Repository]:
-    """The repositories whose interval has passed since their last sync was requested, and none waits or runs."""
+    """Repositories whose interval has passed since their last sync was requested, with no sync waiting or running."""
     statement = select(RepositoryMirror).where(
         RepositoryMirror.mode == "interval", RepositoryMirror.interval_minutes.is_not(None)
     )

@@ -1,7 +1,8 @@
 """The operation kind `sync`: make the mirror equal to the repository.
 
-Immutable files go first, then those that refer to them, and only then is anything deleted: at each instant the mirror
-opens, as it was before the sync or as it is after it. A repository that does not look sound is not mirrored.
+Immutable files are copied first, then the files that refer to them, and only then is anything deleted. So the mirror
+can be opened at any time, in its state before or after the sync. A repository that does not look intact is not
+mirrored.
 """
 
 import secrets
@@ -28,9 +29,9 @@ IDENTITY_BYTES = "65536"
 TURN_SECONDS = 0.5
 LOCKED_SECONDS = 5.0
 DELETING = ("names", "leftovers")
-"""The steps that delete files no longer in the repository, the first after copying the files that refer to the data."""
+"""Steps that delete files no longer in the repository; the first one also copies the files that refer to the data."""
 MARK = Path(__file__).parent / "marks" / Path(contents.MARK).name
-"""The engine's mark as a file to be copied."""
+"""The engine's mark as a file to copy."""
 CHANGED_IN_PLACE = "immutable file modified"
 TAKEN = (
     "mirror.destination_taken",
@@ -62,7 +63,7 @@ def kind(remotes: Remotes, install_id: str) -> Kind:
 
 
 def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAgain:
-    """Syncs of one repository write to one place, so they run one at a time, although they share the lane."""
+    """Run a sync. Syncs of one repository run one at a time although they share the lane: they write to one place."""
     repository_id, own = context.operation.repository_id or 0, context.operation.id
     while True:
         with context.database.writing() as session:
@@ -100,7 +101,7 @@ class _Sync:
         for name, arguments, share, message in self._transfers(found):
             if name in DELETING and self._has_changed(
                 found, f"before-{name}"
-            ):  # a disk that is gone by now looks empty
+            ):  # a disk that has since disappeared looks empty
                 return TryAgain(*WRITTEN_MEANWHILE, delay_seconds=LOCKED_SECONDS)
             runs.append(self._work.transfer(name, arguments, share, message))
             if bad := self._bad_transfer(runs[-1]):
@@ -118,13 +119,13 @@ class _Sync:
     # --- parts ------------------------------------------------------------------------------------------------------
 
     def _look(self, name: str) -> Survey:
-        """Once in an attempt: the following steps must use the same files, also after a restart."""
+        """Survey the repository once per attempt: the following steps must use the same files, even after a restart."""
         work = self._work
         made = self._context.once(name, lambda: survey(work.source, work.repository.engine_version).as_json())
         return Survey.from_json(dict(made))
 
     def _has_changed(self, found: Survey, name: str) -> bool:
-        """True when the repository has changed since the sync began: the copied files may not fit together."""
+        """Whether the repository has changed since the sync began, so that the copied files may not fit together."""
         now = self._look(name)
         return (now.bytes, now.files, now.newest) != (found.bytes, found.files, found.newest)
 
@@ -148,7 +149,7 @@ class _Sync:
         return Outcome(Status.FAILED, sanity.KEY, sanity.sentence_of(suspicious), result={"reasons": reasons})
 
     def _prepare(self, found: Survey) -> Outcome | None:
-        """Make sure that the mirror's place holds this repository, or nothing; then write its config there first."""
+        """Make sure that the mirror's place contains this repository or nothing, then write its config there first."""
         work = self._work
         answer = work.ask(
             "identity", ("cat", "--count", IDENTITY_BYTES, place(work.mirror.path, self._layout.identity_file))
@@ -168,7 +169,7 @@ class _Sync:
         return self._copy_settings("claim").bad_ending()
 
     def _examine(self) -> Outcome | None:
-        """For engine 2: prove that the files to copy are intact, before the mirror is changed."""
+        """For engine 2, prove that the files to copy are intact before the mirror is changed."""
         work = self._work
         if not self._layout.named_by_content:
             return None
@@ -221,7 +222,7 @@ class _Sync:
         return [("known", ("copy", source, target, *known, "--immutable"), (0.0, 5.0), "Comparing data."), *transfers]
 
     def _transfers_by_content(self, found: Survey) -> list[Transfer]:
-        """From the first new part of the index to the last old pack, the mirror's index is marked as unusable."""
+        """Transfers for engine 2. The index is marked unusable from its first new part to the last old pack."""
         source, target = str(self._work.source), self._work.place
         mark = place(self._work.mirror.path, contents.MARK)
         is_equal = (self._context.kept("contents") or {}).get("is_equal")
@@ -257,7 +258,7 @@ class _Sync:
         return self._work.transfer("verify", arguments, (95.0, 99.0), "Comparing the mirror with the repository.")
 
     def _verified_by(self, verification: Run | None) -> str | None:
-        """How the mirror is compared with the repository: by size alone where the remote has no hashes."""
+        """How the mirror was compared with the repository: only by size if the remote has no hashes."""
         if verification is None:
             return None
         if verification.words.compared_hashes:

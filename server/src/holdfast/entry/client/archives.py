@@ -1,6 +1,4 @@
-"""`holdfast archives`, `protect`, `browse`, `search`, `history`, `download`: the contents of a repository's
-archives.
-"""
+"""`holdfast archives`, `protect`, `browse`, `search`, `history`, `download`: the contents of archives."""
 
 import codecs
 import shutil

@@ -216,9 +216,7 @@ def api() -> Api:
 
 
 def quietly(path: str) -> Any:
-    """The service's answer if it comes within two seconds, otherwise None: for completions, which must not print
-    errors.
-    """
+    """The service's answer if it comes within two seconds, else None: for completions, which must not print errors."""
     import httpx2
 
     login = saved_login()

@@ -1,7 +1,7 @@
 """The operation kind `wipe`: remove every archive of a repository, and nothing that was not in the preview.
 
 Archives count as removed if they were listed before and are not listed afterwards. The archives that an attempt has
-removed are stored with the operation, so that the next one continues from there.
+removed are stored with the operation, so that the next attempt continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ from holdfast.runner.recording import MAX_ATTEMPTS
 
 LOOK = "look"
 BATCH = 100
-"""Archives in one engine run: one transaction of the engine, all of it or nothing."""
+"""Archives per engine run. Each run is one transaction of the engine: all of it or nothing."""
 
 
 def kind(opener: Opener) -> Kind:
@@ -56,13 +56,13 @@ def kind(opener: Opener) -> Kind:
 
 @frozen
 class _Tally:
-    """Removed archives of all attempts. `maybe`: begun, with an unknown result."""
+    """Removed archives of all attempts. `maybe`: deletion begun, result unknown."""
 
     removed: tuple[str, ...] = ()
     maybe: tuple[str, ...] = ()
     remaining: tuple[str, ...] | None = None
     newly: tuple[str, ...] = field(default=())
-    """The removed archives of this attempt."""
+    """Archives removed by this attempt."""
 
     @staticmethod
     def of(result: Mapping[str, Any] | None) -> "_Tally":
@@ -125,7 +125,7 @@ class _Wipe:
         return self._delete(present)
 
     def _known_before(self, present: list[ArchiveInfo]) -> list[ArchiveInfo]:
-        """Settle what an earlier attempt may have removed, now that the repository can be read again."""
+        """Find out what an earlier attempt may have removed, now that the repository can be read again."""
         self._names.update({archive.id: archive.name for archive in present})
         there = ids(present)
         gone = tuple(archive for archive in self._before.maybe if archive not in there)
@@ -139,7 +139,7 @@ class _Wipe:
         return self._known_before(read_archives(step.stdout))
 
     def _evidence(self, present: Sequence[ArchiveInfo]) -> _Tally:
-        """Which of them are gone now, and which are left."""
+        """Which of these archives are gone now, and which are left."""
         try:
             there = ids(archives_now(self._work, "evidence"))
         except EvidenceUnknown:
@@ -168,7 +168,7 @@ class _Wipe:
         return self._ended(problem, "cancelled" if cancelled else self._failed_phase(tally), tally)
 
     def _delete_in_batches(self, present: Sequence[ArchiveInfo]) -> Outcome | TryAgain | None:
-        """Run the engine on one batch after the other; return the reason that stopped it, None if there was none."""
+        """Run the engine on one batch after another; return the reason for stopping early, or None."""
         engine = self._work.engine
         size = BATCH if engine.features.deletes_many else 1
         batches = [present[start : start + size] for start in range(0, len(present), size)]
@@ -192,7 +192,7 @@ class _Wipe:
     # --- giving space back ----------------------------------------------------------------------------------------
 
     def _compact(self, tally: _Tally) -> Outcome | TryAgain:
-        """All archives are gone: from here on the wipe itself is done, even if the rest fails."""
+        """Reclaim the space. All archives are gone, so the wipe itself has succeeded even if the rest fails."""
         self._context.log(f"All {len(tally.removed)} archives removed.")
         if not self._params.run_compact:
             return self._ended(Outcome(Status.COMPLETED), "compact_skipped", tally)
@@ -227,7 +227,7 @@ class _Wipe:
         )
 
     def _again(self, key: str, message: str, tally: _Tally, delay_seconds: float = 0.0) -> Outcome | TryAgain:
-        """The record if no attempt is left, or the wipe is cancelled meanwhile."""
+        """Try again, or end uncompacted if all archives are gone and no attempt is left or the wipe was cancelled."""
         all_gone = tally.remaining is not None and not tally.remaining
         is_last = self._context.operation.attempt >= MAX_ATTEMPTS or self._context.is_cancelled()
         if all_gone and is_last:

@@ -10,7 +10,7 @@ from holdfast.storage.base import NEVER_REUSED, NumberedRow
 from holdfast.storage.types import Identifier
 
 PREVIEW_BASE = 1_000_000_000
-"""Previews are shown with ids above this one, so that ids of previews and of operations never collide."""
+"""Previews have public ids above this one, so that ids of previews and of operations never collide."""
 
 
 class WipePreview(NumberedRow):

@@ -1,4 +1,4 @@
-"""A preview or a wipe as its payload. Its status comes from the operation's details."""
+"""Presents a preview or a wipe as its payload. The status comes from the operation's details."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def phase_of(operation: Operation) -> str:
 
 
 def status_of(operation: Operation) -> str:
-    """`completed_compaction_failed` and `failed_partial` are not states but how a wipe presents its end."""
+    """The status shown. `completed_compaction_failed` and `failed_partial` are presentations, not states."""
     phase = phase_of(operation)
     if phase == "compact_failed":
         return "completed_compaction_failed"
@@ -107,7 +107,7 @@ def wipe_answer(session: Session, logs: Path, operation: Operation) -> WipeJob:
 
 
 def blocking_reason(session: Session, repository_id: int) -> str | None:
-    """The first operation of the repository that runs or waits; None when there is none."""
+    """The first operation of the repository that is running or waiting, or None."""
     for operation in pages.active(session, frozenset({repository_id}), of_repositories_only=True):
         if operation.executor != "inline":
             return f"{operation.kind} {operation.id} is {operation.status}"

@@ -20,7 +20,7 @@ from holdfast.storage.session import Database
 
 
 def fingerprint(archives: Iterable[Mapping[str, Any]]) -> str:
-    """One value for a set of archives: of their engine ids, independent of the order of the listing."""
+    """A fingerprint of a set of archives, from their engine ids and independent of their order."""
     identities = "\n".join(sorted(str(archive["id"]) for archive in archives))
     return "sha256:" + hashlib.sha256(identities.encode()).hexdigest()
 
@@ -40,7 +40,7 @@ class Previews:
     opener: Opener
 
     def make(self, caller: Caller, repository: Repository, *, run_compact: bool) -> WipePreview:
-        """Read the archives and store what was seen. Raise Locked while the repository is busy."""
+        """Read the archives and store the preview. Raise Locked while the repository is busy."""
         archives = self.read_archives(repository)
         preview = WipePreview(
             repository_id=repository.id,
@@ -60,7 +60,7 @@ class Previews:
         return preview
 
     def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:
-        """All archives in the repository now, including left-over checkpoints."""
+        """All archives now in the repository, including leftover checkpoints."""
         found = ask(
             self.inline,
             self.opener,

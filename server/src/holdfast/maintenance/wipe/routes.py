@@ -1,4 +1,4 @@
-"""HTTP for wipes. Administrators only, with the token of a normal login."""
+"""Routes for wipes. Administrators only, with the token of a normal login."""
 
 from typing import Annotated, Any
 
@@ -75,7 +75,7 @@ def start_wipe(
     settings: TheSettings,
     once: Once,
 ) -> Any:
-    """The repository itself stays. The archives are read again and must match the preview."""
+    """The repository itself is kept. The archives are read again and must match the preview."""
     if (first_answer := _answered_before(database, once)) is not None:
         return first_answer
     WipeStart(database, previews).check_archives(caller, repository_id, wanted)
@@ -89,7 +89,7 @@ def start_wipe(
 
 
 def _answered_before(database: Database, once: OnceRunner) -> Any:
-    """The stored answer to this idempotency key, looked up before the engine is called; None at first."""
+    """The stored answer to this idempotency key, looked up before the engine is called; None for a new key."""
 
     def first_time() -> WipeJob:
         raise _FirstTime

@@ -1,4 +1,4 @@
-"""Wipes as clients see them."""
+"""Request and response schemas for wipes."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ class WipedArchive(Schema):
 
 
 class WipeJob(Schema):
-    """A preview or a wipe: `id` shows which, ids of previews start at 1,000,000,001."""
+    """A preview or a wipe. `id` shows which: ids of previews start at 1,000,000,001."""
 
     id: int
     repository_id: int

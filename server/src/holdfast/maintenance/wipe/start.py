@@ -1,4 +1,4 @@
-"""Starts a wipe: the preview and the confirmation must still be valid."""
+"""Starts a wipe if the preview and the confirmation are still valid."""
 
 from sqlalchemy.orm import Session
 
@@ -25,10 +25,10 @@ class WipeStart:
     previews: Previews
 
     def check_archives(self, caller: Caller, repository_id: int, wanted: WipeStartBody) -> None:
-        """Compare the repository with the preview. Raise Conflict if it has other archives by now.
+        """Compare the repository with the preview. Raise Conflict if its archives have changed.
 
-        While other work holds the repository, the wipe is queued behind it all the same: it checks again itself before
-        it removes anything.
+        While other work holds the repository, the wipe is queued behind it without this check: it checks again itself
+        before it removes anything.
         """
         with self.database.reading() as session:
             repository, preview = confirmed(session, caller, repository_id, wanted)
@@ -45,7 +45,7 @@ class WipeStart:
 def confirmed(
     session: Session, caller: Caller, repository_id: int, wanted: WipeStartBody
 ) -> tuple[Repository, WipePreview]:
-    """The repository and the preview, if the confirmation matches and the preview may be started."""
+    """The repository and the preview, if the confirmation matches and the preview can be started."""
     repository = repositories.require(session, caller, repository_id, Role.ADMIN)
     refuse_observed(repository)
     preview = store.of_repository(session, repository_id, wanted.preview_id)

@@ -1,4 +1,4 @@
-"""All statements on wipe previews."""
+"""All database statements for wipe previews."""
 
 from sqlalchemy.orm import Session
 
@@ -16,7 +16,7 @@ def get(session: Session, public_id: int) -> WipePreview | None:
 
 
 def of_repository(session: Session, repository_id: int, public_id: int) -> WipePreview:
-    """The preview, if it is one of this repository. Raise NotFound."""
+    """The preview, if it belongs to this repository. Raise NotFound."""
     preview = get(session, public_id)
     if preview is None or preview.repository_id != repository_id:
         raise NotFound("wipe.preview_not_found", "Preview not found for this repository.", preview_id=public_id)
@@ -24,7 +24,7 @@ def of_repository(session: Session, repository_id: int, public_id: int) -> WipeP
 
 
 def leave_previewed(session: Session, preview: WipePreview, status: str, operation_id: int | None = None) -> bool:
-    """Start or cancel a preview that is unused. False when it was started or cancelled before."""
+    """Mark an unused preview as started or cancelled. Return False if it already was."""
     changed = change_rows(
         session,
         WipePreview,
