@@ -60,7 +60,7 @@ class Gate:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self._all: dict[Connection, float | None] = {}
-        """Every connection, with the time since when it has been closing."""
+        """Every connection, with the time when it was first seen closing."""
         self._strangers: dict[Connection, None] = {}
         self._addresses: dict[str, _Address] = {}
         self._watched: dict[Connection, None] = {}
@@ -101,7 +101,7 @@ class Gate:
                 del self._addresses[connection.address or ""]
 
     def watch(self, connection: Connection) -> None:
-        """Check a connection once a second until `unwatch`: until nothing on it is overdue or expected."""
+        """Check a connection every second until no deadline is running on it."""
         self._watched[connection] = None
         if self._sweeper is None:
             self._sweep_later()

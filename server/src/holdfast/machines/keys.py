@@ -38,7 +38,7 @@ class Keys:
             return store.newest_key(session) or self.make(session)
 
     def make(self, session: Session) -> SshKey:
-        from cryptography.hazmat.primitives import serialization  # a megabyte that is needed once
+        from cryptography.hazmat.primitives import serialization  # takes a megabyte and is needed only once
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         pair = Ed25519PrivateKey.generate()

@@ -33,7 +33,7 @@ class SshConnection(NumberedRow):
     username: Mapped[str] = mapped_column(String(64))
     engine_path: Mapped[str | None]
     key_id: Mapped[int | None] = mapped_column(Identifier, ForeignKey("ssh_keys.id"))
-    """The key that the machine accepts; None until one has been used, in which case the newest is tried."""
+    """The key that the machine accepts. None until a test has succeeded; until then the newest key is used."""
     host_key: Mapped[str | None]
     host_key_pinned_at: Mapped[datetime | None]
     state: Mapped[str] = mapped_column(String(10), default="unknown")

@@ -209,7 +209,7 @@ class _Check:
         result = {**_nothing("canary", self._archive, "chunks"), "canary": canary.path, "return_code": self._list_code}
         return self._compare(canary, found["size"], found["size"], found["sha256"], result)
 
-    # --- reading to nowhere ---------------------------------------------------------------------------------------
+    # --- proven by the engine -------------------------------------------------------------------------------------
 
     def _extract(self, selection: _Selection) -> Outcome | TryAgain:
         proof = Proof(selection.expected, marked=self._work.engine.features.marks_extracted)

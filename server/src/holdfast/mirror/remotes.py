@@ -72,9 +72,7 @@ class Remotes:
         return remote
 
     def change(self, remote: RcloneRemote, wanted: Options) -> None:
-        """Set the given options; None removes one, others stay. Raise Unprocessable if a required one is missing
-        then.
-        """
+        """Set the given options; None removes one, others stay. Raise Unprocessable if a required one is missing."""
         options = _merged(remote.options, wanted.plain)
         secrets = _merged(self.secrets(remote), wanted.secret)
         for option in self.provider(remote.provider).options.values():

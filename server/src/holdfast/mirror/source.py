@@ -167,7 +167,7 @@ def _missing_segments(file: Path, there: Collection[int]) -> tuple[int, list[int
 
     None are reported if the engine left no readable hints.
     """
-    import msgpack  # type: ignore[import-untyped] # only here: a start does not need it
+    import msgpack  # type: ignore[import-untyped] # imported here: not needed at start-up
 
     count, named = 0, list[int]()
     try:

@@ -70,7 +70,7 @@ class Api:
     """Calls the service. An error response ends the program with its sentence and code."""
 
     def __init__(self, server: str, token: str | None, ca_file: str | None = None) -> None:
-        import httpx2  # here and not above: `serve` shares the command, and has no use for it
+        import httpx2  # here, because `serve` shares the command and does not need it
 
         self.server = server
         self._token = token

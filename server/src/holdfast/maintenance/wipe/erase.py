@@ -189,7 +189,7 @@ class _Wipe:
                 return bad
         return None
 
-    # --- giving space back ----------------------------------------------------------------------------------------
+    # --- reclaiming the space -------------------------------------------------------------------------------------
 
     def _compact(self, tally: _Tally) -> Outcome | TryAgain:
         """Reclaim the space. All archives are gone, so the wipe itself has succeeded even if the rest fails."""
