@@ -28,7 +28,7 @@ class Family:
         self.lines.append(f"{self.name}{suffix}{inside} {shown}")
 
     def add_alike(self, label_: str, rests: Iterable[str]) -> None:
-        """Add series for one label. Each `rest` string holds the end of a line and can be shared between labels."""
+        """Add series for one label. Each string from `rest` is the end of a line and can be shared between labels."""
         begin = f"{self.name}{{{label_},"
         self.lines.extend([begin + rest for rest in rests])
 

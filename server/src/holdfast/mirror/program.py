@@ -35,7 +35,7 @@ IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--
 
 @frozen
 class Access:
-    """Rclone's access to a remote."""
+    """The provider, options and secrets with which rclone reaches a remote."""
 
     provider: str
     options: Mapping[str, str]

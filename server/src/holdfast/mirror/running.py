@@ -139,7 +139,7 @@ class MirrorWork:
 
 
 def bandwidth_arguments(limit: int | None, timetable: Sequence[tuple[str, int | None]] | None) -> tuple[str, ...]:
-    """The mirror's own limit, or a schedule's where that is lower."""
+    """rclone's arguments for the mirror's own limit, or for a schedule's where that is lower."""
     if not timetable:
         return ("--bwlimit", f"{limit}k") if limit else ()
     entries = []

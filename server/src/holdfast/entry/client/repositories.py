@@ -219,7 +219,7 @@ def change_repository(
     passphrase_stdin: PassphraseStdin = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change settings of a repository; the others stay. Sources and excludes replace the old ones."""
+    """Change settings of a repository; the others stay unchanged. Sources and excludes replace the old ones."""
     service, found = REPOSITORIES.chosen(repository)
     body = {**files, **storing}
     body |= given(index_mode=index_mode, name=name, path=path, mode=mode, remote_path=remote_path)

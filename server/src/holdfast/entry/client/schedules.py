@@ -105,7 +105,7 @@ def edit(
     limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
-    """Change a schedule; other fields stay. A new calendar counts from now."""
+    """Change a schedule; other fields stay unchanged. A new calendar counts from now."""
     service, found = SCHEDULES.chosen(schedule)
     left_out = {kind for kind, is_out in (("prune", no_prune), ("script", no_scripts)) if is_out}
     kept = [step for step in found["steps"] if step.get("kind") not in left_out]
