@@ -9,7 +9,7 @@ const KINDS: Record<string, string> = {
   compact: 'Compact',
   restore_check: 'Restore check',
   sync: 'Mirror sync',
-  hydrate: 'Restore from mirror',
+  hydrate: 'Hydrate from mirror',
   archives: 'Archive list',
   stats: 'Sizes',
   history: 'File index',

@@ -71,7 +71,7 @@ export function Mirror() {
 function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdit: () => void }) {
   const navigate = useNavigate()
   const refresh = useInvalidate(mirror.repository_id)
-  const [dialog, setDialog] = useState<'refill' | 'remove' | null>(null)
+  const [dialog, setDialog] = useState<'hydrate' | 'remove' | null>(null)
   const path = { path: { repository_id: mirror.repository_id } }
   const open = (answer: { job_id: number }) =>
     void navigate({ to: '/operations/$id', params: { id: String(answer.job_id) } })
@@ -101,7 +101,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
         {admin && (
           <>
             <Button onClick={onEdit}>Edit</Button>
-            <Button onClick={() => setDialog('refill')}>Restore from it…</Button>
+            <Button onClick={() => setDialog('hydrate')}>Hydrate…</Button>
             <Button kind="plain" onClick={() => setDialog('remove')}>
               Remove…
             </Button>
@@ -133,7 +133,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
         <Fact name="Stops if it shrinks by">{mirror.shrink_threshold_percent} %</Fact>
       </dl>
       {sync.error && <Problem error={sync.error} />}
-      {dialog === 'refill' && <Refill mirror={mirror} onClose={() => setDialog(null)} onStarted={open} />}
+      {dialog === 'hydrate' && <Hydrate mirror={mirror} onClose={() => setDialog(null)} onStarted={open} />}
       {dialog === 'remove' && (
         <Confirm
           title="Remove the mirror?"
@@ -160,8 +160,8 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   )
 }
 
-/** The other way round: the copy becomes a repository again, in a folder that is empty. */
-function Refill({
+/** Makes a repository from the mirror, in another folder. */
+function Hydrate({
   mirror,
   onClose,
   onStarted,
@@ -182,7 +182,7 @@ function Refill({
     onSuccess: onStarted,
   })
   return (
-    <Dialog title="Restore from the mirror" onClose={onClose}>
+    <Dialog title="Hydrate from the mirror" onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
@@ -191,15 +191,13 @@ function Refill({
         }}
       >
         <p>
-          The copy at {mirror.remote}
-          {mirror.last_sync_at ? (
+          Copies the mirror at {mirror.remote}
+          {mirror.last_sync_at && (
             <>
-              , as of <Age at={mirror.last_sync_at} words />,
+              , last synced <Age at={mirror.last_sync_at} words />,
             </>
-          ) : (
-            ''
           )}{' '}
-          is written to a folder on the service's machine.
+          to a folder on the service's machine, as a complete repository.
         </p>
         <label className="field">
           <span>Folder</span>
@@ -207,7 +205,7 @@ function Refill({
             className="input mono"
             name="destination"
             required
-            defaultValue={`${repository?.path ?? ''}-refilled`}
+            defaultValue={`${repository?.path ?? ''}-hydrated`}
           />
         </label>
         <label className="choice">
@@ -218,7 +216,7 @@ function Refill({
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button acts type="submit" kind="danger" disabled={start.isPending}>
-            Restore
+            Hydrate
           </Button>
         </footer>
       </form>
