@@ -7,18 +7,17 @@ steps it holds neither a thread nor a transaction. One such request is answered 
 
 import asyncio
 import functools
-import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
 
-from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Unavailable
 from holdfast.kit.computing import Computer
+from holdfast.runner.waiting_route import called_in_turn
 from holdfast.settings import Settings
 
 MOST_OF_A_USER = 20
@@ -144,24 +143,10 @@ async def the_computations(request: Request) -> Computing:
     return Computing(request)
 
 
-PARAMETER = "computations"
-
-
 def computes(route: Route) -> Route:
     """Mark a route that needs long computations: a generator with a caller, without a transaction as a dependency."""
 
-    @functools.wraps(route)
-    async def computing(**values: Any) -> Response:
-        computations: Computing = values.pop(PARAMETER)
-        caller = next(value for value in values.values() if isinstance(value, Caller))
-        return await computations.run(caller.user_id, functools.partial(route, **values))
-
-    signature = inspect.signature(route)
-    extra = inspect.Parameter(
-        PARAMETER, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[Computing, Depends(the_computations)]
-    )
-    parameters = [*signature.parameters.values(), extra]
-    computing.__signature__ = signature.replace(parameters=parameters, return_annotation=Response)  # type: ignore[attr-defined]
-    computing.computes = True  # type: ignore[attr-defined]
+    computing: Any = called_in_turn(route, Annotated[Computing, Depends(the_computations)], returns=Response)
+    computing.computes = True
     del computing.__wrapped__  # a generator, whose answer the framework would stream
-    return computing  # type: ignore[return-value]
+    return computing  # type: ignore[no-any-return]

@@ -8,8 +8,6 @@ the same question is delayed by about the time the last one took, or longer if i
 """
 
 import asyncio
-import functools
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -18,11 +16,11 @@ from typing import Annotated, Any, TypeVar
 from anyio import CapacityLimiter, Semaphore, fail_after, to_thread
 from fastapi import Depends, Request
 
-from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
 from holdfast.runner.engine_turns import TURNS, turns_of_a_user
 from holdfast.runner.lane_ticket import GIVES_WAY, LaneTicket, without_a_thread
+from holdfast.runner.waiting_route import called_in_turn
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -237,7 +235,6 @@ async def the_engine_requests(request: Request) -> Asking:
 
 
 TheEngineRequests = Annotated[Asking, Depends(the_engine_requests)]
-PARAMETER = "engine_requests"
 
 
 def asks_engine(route: Route) -> Route:
@@ -247,18 +244,6 @@ def asks_engine(route: Route) -> Route:
     first lane, because it is called again from the start if the lane is not free.
     """
 
-    @functools.wraps(route)
-    async def asking(**values: Any) -> Any:
-        requests: Asking = values.pop(PARAMETER)
-        caller = next(value for value in values.values() if isinstance(value, Caller))
-        return await requests.run(caller.user_id, functools.partial(route, **values))
-
-    signature = inspect.signature(route)
-    extra = inspect.Parameter(
-        PARAMETER,
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=TheEngineRequests,
-    )
-    asking.__signature__ = signature.replace(parameters=[*signature.parameters.values(), extra])  # type: ignore[attr-defined]
-    asking.asks_engine = True  # type: ignore[attr-defined]
-    return asking  # type: ignore[return-value]
+    asking: Any = called_in_turn(route, TheEngineRequests)
+    asking.asks_engine = True
+    return asking  # type: ignore[no-any-return]
