@@ -95,8 +95,8 @@ def start_compact(
 def start_restore_check(
     to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.RestoreCheckBody | None, Body()] = None
 ) -> Any:
-    """Reads files without writing them. Proven files were read completely, decrypted, and match the archive's
-    records.
+    """Read files back from an archive without writing them. Proven files were read completely, decrypted, and match
+    the archive's records.
     """
     session, caller, opener = to_start.session, to_start.caller, to_start.opener
     kind, body = to_start.kinds["restore_check"], wanted or schemas.RestoreCheckBody()
