@@ -31,9 +31,9 @@ SortWord = Literal[
     "-deduplicated_size",
 ]
 UNKNOWN = -1
-"""Sizes that are not known yet come before all others."""
+"""Sorts before all known sizes."""
 PROOFS = 500
-"""Restore checks that are looked through for the proofs of archives."""
+"""Number of restore checks that are searched for proofs of archives."""
 
 
 @frozen

@@ -35,7 +35,7 @@ AnyArchive = Archive | Listed
 class Covered:
     present: frozenset[str]
     kept: bool = True
-    """Whether plan and index mode have file history built: without that, nobody will index what is not indexed."""
+    """Whether plan and index mode allow file history. If not, archives that are not indexed never will be."""
 
     @staticmethod
     def by(index: HistoryIndex | None, *, kept: bool = True) -> Covered:

@@ -22,7 +22,7 @@ from holdfast.history.postgres import (
 )
 
 MOST_CONNECTIONS = 16
-"""Of one process. An ingest takes three: the right to build, the right to write, and the transaction itself."""
+"""Connections per process. An ingest takes three: the right to build, the right to write, and the transaction."""
 
 
 class DatabaseIndexes(Indexes):

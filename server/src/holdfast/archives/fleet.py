@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from holdfast.archives.fleet_names import Holders
 
 SECONDS = 2.0
-"""For one answer. What is left is found behind the cursor."""
+"""Time limit for one answer. The cursor leads to the rest."""
 MOST_INCOMPLETE = 100
 MOST_AT_ONCE = 16
-"""Repositories whose archives are read together."""
+"""Number of repositories whose archives are read in one query."""
 
 ARCHIVES = (
     select(*(getattr(Archive, name) for name in Listed._fields))

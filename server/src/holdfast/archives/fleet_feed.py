@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger("holdfast.archives")
 
 LOOK_SECONDS = 2.0
-"""Between looks whether anything was indexed in this process."""
+"""Interval at which to look for indexing by this process."""
 LATEST_SECONDS = 60.0
-"""Another process may have indexed something, or the file may be gone."""
+"""Interval after which to catch up anyway: another process may have indexed something, or the file may be gone."""
 NAMES_AT_ONCE = 5_000
 STALE_NAMES = 10_000
-"""Names that no archive has any more, beyond as many as there are, before a repository is read again."""
+"""A repository is read again when its names outnumber twice those of its index by more than this."""
 
 
 class Visible(NamedTuple):

@@ -28,10 +28,10 @@ APPLICATION_ID = 0x486F466E  # "HoFn" in the header of the file
 SCHEMA_VERSION = 1
 READ_CACHE_KIB, WRITE_CACHE_KIB = 4 * 1024, 32 * 1024
 MOST_NAMES = 5_000
-"""Matching names that one search looks at. What matches more is common: then the repositories are asked in turn."""
+"""Number of matching names that one search examines. Beyond it the name is common: all repositories are searched."""
 NOT_IN_USE = "gone "
 IDLE_READERS = 2
-"""Connections that are kept open: opening one takes as long as a search."""
+"""Connections that are kept open, since opening one takes as long as a search."""
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 # `holders`: the number of the only repository with this name, or a bitset of the numbers of several.
@@ -51,7 +51,7 @@ class Fed(NamedTuple):
     uuid: str
     generation: str
     mark: str
-    """Which archives were indexed when its names were read to their end; empty before that."""
+    """Identifies the archives that were indexed when all names had been read; empty until then."""
     last_name: int
     names: int
 
@@ -73,7 +73,7 @@ class _Reader:
 
     connection: sqlite3.Connection
     file: tuple[int, int]
-    """Device and inode. They are not given to another file while this one is open."""
+    """Device and inode; they are not reused while this file is open."""
     version: int | None = None
     known: dict[str, Fed] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class FleetNames:
         self._guard = threading.Lock()
         self._idle: list[_Reader] = []
         self.is_damaged = False
-        """A reader has found it damaged: it is made again."""
+        """Set when a reader finds the file damaged, so that it is recreated."""
 
     def holders_of_part(self, query: str) -> Holders | None:
         """Return the repositories with names that a search may match; None if that is unknown."""

@@ -21,7 +21,7 @@ log = structlog.get_logger("holdfast.archives")
 T = TypeVar("T")
 NOT_TO_BE_TRUSTED = (errors.IndexMissing, errors.IndexDamaged, errors.IndexVersionMismatch)
 MOST_OPEN = 64
-"""Indexes that one process keeps open, those used last. Each takes descriptors, and memory for its latest answers."""
+"""Number of recently used indexes that a process keeps open. Each needs descriptors, and memory for recent answers."""
 NOT_NOW = (errors.IndexBusy, errors.IndexStorageFull, errors.IndexUnavailable)
 
 

@@ -19,10 +19,10 @@ from holdfast.repositories.models import Repository
 MOST_BYTES = 16 * 1024 * 1024
 MOST_BYTES_OF_ONE = MOST_BYTES // 4
 BYTES_BESIDE = 512
-"""Of an answer's place in the table."""
+"""Memory per answer for its entry in the table."""
 
 Words = tuple[Hashable, ...]
-"""What is asked of a repository."""
+"""The question to a repository."""
 Request = Callable[[Engine, RepositoryLocation], Command]
 
 

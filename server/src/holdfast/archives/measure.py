@@ -13,9 +13,9 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import RepositoryWork
 
 MOST_MEASURED = 1000
-"""Archives measured one by one in one run: the engine takes seconds for each large one. The next run goes on."""
+"""Archives measured one by one per run, as each large one takes the engine seconds. The next run continues."""
 FEW = 5
-"""From here on the engine is asked once for all of them: it opens the repository once, and not once for each."""
+"""Beyond this number, the engine is asked for all archives at once, so that it opens the repository only once."""
 STORED_AT_ONCE = 500
 ONE_BY_ONE = "info-"
 ALL = "info-all"

@@ -97,7 +97,7 @@ class Reader:
 
 
 OF_ONE_ARCHIVE = frozenset({FAILED, DAMAGED})
-"""Failures that may be those of one archive alone."""
+"""Failures that may concern one archive only."""
 
 
 def _refuse(outcome: EngineOutcome) -> None:

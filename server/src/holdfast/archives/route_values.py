@@ -25,7 +25,7 @@ ExactPath = Annotated[Annotated[str, PlainText(0, 90000)] | None, Query(descript
 NameCursor = Annotated[
     Annotated[str, PlainText(1, 45_000)] | None, Query(description="`next_cursor` of the previous page.")
 ]
-"""It holds a name, which may have 16 KiB."""
+"""It contains a name of up to 16 KiB."""
 
 
 @frozen

@@ -21,7 +21,7 @@ from holdfast.repositories.models import Repository
 DAY_SECONDS = 86_400.0
 NEVER = "never"
 UNAVAILABLE = "unavailable"
-"""The agent of the repository cannot do it."""
+"""The repository's agent does not support this work."""
 ENDED = tuple(sorted(TERMINAL - {Status.SKIPPED}))
 
 
@@ -30,11 +30,11 @@ class Care:
     cell: CellName
     kinds: tuple[str, ...]
     column: str | None
-    """The repository's own record of the last success."""
+    """The repository's column with the time of the last success."""
     days: int | None
-    """After this many days without it, it is overdue."""
+    """Days after the last success at which the work is overdue."""
     capability: str = JobKind.ENGINE_CALL
-    """What the agent of a repository must be able to do for it."""
+    """The capability that the repository's agent needs for this work."""
 
 
 CARE = (

@@ -34,11 +34,11 @@ _ROW = np.dtype([("key", "<u8"), ("rest", "V24"), ("size", "<u4"), ("stored", "<
 _BATCH = 20_000
 _NUMBER = struct.Struct("<I")
 _FEW = 32
-"""Chunks of a file that are read one by one."""
+"""Number of chunks of a file up to which they are read one by one."""
 
 Numbers = npt.NDArray[np.uint32]
 Segments = Callable[[bytes], bytes]
-"""Given ids side by side, return a number of 4 bytes for each, see CHUNK_SEGMENT."""
+"""Given joined ids, return a 4-byte number for each, see CHUNK_SEGMENT."""
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from holdfast.history.schema import COLUMN_TYPES, DIRECTORY_ENTRY, DIRECTORY_PAR
 from holdfast.history.store import ArchiveRow, Snapshot, Store
 
 MOST_ENTRIES = 4_000_000
-"""Entries of an archive whose sizes are added up for one answer. Sizes of folders of a larger one are left open."""
+"""Most entries of an archive for which sizes are added up. The sizes of folders in a larger archive stay unknown."""
 _MOST_BYTES = 2**62
 _KEPT_ARCHIVES = 24
 _KEPT_BYTES = 32 * 1024 * 1024
@@ -28,9 +28,9 @@ Epoch = bytes
 @frozen
 class Folder:
     entries: int
-    """Directly in it."""
+    """Directly in the folder."""
     bytes: int
-    """Of all files below it."""
+    """Of all files below the folder."""
 
 
 @frozen

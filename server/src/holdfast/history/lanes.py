@@ -15,15 +15,15 @@ from holdfast.history.store import Snapshot
 _NAMES_AT_ONCE = 25
 _VERSIONS_AT_ONCE = 500
 _Name = tuple[bytes, list[int]]
-"""With its versions."""
+"""The name with its versions."""
 
 
 @frozen
 class LanesPage:
     lanes: list[PathHistory]
-    """Ordered by the bytes of the name; names that no archive has any more are left out."""
+    """Ordered by the bytes of the name, without names that no archive contains any more."""
     total: int
-    """How many names the folder ever had, as far as they are indexed."""
+    """Number of names the folder ever had in indexed archives."""
     next_cursor: str | None
 
 
@@ -61,7 +61,7 @@ class _Page:
         self.lanes: list[PathHistory] = []
         self.names = 0
         self.last: bytes | None = None
-        """The last name of the page, if there are more."""
+        """The last name of the page if there are more; else None."""
 
     @property
     def has_room(self) -> bool:

@@ -16,20 +16,20 @@ from holdfast.history.store import Snapshot
 from holdfast.history.union import union
 
 MOST_WEIGHED = 1_000_000
-"""Versions whose sizes are added up. Beyond it the sum is left open."""
+"""Most versions for which sizes are added up. Beyond it the sum is None."""
 _AT_ONCE = 25
 
 
 @frozen
 class LossPage:
     paths: int
-    """Files and folders that no staying archive has in any state."""
+    """Files and folders that are in no staying archive in any version."""
     versions: int
-    """States of files and folders that no staying archive has, those of lost paths included."""
+    """Versions of files and folders that are in no staying archive, including those of lost paths."""
     bytes: int | None
-    """Of the files among these states, before compression; None where there are too many to add up."""
+    """Size of the files among these versions, before compression; None if there are too many to add up."""
     lost: list[PathHistory]
-    """A page of the lost paths, with all archives that have them."""
+    """One page of the lost paths, with all archives that contain them."""
     next_cursor: str | None
 
 

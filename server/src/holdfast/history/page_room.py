@@ -11,9 +11,9 @@ from holdfast.history.entry import Entry
 from holdfast.history.store import Found, Snapshot
 
 MOST_TEXT = 1024 * 1024
-"""Bytes of paths, links and owners on a page. Its answer has each of them several times, and escaped."""
+"""Bytes of paths, links and owners on a page. The answer contains each of them several times, and escaped."""
 MOST_PRESENCES = 50_000
-"""Places in archives that the histories of a page tell."""
+"""Number of (archive, entry) pairs in the histories of a page."""
 _AT_ONCE = 50
 _FEW = 1000
 

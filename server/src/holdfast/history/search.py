@@ -114,7 +114,9 @@ class _Candidates:
         self._above, slash, self._begin = needle.rpartition("/")
         self._has_slash = bool(slash)
         self._found: dict[tuple[tuple[str, ...], int], list[tuple[int, bytes]]] = {}
-        """The last page of directories: what decides which way is better is where that way begins."""
+        """The last page of directories: the one that decides between the two ways is also the first page of one of
+        them.
+        """
 
     def after(self, position: Position) -> Iterator[Candidate]:
         stage, first, second = position

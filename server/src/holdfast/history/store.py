@@ -122,7 +122,7 @@ class Transaction(Snapshot, Protocol):
 
 class Store(Protocol):
     generation: str
-    """Of the index that is in it."""
+    """Of the stored index."""
 
     def read(self) -> AbstractContextManager[Snapshot]: ...
     def write(self) -> AbstractContextManager[Transaction]: ...

@@ -11,7 +11,7 @@ from holdfast.history.store import Snapshot
 from holdfast.history.union import union
 
 MOST_VERSIONS = 2_000_000
-"""Beyond it, nothing is added up: it would take seconds."""
+"""With more versions, nothing is added up: it would take seconds."""
 
 
 def stored(snapshot: Snapshot, sets: Sequence[Collection[str]]) -> list[int] | None:

@@ -22,10 +22,10 @@ from holdfast.history.schema import DIRECTORY_PARENT, PATH_DIRECTORY, VERSION_LI
 from holdfast.history.store import ArchiveRow, Found, Snapshot
 
 MOST_CHUNKS = 100_000
-"""Of all files together; 250 GB of large files. Each takes about 150 bytes of memory."""
+"""For all files together; 250 GB of large files. Each chunk takes about 150 bytes of memory."""
 _MOST_PATHS = 100
 _PATHS_OF_ALL_ARCHIVES = 5
-"""Times as many paths may have been in these folders over time."""
+"""Factor by which more paths may have been in these folders over time."""
 _NOTHING_EXCLUDED = Excludes().fingerprint
 _KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO)
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from holdfast.history.tree import Branch
 
 AT_ONCE_BYTES = 1 << 20
-"""Small chunks are asked for together; a large one comes alone."""
+"""Bytes of small chunks that are requested together; a larger chunk is requested alone."""
 AT_ONCE_CHUNKS = 256
 LARGEST_CHUNK = 8 << 20
-"""The engine's default for the largest chunk; more is not taken into memory."""
+"""The engine's default for the largest chunk. Larger chunks are not read into memory."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -101,7 +101,7 @@ class Content:
     archive: Archive
     stored: StoredFile
     is_readable: bool
-    """Whether parts of it can be read without the rest, unless something is wrong with the repository."""
+    """Whether parts of the content can be read without the rest, provided that the repository is in order."""
 
     @property
     def is_file(self) -> bool:

@@ -23,20 +23,20 @@ from holdfast.runner.lane_ticket import LaneTicket
 IDLE_SECONDS = 3.0
 """How long the lock is kept after the last read."""
 LONGEST_SECONDS = 10.0
-"""How long it is kept in all, however much is read: users outside the service wait for it, too, and nobody notices
-them.
+"""How long the lock is kept in all, even if reads continue: programs outside the service wait for it too, and the
+service cannot see them.
 """
 LOOK_SECONDS = 0.5
 PAUSE_SECONDS = 0.05
-"""Between two looks at the queue, however much happens in it."""
+"""Pause between two looks at the queue, however often it changes."""
 LAST_READ_SECONDS = 5.0
-"""How long the read under way may take when other work waits; then it is cut."""
+"""How long the current read may take while other work waits; then it is cut off."""
 FIRST_READ_SECONDS = 5.0
-"""How long a reader is left to those who waited for it when other work waits: they were there first. After it, or when
-each of them has read, it is the other work's turn.
+"""How long a reader keeps the lane for the requests that waited for it, although other work waits too: the requests
+came first. Afterwards, or once each of them has read, it is the other work's turn.
 """
 STOP_SECONDS = 3.0
-"""How long the server may take to give the lock back, and again after the reader was asked to end."""
+"""How long the server may take to release the lock; the same again after the reader was asked to end."""
 LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
 
 

@@ -32,14 +32,14 @@ AT_ONCE_BYTES = 4 << 20
 AT_ONCE_CHUNKS = 256
 FILES_AT_ONCE = 1000
 MOST_REMEMBERED = 100_000
-"""Chunks that are not read again when another file has them, too; about 20 MB.
+"""Number of proven chunks that are remembered, so that they are not read again for other files; about 20 MB.
 
-Beyond it they are, which is only slower.
+When it is exceeded, chunks are read again, which is only slower.
 """
 KEPT_BYTES = 32 << 10
-"""Of the list of chunks of a file that is kept: some 800 chunks, 2 GB."""
+"""Longest chunk list that is kept for a file, in bytes: some 800 chunks, 2 GB of content."""
 REPAIRED = b"chunks_healthy"
-"""In the item of a file that has lost content in a repair. In a name it only makes the engine check."""
+"""Part of the item of a file that lost content in a repair. If it occurs in a file name, the engine does the check."""
 
 
 class _Unknown:
@@ -58,7 +58,7 @@ _TYPES: dict[bytes, Any] = {
     b"xattrs": dict,
     b"hardlink_master": bool,
 }
-"""The fields of items, and what the engines keep in them."""
+"""The fields of items, and the types that the engines store in them."""
 
 
 @frozen

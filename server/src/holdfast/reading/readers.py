@@ -55,14 +55,14 @@ IDLE_SECONDS = 300.0
 TIDY_SECONDS = 15.0
 OPENING_SECONDS = 90.0
 MOVED_SECONDS = 30.0
-"""How long a chunk that a compaction moves is looked for: until the engine has written its new index."""
+"""How long to look for a chunk that a compaction moves: until the engine has written its new index."""
 LOOK_SECONDS = 0.1
 LANE_SECONDS = 0.5
-"""Between two attempts to get a lane that is taken: each of them writes to the store."""
+"""Pause between two attempts to get a lane that is taken: each attempt writes to the store."""
 UNREACHED_SECONDS = 60.0
-"""How long a machine whose reader did not come up is left alone; meanwhile its engine is asked at once."""
+"""How long no reader is tried on a machine where the last one did not start; meanwhile requests go to its engine."""
 RESUME_SECONDS = 60.0
-"""How long a download that has begun waits for a repository on a server, when its reader had to give way."""
+"""How long a download that has begun waits for a repository on a server whose reader had to give way."""
 ON_SERVER = "ssh://"
 
 Place = tuple[object, ...]

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from holdfast.history.tree import Branch
 
 MOST_ENTRIES = 20_000
-"""They are kept in memory while a download lasts, about 600 bytes each."""
+"""Entries are kept in memory during a download, about 600 bytes each."""
 CHANGED = Outcome("failed", "engine.failed", "The content of a file is not as long as the index says.")
 TYPES = {stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFLNK: tarfile.SYMTYPE, stat.S_IFIFO: tarfile.FIFOTYPE}
 
 ReadChunks = Callable[[Sequence["Chunk"]], Iterator[bytes]]
-"""Given the chunks of files side by side, yield their content in blocks of any size. Raise NotReadable, NobodyWaits."""
+"""Given the chunks of consecutive files, yield their content in blocks of any size. Raise NotReadable, NobodyWaits."""
 
 
 class Tree:

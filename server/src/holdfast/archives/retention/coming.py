@@ -21,7 +21,7 @@ class Coming:
     starts: tuple[datetime, ...]
     """Oldest first."""
     every: timedelta | None = None
-    """None where a calendar tells."""
+    """None if a calendar determines the times."""
 
 
 def regular(origin: Origin, every: timedelta, last: datetime | None, now: datetime, until: datetime) -> Coming:

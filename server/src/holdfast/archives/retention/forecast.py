@@ -14,10 +14,10 @@ from statistics import mean, pstdev
 from backup_engine.frozen import frozen
 
 FEWEST_SAMPLES, SHORTEST_PAST = 7, 7.0
-"""Backups with known new bytes, and days between the first and the last of them, from which anything can be learned."""
+"""Minimum number of backups with known new bytes, and minimum days from the first to the last, to learn from."""
 LAST_SAMPLES = 90
 USUAL_EXPONENT, USUAL_SPREAD = 0.8, 0.15
-"""If all gaps are the same, they do not show how new bytes depend on them."""
+"""Used if all gaps are equal, since they then do not show how new bytes depend on the gap."""
 EXPONENTS = 0.1, 1.1
 NINETY_PERCENT = 1.645
 DAY = timedelta(days=1)
@@ -39,7 +39,7 @@ class Law:
     exponent: float
     exponent_spread: float
     noise: float
-    """Standard deviation of one restore point's new bytes, against those of the law."""
+    """Standard deviation of one restore point's new bytes, relative to those of the law."""
     samples: int
 
     def over(self, days: float) -> float:
@@ -70,12 +70,12 @@ class Today:
     """The current facts about the repository, or about one of its series."""
 
     starts: tuple[datetime, ...]
-    """Of its archives, oldest first."""
+    """Start times of the archives, oldest first."""
     bytes: float
     newest_alone: float | None = None
-    """What the newest archive would need by itself; None where that is not known."""
+    """Bytes that the newest archive would need by itself; None if unknown."""
     growth: float = 0.0
-    """Bytes by which a single archive grows in a day."""
+    """Bytes by which a single archive grows per day."""
 
 
 def learn(made: Sequence[Sample], far: Sequence[Sample] = ()) -> Law | None:

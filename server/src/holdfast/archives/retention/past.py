@@ -24,7 +24,7 @@ MOST_PRUNES = 200
 class Point:
     engine_id: str
     archive_id: int | None
-    """None where the archive is gone."""
+    """None if the archive is gone."""
     name: str
     series: str
     start: datetime

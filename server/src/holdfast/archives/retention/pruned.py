@@ -34,7 +34,7 @@ class Pruned:
         places = sorted(range(len(every)), key=lambda place: every[place].start, reverse=True)
         self._every = [every[place] for place in places]
         self._places = [place - len(coming) for place in places]
-        """Position among the archives of today; negative for backups to come."""
+        """Position among the current archives; negative for future backups."""
         self._numbers = np.empty(len(every), np.intp)
         self._numbers[places] = np.arange(len(every))
         self._policy = policy

@@ -13,7 +13,7 @@ from backup_engine.retention import PROTECTED, Aged, aged, kept, span_of
 
 DAY = timedelta(days=1)
 MOST_LOOKS = 4_000_000
-"""How often the rules may look at an archive in all: some seconds."""
+"""How often the rules may examine an archive in total; takes some seconds."""
 Band = Literal["day", "week", "month", "quarter", "year", "older"]
 BANDS: tuple[tuple[Band, int | None], ...] = (
     ("day", 1),
@@ -31,7 +31,7 @@ class TooMuch(Exception):
     def __init__(self, fits_until: date) -> None:
         super().__init__(fits_until)
         self.fits_until = fits_until
-        """The last day up to which it would not."""
+        """The last day for which the simulation would not take too long."""
 
 
 @frozen
@@ -39,9 +39,9 @@ class KeptOn:
     """What is kept at the end of a day."""
 
     positions: tuple[int, ...]
-    """Of the archives of today."""
+    """Positions among the current archives."""
     coming: tuple[datetime, ...]
-    """Backups that were still to come, oldest first."""
+    """Start times of kept future backups, oldest first."""
 
 
 @frozen
@@ -49,9 +49,9 @@ class Ahead:
     """What a policy leaves on the last day, and how many restore points there are until then."""
 
     counts: tuple[tuple[date, int], ...]
-    """At the end of each day."""
+    """Number at the end of each day."""
     restore_points: tuple[datetime, ...]
-    """Newest first, on the last day."""
+    """On the last day, newest first."""
     kept_on: dict[date, KeptOn]
     """On the watched days."""
 

@@ -28,14 +28,14 @@ from holdfast.archives.retention.sizes_ahead import (
 from holdfast.kit.written import as_json
 
 MOST_BACKUPS = 60_000
-"""More than two schedules make in 90 days, each as often as one may."""
+"""More backups than two schedules make in 90 days at the highest allowed frequency."""
 
 
 @frozen
 class Policy:
     rules: RetentionPolicy
     answered: Mapping[str, Any]
-    """As it is answered."""
+    """As in the answer."""
 
 
 @frozen
@@ -49,12 +49,12 @@ class Wanted:
     protected: Sequence[int]
     """Positions."""
     due: Callable[[datetime, datetime, int], Sequence[datetime]] | None
-    """The schedules, if there are any and nothing else was asked for."""
+    """The schedules, if there are any and the request has no interval."""
     every: timedelta | None
-    """As asked for."""
+    """The requested interval."""
     made: Sequence[Made]
     by_chunks: Samples | None
-    """Samples from the chunks of files, where the records have none."""
+    """Samples from the chunks of files, if the records have none."""
     unique_size: int | None
     now: datetime
     until: date
@@ -67,7 +67,7 @@ class DoesNotFit(Exception):
 
 Begun = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], bytes]
 """The ids of the archives that each policy would remove today; the sets of archives, by position, whose bytes a
-forecast needs; and what the second part needs of the first.
+forecast needs; and the data that the first part passes to the second.
 """
 
 

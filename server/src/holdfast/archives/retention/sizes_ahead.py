@@ -17,14 +17,14 @@ from holdfast.archives.retention.forecast import DAY, Guess, Law, Sample, Today
 from holdfast.archives.retention.simulate import KeptOn
 
 AHEAD = (7, 30, 90)
-"""Days. Beyond them there is no forecast."""
+"""Days ahead with a forecast."""
 LAST_WITH_A_NUMBER = 30
-"""Days. Later forecasts have only the range."""
+"""Days. Later forecasts only have a range."""
 MOST_FAR = 8
 MOST_SERIES = 20
-"""With more there is no forecast: every archive of some repositories has a name of its own."""
+"""With more series there is no forecast: in some repositories, every archive has a series of its own."""
 LAST_TURNS = 30
-"""Backups that show in which turn the series are backed up."""
+"""Number of backups that show in which order the series take turns."""
 GROWTH_DAYS = 30
 
 Sets = Mapping[frozenset[str], int]
@@ -124,7 +124,7 @@ class Past:
     made: Samples
     unique_size: int | None
     coming: Mapping[datetime, str]
-    """The series of each backup to come."""
+    """The series of each future backup."""
 
     @property
     def series(self) -> dict[str, list[Point]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_GONE = 500
 MOST_ADDED = 60
-"""Backups whose new bytes are added up from chunks, where the engine does not report them."""
+"""Number of backups whose new bytes are added up from chunks if the engine does not report them."""
 LONGEST_PAST = timedelta(days=366)
 
 

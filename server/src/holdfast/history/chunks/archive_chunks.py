@@ -18,7 +18,7 @@ class ArchiveChunks(EngineChunks):
     stop_seconds = 3.0
     defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 1, "niceness": 10}
     share_read = 0.0
-    """How much of the items has been read, from 0 to 1."""
+    """Share of the items that has been read, from 0 to 1."""
 
     def items(self, archive: str) -> Iterator[bytes]:
         """Yield the raw items of an archive in its order. The caller may make other requests between two items."""

@@ -19,12 +19,12 @@ Texts = Sequence[tuple[str, str]]
 @frozen
 class FarEngine:
     ssh: tuple[str, ...]
-    """How a command line for the machine begins."""
+    """The beginning of a command line for the machine."""
     python: str
     """A Python of the machine, which finds the engine's own."""
     program: str
     tested: str | None = None
-    """Which program has passed the self-test (`fingerprint`); None: any may answer."""
+    """`fingerprint` of the program that has passed the self-test; None accepts any program."""
 
     @property
     def key(self) -> str:

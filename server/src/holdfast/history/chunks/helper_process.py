@@ -27,11 +27,11 @@ from holdfast.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.history.errors import ChunkRouteFailed, LinkLost, ProgramChanged, RepositoryReplaced
 
 SILENCE_SECONDS = 600.0
-"""How long the helper may take for one answer; opening a large repository without an index is the longest of them."""
+"""Time limit for one answer; the longest takes opening a large repository without an index."""
 _STOP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 _LOOK_SECONDS = 0.5
-"""How long it takes to notice that nobody waits for the answer any more."""
+"""Interval at which to check whether the answer is still wanted."""
 _ERROR_BYTES_KEPT = 4096
 _READ_BYTES = 1024 * 1024
 _LINK_ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
@@ -47,11 +47,11 @@ class HelperProcess:
 
     silence_seconds = SILENCE_SECONDS
     stop_seconds = _STOP_SECONDS
-    """How long it may take to end by itself, and again after it was asked to."""
+    """How long the helper may take to end by itself, and again after SIGTERM."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """How it opens the repository, where the caller does not say."""
+    """How the helper opens the repository unless the caller specifies otherwise."""
     is_abandoned: Callable[[], bool] | None = None
-    """Whether nobody waits for the answer any more; asked while it does not come."""
+    """Returns whether the answer is no longer wanted; called while waiting for it."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _WHOLE_BYTES_MOST = 64 * 1024  # largest item that is unpacked whole: its object
 _FIELD_BYTES_MOST = 64 * 1024  # largest field of a larger item; its fields are unpacked one by one
 _CHUNK_BYTES_MOST = 64  # an entry in the list of chunks: an id and two numbers
 ContentOf = Callable[[Iterable[bytes]], int]
-"""Given the ids of the chunks of a file, a number that stands for its content."""
+"""Given the ids of a file's chunks, return a number that identifies its content."""
 _WANTED = frozenset(
     [b"path", b"mode", b"uid", b"gid", b"user", b"group", b"mtime", b"source", b"target", b"size", b"part"]
 )

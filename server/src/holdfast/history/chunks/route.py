@@ -31,7 +31,7 @@ class RouteDecision:
     route: Route
     reason: str
     tested: str | None = None
-    """On another machine: which program has passed the self-test."""
+    """On another machine: the fingerprint of the program that has passed the self-test."""
 
 
 class RouteChooser:
