@@ -55,7 +55,7 @@ root=$PWD
 [ -n "${HOME:-}" ] || export HOME="$(getent passwd "$(id -u)" | cut -d : -f 6)" # location of the caches
 logs=.boot/logs
 
-# --- what is there already ---------------------------------------------------------------------------------------
+# --- checks of what exists ---------------------------------------------------------------------------------------
 
 is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -260,7 +260,7 @@ web_pages() { # the service runs without them, so a failed build is fatal only i
     tools/web.sh build || { echo "the web pages could not be built"; [ "${CI:-}" != true ]; }
 }
 
-# --- steps side by side ------------------------------------------------------------------------------------------
+# --- steps in parallel -------------------------------------------------------------------------------------------
 
 trap 'trap - INT; kill 0' INT # background processes do not receive Ctrl-C themselves
 

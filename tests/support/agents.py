@@ -121,7 +121,7 @@ class AgentProcess:
         log = witnesses.end_of_file(self.folder / "agent.log")
         return f"agent {self.agent_id} {state}, its log:\n{log}\n  its jobs: {held}\n  its processes:\n{processes}"
 
-    # --- what happens under it --------------------------------------------------------------------------------------
+    # --- engines and processes --------------------------------------------------------------------------------------
 
     def job_folder(self, job_id: int) -> Path:
         return self.state / "jobs" / str(job_id)

@@ -61,7 +61,7 @@ class Installation:
         with self.client(service) as client:
             return client.start_backup(self.repository, source_paths=[str(self.engine.source(pace))])
 
-    # --- what happens under it --------------------------------------------------------------------------------------
+    # --- engines and processes --------------------------------------------------------------------------------------
 
     def engine_pid(self, operation_id: int) -> int:
         """The pid of the engine that creates the archive, once it exists."""

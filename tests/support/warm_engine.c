@@ -1,16 +1,17 @@
-/* A stand-in for the engine's program: has the real one run in a fork of a process that has loaded it already.
+/* Stands in for the engine's program: has the engine run in a fork of a process that has already loaded it.
 
      warm_engine SOCKET PROGRAM [ARGUMENT...]
 
    SOCKET is a name in the abstract namespace, so that nothing has to be removed.
 
-   Called `python` it stands for the Python in the first line of a program as well: beside it the link `real` names that
-   Python, beside the program the link `socket` names the socket. Whatever else is run by it runs under the real one.
+   If this program is called as `python`, it also stands in for the Python in the first line of a program. The link `real`
+   next to it then names that Python, and the link `socket` next to the program names the socket. Anything else that it
+   is asked to run runs under the real Python.
 
-   `warm_engines.py` is the other side. This process stands for the engine: it passes on its descriptors, folder,
-   environment and limits, hands on each signal, and ends as the engine ends. When it is killed, so is the engine: that one
-   holds the reading end of a pipe whose writing end is here. Where the other side is gone, or cannot be the engine that is
-   wanted, this becomes the program itself. */
+   `warm_engines.py` is the other side. This process represents the engine: it passes on its descriptors, folder,
+   environment and limits, forwards each signal, and ends as the engine ends. If it is killed, so is the engine, which
+   has the reading end of a pipe whose writing end is here. If the other side is gone, or cannot be the required engine,
+   this process becomes the program itself. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -58,7 +59,7 @@ static int send_order(int link, const char *content, size_t size, const int *des
     return 1;
 }
 
-/* One line of the answer: a letter and a number. */
+/* Read one line of the answer: a letter and a number. */
 static char answer(int link, int *number) {
     char line[32];
     size_t length = 0;
@@ -127,7 +128,7 @@ static int ask(const char *place, char **words, int *life) {
     return sent ? link : -1;
 }
 
-/* What a link says that is in the folder of a file; NULL where there is none. */
+/* The target of a link in the folder of a file; NULL if there is none. */
 static char *link_beside(const char *file, const char *name) {
     const char *end = strrchr(file, '/');
     char place[4096], said[4096];

@@ -189,7 +189,7 @@ class JobFolder:
         progress, number = self._progress, self._progress_number
         return (number, progress) if progress is not None and number > self._sent.progress else None
 
-    # --- what the service has ---------------------------------------------------------------------------------------
+    # --- acknowledgements -------------------------------------------------------------------------------------------
 
     @property
     def sent(self) -> Sent:

@@ -146,7 +146,7 @@ class JobLog:
             private_files.sync_folder(self._folder)
         return descriptor
 
-    # --- room -------------------------------------------------------------------------------------------------------
+    # --- size limits ------------------------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
         """Remove the oldest half of this job's lines if the limits are exceeded."""

@@ -14,7 +14,7 @@ RARELY_USED = ("inspect", "ipaddress")
 
 class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # the import system asks for these
+        if name.startswith("__"):  # requested by the import system
             raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]

@@ -3,7 +3,7 @@
 They are identified by device and inode, so that another mount or spelling does not hide them, or by name if nothing
 exists yet. A restore never follows links below its destination, so neither do these checks.
 
-This file is also run as text by the Python of other machines: it imports only the standard library.
+The text of this file is also run by the Python of other machines: it imports only the standard library.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Refused(Exception):
         self.code = code
 
 
-# --- before -----------------------------------------------------------------------------------------------------------
+# --- before the run ---------------------------------------------------------------------------------------------------
 
 
 def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
@@ -264,7 +264,7 @@ def put_timestamp_back(shared: str, learnt: bytes | None) -> None:
         os.close(guarding)
 
 
-# --- after ------------------------------------------------------------------------------------------------------------
+# --- after the run ----------------------------------------------------------------------------------------------------
 
 
 def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> Refused | None:

@@ -154,7 +154,7 @@ class BackupAttempt:
             upload_ratelimit_kib=block.upload_ratelimit_kib,
         )
 
-    # --- the end --------------------------------------------------------------------------------------------------
+    # --- endings --------------------------------------------------------------------------------------------------
 
     def _concluded(self, step: Step) -> Ended:
         bad = ended_without_success(self._host, step)
@@ -243,7 +243,7 @@ class BackupAttempt:
             details={**completed.details, "warning_count": accumulator.warning_count},
         )
 
-    # --- the evidence ---------------------------------------------------------------------------------------------
+    # --- evidence -------------------------------------------------------------------------------------------------
 
     def _evidence(self, question: str) -> Found | None:
         """Look for this job's archive in the repository. Raise EvidenceUnknown if the repository cannot be read."""

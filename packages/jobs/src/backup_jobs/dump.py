@@ -129,7 +129,7 @@ class _DumpAttempt(BackupAttempt):
     def _request(self) -> CreateRequest:
         return replace(super()._request(), from_pipes=True)
 
-    # --- the end --------------------------------------------------------------------------------------------------
+    # --- endings --------------------------------------------------------------------------------------------------
 
     def _concluded(self, step: Step) -> Ended:
         broken = next((one for one in self._records() if not one["complete"] and not one["engine_gone"]), None)
@@ -171,7 +171,7 @@ class _DumpAttempt(BackupAttempt):
     def _address(self, found: Found) -> str:
         return self._work.engine.address(found.archive.name, found.archive.id)
 
-    # --- the proof ------------------------------------------------------------------------------------------------
+    # --- proof ----------------------------------------------------------------------------------------------------
 
     def _records(self) -> list[dict[str, Any]]:
         """The feeder's records of this attempt, in the order of the dumps. The list ends at the first missing

@@ -64,7 +64,7 @@ class EngineHost(Host):
     def _redactor(self, command: Command) -> Redactor:
         return Redactor(command.secret_values)
 
-    # --- what a body asks -------------------------------------------------------------------------------------------
+    # --- called by bodies -------------------------------------------------------------------------------------------
 
     def is_cancelled(self) -> bool:
         return self._cancelled.is_set()

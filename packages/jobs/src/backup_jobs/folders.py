@@ -1,6 +1,6 @@
 """Inspect folders: list names, and tell whether a folder is or can become a repository. Runs on the machine itself.
 
-This file is also run as text by the Python of other machines, so it needs nothing but the standard library of 3.9.
+The text of this file is also run by the Python of other machines, so it needs nothing but the standard library of 3.9.
 """
 
 from __future__ import annotations

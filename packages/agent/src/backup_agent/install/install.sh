@@ -63,7 +63,7 @@ fi
 server=${server%/}
 [ "$upgrade" = yes ] || [ -n "$token" ] || fail "the enrollment token is missing: --token TOKEN"
 
-# --- what is needed ------------------------------------------------------------------------------------------------
+# --- requirements --------------------------------------------------------------------------------------------------
 
 python=''
 for candidate in python3 python3.14 python3.13 python3.12 python3.11; do

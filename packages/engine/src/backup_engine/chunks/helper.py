@@ -281,7 +281,7 @@ class Metadata:
             yield cut_out(unpack(self._key, chunk, stored, FILE_CHUNK_BYTES_MOST), size, 0, size)
 
     def segments(self, ids: bytes) -> bytes:
-        """Return the location of each chunk: its segment number plus one, or 0 if the repository does not tell."""
+        """Return the location of each chunk: its segment number plus one, or 0 if the repository does not record it."""
         index = getattr(self._repository, "index", None)
         if not index:
             return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
@@ -481,7 +481,7 @@ class Budget:
             raise TooLarge("the archive's metadata unpacks to far more than is stored")
 
 
-# --- unpacking within bounds ------------------------------------------------------------------------------------------
+# --- unpacking within limits ------------------------------------------------------------------------------------------
 
 
 def unpack(key: Any, chunk: Any, stored: Any, most: int) -> Any:
@@ -514,7 +514,7 @@ def fits(packed: bytes, most: int) -> bool:
         return streamed_fits(lzma.LZMADecompressor(), packed[2:], most)
     if kind == b"\x03\x00":
         return zstd_size(packed[2:]) <= most
-    if kind == b"\x04\x00":  # padded, so the size tells nothing: the compressed data is inside
+    if kind == b"\x04\x00":  # padded, so its size means nothing: the compressed data is inside
         inner = packed[6 : 6 + int.from_bytes(packed[2:6], "little")]
         return inner[:2] != kind and fits(inner, most)
     return streamed_fits(zlib.decompressobj(), packed, most)

@@ -165,7 +165,7 @@ class Metadata:
         return bytes(len(ids) // 8)
 
     def stored_sizes(self, ids: bytes) -> bytes:
-        """Return the stored size of each chunk in bytes; 0 if the repository does not tell."""
+        """Return the stored size of each chunk in bytes; 0 if the repository does not record it."""
         places = (self._repository.chunks.get(ids[at : at + 32]) for at in range(0, len(ids), 32))
         return b"".join((place.obj_size if place else 0).to_bytes(4, "big") for place in places)
 

@@ -184,7 +184,7 @@ def nearest(ahead: Any) -> Any:
     return min((at for at in ahead if at >= 0), default=sys.maxsize)
 
 
-# --- in the engine's code ---------------------------------------------------------------------------------------------
+# --- patches of the engine's code -------------------------------------------------------------------------------------
 
 
 def install(wanted: Wanted) -> None:
@@ -272,7 +272,7 @@ def read_trial(stream: bytes) -> Any:
     return [(item.path, item.as_dict()) for item in items], seen
 
 
-# --- in the place of the engine's program -----------------------------------------------------------------------------
+# --- run in place of the engine's program -----------------------------------------------------------------------------
 
 
 def main() -> None:

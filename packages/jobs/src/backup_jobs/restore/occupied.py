@@ -1,6 +1,7 @@
 """Detect files that already exist at the destination.
 
-This file is also run as text by the Python of other machines (`occupied_there`): it imports only the standard library.
+The text of this file is also run by the Python of other machines (`occupied_there`): it imports only the standard
+library.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Every component is opened separately, relative to the one above it and never thr
 the tree and all others stay. So the work may be interrupted at any time and simply repeated; the restored files are
 those of the plan minus those left in the tree.
 
-This file is also run as text by the Python of ssh machines, together with the modules that it imports.
+The text of this file is also run by the Python of ssh machines, together with the modules that it imports.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class Placing:
         if self._moves % REPORT_EVERY == 0:
             self._report(self._moves)
 
-    # --- the end of a folder ----------------------------------------------------------------------------------------
+    # --- leaving a folder -------------------------------------------------------------------------------------------
 
     def _leave(self, level: _Level, above: _Level | None) -> None:
         known = self._folders.get(level.path) if self._overwrite != "skip" else None

@@ -3,7 +3,7 @@
 It is on the destination's file system, so that moving means renaming. Every folder is opened separately, relative to
 the one above it and never through a symbolic link: entries created by other users must not lead the restore elsewhere.
 
-This file is also run as text by the Python of ssh machines, together with the modules that it imports.
+The text of this file is also run by the Python of ssh machines, together with the modules that it imports.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ An archive can claim that a file is another name of a file elsewhere, and some e
 tree. After the restore, the name would share its content with the other file. Such a file is recognised because it has
 more names than the tree contains.
 
-This file is also run as text by the Python of ssh machines, together with `walking`.
+The text of this file is also run by the Python of ssh machines, together with `walking`.
 """
 
 from __future__ import annotations

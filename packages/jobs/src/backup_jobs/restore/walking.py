@@ -2,7 +2,7 @@
 open files.
 
 Only one descriptor per tree is open at a time. The way back up is checked: it must lead to the folder it came from.
-This file is also run as text by the Python of ssh machines: it imports only the standard library.
+The text of this file is also run by the Python of ssh machines: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def reached(tree: int, path: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def _waiting(visited: Visited, unreadable: Unreadable) -> list[bytes]:
