@@ -155,7 +155,7 @@ class UserCreate(Schema):
 
 
 class UserUpdate(Schema):
-    """Only the fields that are sent change."""
+    """Only fields that are sent are changed."""
 
     role: Role | None = None
     email: Email | None = Field(None, description="Null removes it.")
@@ -274,7 +274,7 @@ class Tokens(Schema):
 
 
 class AuditFilter(Closed):
-    """Which entries of the audit trail are wanted; a filter that is left out admits all."""
+    """Filters for audit entries; an omitted filter matches everything."""
 
     since: Moment | None = Field(None, description="Only entries at or after this time.")
     until: Moment | None = Field(None, description="Before this time.")

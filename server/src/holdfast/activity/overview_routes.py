@@ -45,9 +45,8 @@ def read_overview(
     rules: TheRules,
     tz: ZoneName = "UTC",
 ) -> OverviewAnswer:
-    """A repository is proven when its backup is fresh and some of its files were read back.
-
-    Without evidence it is not.
+    """A repository counts as proven if its latest backup is recent and some of its files have been read back. Without
+    evidence, it does not.
     """
     zone = _zone(tz)
     judgements = _judged(session, caller, settings, rules)

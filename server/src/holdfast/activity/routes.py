@@ -55,7 +55,7 @@ def recent(
         Annotated[str, PlainText(1, 400)] | None, Query(description="Value of `X-Next-Cursor` from the previous page.")
     ] = None,
 ) -> list[OperationItem]:
-    """The header `X-Next-Cursor` of the answer leads to the next page; the last page has none."""
+    """The response header `X-Next-Cursor` leads to the next page; the last page has none."""
     require_known(presenter.registry, category=category, status=status, trigger=trigger)
     kinds = kinds_of(presenter.registry, job_type) if job_type else ()
     if job_type and not kinds:
@@ -132,7 +132,7 @@ def delete_item(
     presenter: ThePresenter,
     settings: TheSettings,
 ) -> Response:
-    """Admins only, and not while it waits or runs. Backup data is never touched."""
+    """For admins. Not possible while the item is waiting or running. Backup data is never touched."""
     operation = _item(session, caller, presenter, job_type, operation_id)
     if caller.role is not Role.ADMIN:
         raise forbidden(Role.ADMIN)

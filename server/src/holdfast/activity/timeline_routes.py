@@ -33,8 +33,8 @@ def read_timeline(
     since: Annotated[Moment | None, Query(description="Start of the span (default: one day ago).")] = None,
     until: Annotated[Moment | None, Query(description="End of the span (default: one day from now).")] = None,
 ) -> Timeline:
-    """Only repositories that you may see. At most 62 days and 10,000 rows. Without `category`, the work of the index is
-    left out.
+    """Covers only repositories that you may see, at most 62 days and 10,000 rows. Without `category`, index operations
+    are omitted.
     """
     require_known(presenter.registry, category=category)
     now = clock.now()

@@ -24,7 +24,7 @@ WheelName = Annotated[str, PathParameter(max_length=200, pattern=r"^[A-Za-z0-9_.
 
 @routes.get("/install.sh", summary="Get the agent's installer", response_class=Response, responses=SCRIPT)
 def install_script() -> Response:
-    """Run it on the machine that should become an agent. It holds no secret."""
+    """Run it on the machine that should become an agent. It contains no secrets."""
     return Response(delivery.install_script(), media_type="text/x-shellscript; charset=utf-8")
 
 

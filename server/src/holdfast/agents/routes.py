@@ -75,7 +75,7 @@ def list_tokens(caller: AdminOnly, session: Reading) -> EnrollmentTokens:
 
 @routes.post("/enrollment-tokens", summary="Create a one-time enrollment token", status_code=201)
 def create_token(caller: AdminLoginOnly, wanted: NewEnrollmentToken, session: Writing) -> CreatedEnrollmentToken:
-    """Its value is shown here, and never again."""
+    """The token's value is shown only in this response."""
     token, value = enrollment.create_token(session, caller, wanted)
     return CreatedEnrollmentToken.from_row(token, token=value)
 
@@ -130,7 +130,7 @@ def disable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway
 
 @routes.post("/agents/{agent}/enable", summary="Enable a disabled agent", responses=documented(404, 409))
 def enable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
-    """It is offline until its next heartbeat."""
+    """The agent stays offline until its next heartbeat."""
     return _changed(session, gateway, caller, agent, AgentStatus.OFFLINE)
 
 
@@ -145,7 +145,7 @@ def revoke_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway:
 def diagnose_agent(
     caller: AdminOnly, agent: AgentWord, database: TheDatabase, gateway: TheGateway, agents: TheAgentEngines
 ) -> AgentDiagnosis:
-    """From what the agent has reported, and from one question that it has to answer. Nothing is changed."""
+    """Uses what the agent has reported and one query that it must answer. Nothing is changed."""
     del caller
     with database.reading() as session:
         found = store.require(session, agent)

@@ -106,7 +106,7 @@ async def poll(
     limit: Annotated[int, Query(description="Maximum number of jobs, at most 10.")] = DEFAULT_POLL_LIMIT,
     wait: Annotated[float, Query(description="Seconds to wait for a job, at most 30.")] = 0.0,
 ) -> Polled:
-    """Polling does not assign a job: it belongs to the agent once claimed."""
+    """Polling does not assign jobs: a job belongs to the agent only once claimed."""
     limit = max(1, min(limit, MOST_POLL_LIMIT))
     deadline = time.monotonic() + max(0.0, min(wait, LONGEST_POLL_WAIT))
     while True:
@@ -140,7 +140,7 @@ async def _calls(gateway: Gateway, agent: KnownAgent) -> list[OfferedCall]:
 async def call_output(
     agent: ThisAgent, call_id: Annotated[str, Path(max_length=60)], request: Request, gateway: TheGateway
 ) -> CallAnswer:
-    """A stream of any length, sent as the engine produces it. It ends early once the caller no longer waits."""
+    """A stream of any length, sent as the engine produces it. It ends early if the caller stops waiting."""
     await gateway.calls.connect(agent, call_id, request.stream())
     return CallAnswer(id=call_id)
 
@@ -200,7 +200,7 @@ def logs(
 
 @routes.post("/jobs/{job_id}/parts", summary="Add a part of a long result", responses=JOB)
 def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) -> PartAnswer:
-    """Sending a part again changes nothing. `result.parts` of the completion is the number of parts."""
+    """Sending a part again changes nothing. `result.parts` in the completion report is the number of parts."""
     gateway.jobs.keep_part(agent, job_id, body)
     gateway.sightings.report(job_id)
     return PartAnswer(id=job_id, part=body.part)
@@ -208,7 +208,9 @@ def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) 
 
 @routes.post("/jobs/{job_id}/complete", summary="Report that a job succeeded", responses=JOB)
 def complete(agent: ThisAgent, job_id: RowId, body: CompleteBody, gateway: TheGateway) -> Acknowledgement:
-    """A `return_code` other than 0 makes it completed with warnings. If the job has already ended, nothing changes."""
+    """A `return_code` other than 0 means that it completed with warnings. If the job has already ended, nothing
+    changes.
+    """
     return gateway.jobs.end(agent, job_id, body)
 
 
@@ -219,11 +221,11 @@ def fail(agent: ThisAgent, job_id: RowId, body: FailBody, gateway: TheGateway) -
 
 @routes.post("/jobs/{job_id}/canceled", summary="Report that a job was cancelled", responses=JOB)
 def canceled(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
-    """Only after its process has ended."""
+    """Send this only after the job's process has ended."""
     return gateway.jobs.end(agent, job_id, body or CanceledBody(), must_be_asked_for=True)
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Alias of `/canceled`", responses=JOB)
 def cancel(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
-    """For agents that name this report like the other ones: `complete`, `fail`, `cancel`."""
+    """For agents that name this report like the others: `complete`, `fail`, `cancel`."""
     return canceled(agent, job_id, gateway, body)

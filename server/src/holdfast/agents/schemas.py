@@ -111,7 +111,7 @@ class StartBody(Schema):
 
 
 class ProgressBody(Schema):
-    """Fields that are not given keep their value."""
+    """Omitted fields keep their values."""
 
     progress_percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
     current_file: Annotated[str, PlainText(0, 4096)] | None = None

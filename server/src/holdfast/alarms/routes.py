@@ -38,8 +38,8 @@ def list_alarms(
 ) -> Alarms:
     """Alarms of the repositories that the caller may see. Those of agents and of the service are for admins.
 
-    `state` is open, acknowledged or cleared (default: the first two), `severity` warning or critical; both may be given
-    several times.
+    `state` is open, acknowledged or cleared (default: the first two), `severity` is warning or critical; both may be
+    repeated.
     """
     _require_known("state", state, STATES)
     _require_known("severity", severity, tuple(Severity))
@@ -68,7 +68,7 @@ def read_alarm_settings(caller: AdminOnly, session: Reading) -> AlarmSettings:
 
 @routes.put("/settings", summary="Update alarm thresholds", responses=documented(404))
 def change_alarm_settings(caller: AdminOnly, wanted: AlarmSettingsChange, session: Writing) -> AlarmSettings:
-    """Thresholds for all replace the current ones; those of repositories are changed individually."""
+    """General thresholds are replaced as a whole; those of repositories are changed individually."""
     return acknowledging.change_settings(session, caller, wanted)
 
 
@@ -76,7 +76,7 @@ def change_alarm_settings(caller: AdminOnly, wanted: AlarmSettingsChange, sessio
 def acknowledge_alarm(
     caller: SignedIn, alarm_id: RowId, session: Writing, wanted: AlarmAcknowledgement | None = None
 ) -> AlarmItem:
-    """It stays open, and silent until a time, until it gets worse, or until it clears."""
+    """The alarm stays open but silent until the given time, until it gets worse, or until it clears."""
     now = clock.now()
     alarm = acknowledging.acknowledge(session, caller, alarm_id, wanted or AlarmAcknowledgement(), now)
     session.flush()

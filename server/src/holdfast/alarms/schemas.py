@@ -66,7 +66,7 @@ class RepositoryOverrideChange(Closed):
 
 
 class AlarmSettingsChange(Closed):
-    """Fields that are not given stay."""
+    """Omitted fields are left unchanged."""
 
     thresholds: AlarmThresholds | None = None
     repositories: Annotated[list[RepositoryOverrideChange], Field(max_length=10_000)] = Field(default_factory=list)

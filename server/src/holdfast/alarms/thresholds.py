@@ -22,7 +22,7 @@ Kinds = Annotated[list[str], Field(max_length=50)]
 
 
 class AlarmThresholds(Closed):
-    """Thresholds of all repositories, agents and the service."""
+    """Thresholds for all repositories, agents and the service."""
 
     backup_overdue_hours: Hours | None = Field(
         None, description="Age of the last backup that raises the alarm; null: the threshold that /status uses."
@@ -56,7 +56,7 @@ class AlarmThresholds(Closed):
 
 
 class RepositoryThresholds(Closed):
-    """Thresholds of one repository. Those not given are the same as for all."""
+    """Thresholds of one repository. Omitted ones use the general value."""
 
     backup_overdue_hours: Hours | None = None
     check_overdue_days: Days | None = None

@@ -30,7 +30,7 @@ TheKind = Annotated[Kind, Depends(kind_named("backup"))]
 
 @starts(routes, "/start", "Start a backup")
 def start_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
-    """Queued behind other work of the repository; never refused because it is busy."""
+    """Queued behind other work on the repository; never refused because the repository is busy."""
     return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
 

@@ -53,7 +53,7 @@ def preview_file(
     chosen: Chosen,
     max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Number of bytes to read.")] = DEFAULT_BYTES,
 ) -> FilePreview:
-    """The kind is found in the content, never in the name. A picture is shown only whole."""
+    """The kind is detected from the content, never from the name. Images are returned only if complete."""
     del caller
     repository, archive, sealed = chosen.found_file()
     downloads, path = chosen.downloads, chosen.path

@@ -112,10 +112,11 @@ PARTS: dict[int | str, dict[str, Any]] = {
     responses={**binary("application/octet-stream"), **PARTS},
 )
 async def download_file(request: Request, chosen: Chosen, rules: TheDownloadRules) -> Response:
-    """`Range`, `If-Range` and `If-None-Match` count where the answer has `Accept-Ranges: bytes`: archives of a
-    repository on the service's machine whose index knows the chunks of files. Elsewhere the whole file is sent.
+    """`Range` and `If-Range` are honoured if the response has `Accept-Ranges: bytes`: for archives of repositories on
+    the service's machine whose index contains the chunks of files. Otherwise the whole file is sent. `If-None-Match` is
+    honoured for every file with an `ETag`.
 
-    A connection that breaks off means that the content is not complete.
+    If the connection breaks off, the content is incomplete.
     """
     wanted = WantedFile(chosen.downloads, rules, chosen.caller.user_id, chosen.found_file, chosen.path, request)
     return await wanted.answer()
@@ -130,7 +131,7 @@ async def download_file(request: Request, chosen: Chosen, rules: TheDownloadRule
 def download_folder(
     chosen: Chosen, rules: TheDownloadRules, form: Annotated[Format, Query(alias="format")] = "tar"
 ) -> Response:
-    """Created while it is sent. If the connection breaks off, the content is not complete."""
+    """The file is created while it is sent. If the connection breaks off, its content is incomplete."""
     repository, archive, sealed = chosen.found()
     paths = (chosen.path,) if chosen.path else ()
 

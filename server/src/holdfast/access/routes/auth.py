@@ -96,7 +96,7 @@ def read_invitation(body: InvitationToken, session: Reading) -> InvitationAnswer
 async def accept_invitation(
     request: Request, body: InvitationAccepted, database: TheDatabase, settings: TheSettings, hashing: Hashing
 ) -> InvitationAnswer:
-    """It works once. Log in with the new password afterwards; a second factor stays as it is."""
+    """An invitation works once. Log in with the new password afterwards; a second factor is kept."""
     invited = await run_in_threadpool(_invited, database, body.token)  # before spending any work on the password
     whose = Whose(address_of(request) or "", invited.username)
     found = await hashing.run(whose, invitations.accept, database, settings, body.token, body.new_password)
@@ -120,8 +120,8 @@ def _begin_in_browser(request: Request, response: Response, login: Login, result
 
 @auth.post("/refresh", summary="Refresh the access token of an active session")
 def refresh(request: Request, response: Response, caller: SessionToRefresh, login: TheLogin) -> LoginAnswer:
-    """Also accepts an expired access token while its session is active, and from the service's own pages their
-    cookie.
+    """An expired access token is also accepted while its session is active. The service's own pages may use their
+    cookie instead.
     """
     if caller is not None:
         with login.database.reading() as session:
@@ -158,7 +158,7 @@ def log_out(request: Request, response: Response, caller: LoginOnlyEvenIfPasswor
 async def change_password(
     body: PasswordChange, caller: LoginOnlyEvenIfPasswordMustChange, login: TheLogin, hashing: Hashing
 ) -> LoginAnswer:
-    """Ends all other sessions of the user, and on request their account tokens."""
+    """Ends all other sessions of the user and, on request, revokes their account tokens."""
     change = partial(Account(login, caller).change_password, end_tokens=body.end_tokens)
     return LoginAnswer.of(await hashing.run(whose_turn(caller), change, body.current_password, body.new_password))
 

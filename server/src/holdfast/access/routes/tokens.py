@@ -18,7 +18,7 @@ def list_tokens(caller: SignedIn, session: Reading) -> Tokens:
 
 @tokens.post("", summary="Create an account token", status_code=201, responses=documented(409))
 def create_token(body: TokenCreate, caller: LoginOnly, session: Writing) -> CreatedToken:
-    """The token is only in this answer. An account token cannot create another one."""
+    """The token is shown only in this response. Account tokens cannot create further tokens."""
     created = account_tokens.create(session, caller, body.name, body.scope, body.expires_in_days)
     return CreatedToken(**TokenAnswer.of(created.row).model_dump(), token=created.token)
 

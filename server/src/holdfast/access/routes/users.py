@@ -65,7 +65,7 @@ async def change_user(
     settings: TheSettings,
     hashing: Hashing,
 ) -> UserAnswer:
-    """A new role or password, and disabling, end the user's sessions; disabling also ends their account tokens."""
+    """A new role, a new password or disabling ends the user's sessions; disabling also revokes their account tokens."""
     password_hash = (
         await hashing.run(whose_turn(caller), hash_password, body.password) if body.password is not None else None
     )
@@ -112,7 +112,7 @@ def invite(
     session: Writing,
     body: Annotated[InvitationCreate | None, Body()] = None,
 ) -> InvitationMade:
-    """The link works once. An earlier one becomes invalid, as it does when the password changes."""
+    """The link works once. It becomes invalid when the password changes or another link is created."""
     token, invited = invitations.invite(session, caller, user_id, (body or InvitationCreate()).expires_in_hours)
     return InvitationMade(token=token, path=f"/join#{token}", expires_at=invited.expires_at)
 

@@ -35,7 +35,7 @@ def list_databases(caller: SignedIn, repository_id: RowId, session: Reading) -> 
 def add_database(
     caller: LoginOnly, repository_id: RowId, wanted: DatabaseBody, session: Writing, vault: TheVault, places: ThePlaces
 ) -> DatabaseAnswer:
-    """Its dump becomes part of the next dumps of the repository. Nothing is connected to yet."""
+    """The database is included in the next dumps of the repository. No connection is made yet."""
     repository = store.require_administered(session, caller, repository_id)
     return databases.answer(databases.save(session, caller, vault, places, repository, wanted))
 
@@ -50,7 +50,7 @@ def change_database(
     vault: TheVault,
     places: ThePlaces,
 ) -> DatabaseAnswer:
-    """Replaces all settings. A password that is not given stays."""
+    """Replaces all settings. If no password is given, the stored one is kept."""
     repository = store.require_administered(session, caller, repository_id)
     known = databases.require(session, repository_id, database_id)
     return databases.answer(databases.save(session, caller, vault, places, repository, wanted, known))
@@ -60,7 +60,7 @@ def change_database(
     "/{repository_id}/databases/{database_id}", summary="Remove a database", status_code=204, responses=documented(404)
 )
 def remove_database(caller: LoginOnly, repository_id: RowId, database_id: RowId, session: Writing) -> Response:
-    """Archives that hold its dumps stay."""
+    """Archives that contain its dumps are kept."""
     store.require_administered(session, caller, repository_id)
     databases.remove(session, caller, databases.require(session, repository_id, database_id))
     return Response(status_code=204)
@@ -68,7 +68,7 @@ def remove_database(caller: LoginOnly, repository_id: RowId, database_id: RowId,
 
 @starts(routes, "/{repository_id}/dump", "Dump the databases into an archive")
 def start_dump(to_start: ToStart, repository_id: RowId) -> Any:
-    """One archive of the series `<repository>-databases` with the dumps of all databases of the repository."""
+    """Creates one archive of the series `<repository>-databases` with the dumps of all databases of the repository."""
     session, caller = to_start.session, to_start.caller
 
     def start() -> Operation:

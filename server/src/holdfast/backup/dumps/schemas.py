@@ -14,7 +14,7 @@ TEMPLATE = "{repository}-databases-{now}"
 
 
 class DumpParams(Closed):
-    """What an operation of dumps was asked to do."""
+    """Parameters of an operation that dumps databases."""
 
     archive_name: str = TEMPLATE
     upload_ratelimit_kib: int | None = None

@@ -21,6 +21,6 @@ def list_services(caller: SignedIn, repository_id: RowId, session: Reading) -> S
 
 @routes.put("/{repository_id}/services", summary="Set the services that backups stop", responses=documented(404))
 def set_services(caller: LoginOnly, repository_id: RowId, wanted: Services, session: Writing) -> Services:
-    """Replaces the list; an empty one stops nothing. Nothing is stopped before the next backup."""
+    """Replaces the list; with an empty list, no services are stopped. Nothing is stopped before the next backup."""
     repository = store.require_administered(session, caller, repository_id)
     return Services(services=list(stored.replace(session, caller, repository, wanted.services)))

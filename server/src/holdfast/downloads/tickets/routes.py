@@ -88,9 +88,9 @@ def make_ticket(
     settings: TheSettings,
     lookup: TheLookup,
 ) -> DownloadLink:
-    """The address works once, for a minute, and only while the credential that requested it is valid.
+    """The URL works once, for a minute, and only while the credential that requested it is valid.
 
-    The rights and limits of `…/files` and `…/download` apply, and are checked again when it is used.
+    The rights and limits of `…/files` and `…/download` apply, and are checked again when the URL is used.
     """
     details = _checked(database, settings, lookup, caller, wanted)
     with database.writing() as session:
@@ -116,7 +116,7 @@ def use_ticket(
     lookup: TheLookup,
     rules: Annotated[DownloadRules, Depends(the_rules_of_holder)],
 ) -> Response:
-    """Created while it is sent. If the connection breaks off, the content is not complete."""
+    """The file is created while it is sent. If the connection breaks off, its content is incomplete."""
     answer = _answer(database, settings, lookup, downloads, rules, holder)
     with database.writing() as session:
         if not store.use(session, holder.ticket_id):

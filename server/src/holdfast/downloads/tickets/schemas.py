@@ -11,7 +11,7 @@ from holdfast.repositories.archived_paths import Paths
 
 
 class ArchiveDownload(Closed):
-    """What to download out of an archive."""
+    """What to download from an archive."""
 
     repository_id: RowId
     archive_id: RowId
@@ -28,7 +28,7 @@ class LogDownload(Closed):
 
 
 class AuditDownload(Closed):
-    """Export audit entries as NDJSON, for admins."""
+    """Audit entries as NDJSON, for admins."""
 
     audit: AuditFilter
 
