@@ -95,7 +95,7 @@ class Rule(NumberedRow):
 
 
 class Incident(NumberedRow):
-    """A failure that has not recovered yet, or has if `closed_at` is set."""
+    """A failure; it has recovered once `closed_at` is set."""
 
     __tablename__ = "incidents"
 

@@ -28,7 +28,7 @@ def start_again(session: Session, caller: Caller, registry: Registry, failed: Op
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status)
     try:
         return kind.again(session, caller, kind, failed)
-    except ValidationError as error:  # an earlier release stored it with other parameters
+    except ValidationError as error:  # an earlier version stored it with other parameters
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status) from error
 
 

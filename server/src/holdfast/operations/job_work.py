@@ -47,7 +47,7 @@ class JobReport:
 class JobWork:
     """How agents execute a kind. `block` is the job's input; `conclude` turns a report into the operation's outcome.
 
-    `block` leaves out the repository. `conclude` may receive anything that an agent sent, and must not trust it. It
+    The repository is not part of `block`. `conclude` may receive anything that an agent sent, and must not trust it. It
     only reads; its writes go into the outcome's `record`, which runs in the transaction that ends the operation.
     """
 
@@ -61,7 +61,7 @@ class JobWork:
     secrets: Callable[[Session, Operation], Mapping[str, str]] | None = None
     """Secrets of the job's own, which the agent receives with the job under the references in its block."""
     leaves_archive: bool = False
-    """Whether it creates an archive whose comment has the operation's key, so that the repository proves the end."""
+    """Whether it makes an archive whose comment has the operation's key, as proof of how the operation ended."""
 
 
 def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:

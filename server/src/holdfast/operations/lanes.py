@@ -45,7 +45,7 @@ class Holder:
 
 @frozen
 class Verdict:
-    """The decision on one waiter: it may start if the reason is None, else waits, perhaps behind an operation."""
+    """The decision on one waiter: start if the reason is None, otherwise wait, perhaps behind an operation."""
 
     reason: QueuedReason | None = None
     behind_id: int | None = None

@@ -40,7 +40,7 @@ def without(refused: str, text: str) -> str:
 
 
 def safe(text: str) -> str:
-    """Remove the characters that the engine treats as separators or placeholders."""
+    """Replace the characters that the engine treats as separators or placeholders with dashes."""
     return re.sub(r"[\s/{}]+", "-", text.replace("::", "-")).strip("-")
 
 

@@ -69,7 +69,7 @@ class Archive(ArchiveFacts, NumberedRow):
     lost_at: Mapped[datetime | None]
     """When it was found to be lost, because an older copy replaced the repository. It cannot be restored."""
     protected_at: Mapped[datetime | None]
-    """Since when no prune, deletion or wipe by the service may remove it; None: not protected. See `protection`."""
+    """When it was protected against removal by prunes, deletions and wipes; None: it is not. See `protection`."""
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),

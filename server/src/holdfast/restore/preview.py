@@ -67,7 +67,7 @@ class Previews:
     opener: Opener
 
     def preview(self, wanted: Wanted) -> RestorePreview:
-        """Preview a restore. Raise NotFound for a missing path, Locked, TooLarge, or what engine or machine report."""
+        """Preview a restore. Raise NotFound for a missing path, Locked, TooLarge, or an error of engine or machine."""
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
         destination = normal_destination(wanted.params.destination)

@@ -33,8 +33,8 @@ ThePreviews = Annotated[Previews, Depends(PREVIEWS)]
 def start_restore(
     caller: LoginOnly, wanted: RestoreRequest, session: Writing, kind: TheKind, once: Once, places: ThePlaces
 ) -> Any:
-    """The restore queues behind exclusive work of the repository and is never refused because that is busy. It never
-    writes outside the destination, nor through a symbolic link that already exists there.
+    """The restore waits for exclusive work on the repository, and is never refused because the repository is busy. It
+    never writes outside the destination, nor through a symbolic link that already exists there.
     """
 
     def begin() -> StartAnswer:

@@ -15,7 +15,7 @@ DestinationType = Literal["local", "ssh", "agent"]
 
 
 class RestoreParams(Closed):
-    """The request of a restore operation."""
+    """The parameters of a restore operation."""
 
     archive: str
     archive_id: int | None = None

@@ -1,10 +1,12 @@
-"""Requests that need an engine or another machine: they run in separate threads, and wait for one without blocking any.
+"""Requests that need an engine or another machine: they get threads of their own, and wait for these without any.
 
 The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`. It
 then runs in one of a few separate threads, limited per user and in total, so that no number of such requests delays the
-others. If a user repeats a question before the engine has been started for it, the same run answers both. If it has
-been started, all further repetitions share one more run. After a run that answered several requests, the next run for
-the same question is delayed by about the time the last one took, or longer if it answered many.
+others.
+
+If a user repeats a question before the engine has been started for it, the same run answers both. If it has been
+started, all further repetitions share one more run. After a run that answered several requests, the next run for the
+same question is delayed by about the time the last one took, or longer if it answered many.
 """
 
 import asyncio

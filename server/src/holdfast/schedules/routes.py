@@ -325,8 +325,8 @@ def run_schedule(
     once: Once,
     wanted: Annotated[RunBody | None, Body()] = None,
 ) -> Any:
-    """Starts immediately, regardless of calendar, snooze, pause, blackouts and, unless `respect_windows` is set,
-    windows.
+    """Starts immediately, regardless of calendar, snooze, pause and blackouts, and of windows unless `respect_windows`
+    is set.
     """
 
     def start() -> StartedRun:

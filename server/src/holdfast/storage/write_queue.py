@@ -1,4 +1,4 @@
-"""Lets threads write to SQLite in the order in which they arrive, because it has one writer at a time.
+"""Lets threads write to SQLite, which has one writer at a time, in the order in which they arrive.
 
 When a lock of the standard library is released, any thread may take it: a thread that writes repeatedly takes it back
 before a waiting thread has woken up. Here, the turn is passed to the thread that has waited longest.

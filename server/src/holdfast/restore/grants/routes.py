@@ -15,7 +15,7 @@ routes = router("/api/restore-grants", "restore")
 
 @routes.get("", summary="List who may restore to which machines and folders")
 def list_restore_grants(caller: AdminOnly, session: Reading) -> RestoreGrants:
-    """In addition to the repository's own machine, to which every user with the right to restore may restore."""
+    """Grants add to the repository's own machine, to which every user with the right to restore may restore."""
     del caller
     return RestoreGrants(grants=granting.answers(session, store.every(session)))
 

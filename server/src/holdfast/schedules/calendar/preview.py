@@ -15,7 +15,7 @@ from holdfast.schedules.calendar.windows import Window
 
 Reason = Literal["on_time", "moved_by_dst", "first_of_two", "window_opens", "window_closed", "blackout", "snoozed"]
 WINDOW_LOOK = 400
-"""Number of due times after which a window that has not opened is considered never to open."""
+"""If a window has not opened after this many due times, it is assumed never to open."""
 MINUTES_OF_A_DAY, MINUTES_OF_AN_HOUR = 24 * 60, 60
 
 

@@ -81,7 +81,7 @@ class _Surroundings:
     known: Mapping[int, Target]
     """Repositories by id; all of them if a schedule selects by labels."""
     places: Places | None
-    """More about the repositories, unless they are all of them."""
+    """More about these repositories; None if `known` includes all of them."""
     calendars: dict[tuple[Any, ...], plan.Calendar] = field(default_factory=dict)
     next_times: dict[tuple[int, datetime], datetime | None] = field(default_factory=dict)
 

@@ -164,7 +164,7 @@ def _place(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Place:
 
 
 def _is_online(schedule: Schedule, repository: Repository, row_facts: RowFacts) -> bool:
-    """Whether the repository's machine is online, according to reports of agents.
+    """Whether the repository's machine is online. Agents report this themselves.
 
     Ssh machines of availability schedules are contacted first; others are assumed to be online.
     """

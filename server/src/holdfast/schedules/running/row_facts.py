@@ -121,7 +121,7 @@ class Known:
     covered: Covered
     schedules: Mapping[int, Schedule]
     places: Places | None = None
-    """The places of all rows, which were made from them."""
+    """The repositories of all rows, if the rows were made from them."""
 
 
 def gather(
