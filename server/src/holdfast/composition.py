@@ -55,7 +55,7 @@ def _access_tasks(parts: Parts) -> tuple[Task, ...]:
 ACCESS = Feature(
     name="access", routers=access.ROUTERS, provides=access.PROVIDES, tasks=_access_tasks, install=access.install
 )
-"""Made here: access is below the kernel, whose terms features speak."""
+"""Defined here because access is a lower layer than the kernel, which defines what a feature is."""
 
 FEATURES = (
     runner.FEATURE,
@@ -82,7 +82,7 @@ FEATURES = (
     dav.FEATURE,
     web.FEATURE,
 )
-"""In the order of their routes in the API's document, in which they also start."""
+"""In the order of their routes in the API document. They also start in this order."""
 
 
 def register_secrets() -> None:

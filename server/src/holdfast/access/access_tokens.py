@@ -16,7 +16,7 @@ MAX_TOKEN_CHARACTERS = 2048
 ONLY_SIGNATURE = jwt.types.Options(
     verify_exp=False, verify_nbf=False, verify_iat=False, verify_aud=False, verify_iss=False, verify_sub=False
 )
-"""The claims are judged here: a token that has expired still names its session."""
+"""The claims are checked separately, because an expired token still identifies its session."""
 
 
 @frozen

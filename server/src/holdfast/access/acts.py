@@ -51,7 +51,7 @@ OF_THE_SERVICE = (
     Act("change_alarm_settings", "PUT /api/alarms/settings", Role.ADMIN),
     Act("create_tokens", "POST /api/settings/tokens", Role.VIEWER, needs_login=True),
 )
-"""Acts that are about no repository."""
+"""Acts that do not concern a particular repository."""
 
 
 def capabilities(caller: Caller) -> list[str]:

@@ -20,7 +20,9 @@ from holdfast.settings import Settings
 
 PREFIX = "bk_web_"
 GRACE = timedelta(seconds=10)
-"""How long the previous cookie is still accepted: its answer may have been lost, or two tabs were quick."""
+"""How long the previous cookie is still accepted: the response may have been lost, or two tabs may have refreshed at
+once.
+"""
 
 
 @frozen
@@ -28,7 +30,7 @@ class Refreshed:
     public_id: str
     must_change_password: bool
     cookie: str | None
-    """The new cookie, or None if another tab has just got it."""
+    """The new cookie, or None if another tab has just received it."""
 
 
 def begin(session: Session, public_id: str) -> str:

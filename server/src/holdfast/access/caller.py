@@ -41,7 +41,7 @@ MOST_KNOWN = 10_000
 
 Guard = TypeVar("Guard", bound=Callable[..., Any])
 Row = dict[str, Any]
-"""A user, with the session or token by which they came: the columns below, by name."""
+"""A user with the session or token they used: the columns below, by name."""
 
 
 @frozen
@@ -126,9 +126,9 @@ class Known:
 
     row: Row
     expires_at: datetime | None
-    """Of the access token; account tokens have theirs in the row."""
+    """Expiry of the access token; account tokens have theirs in the row."""
     keys: tuple[Key, ...]
-    """The keys of the service by which the token was found to be signed."""
+    """The service's keys at the time when the token's signature was verified."""
     proof: Proof
 
 

@@ -26,7 +26,7 @@ THREADS = 2
 MAX_WAITING = 200
 MAX_OF_ADDRESS = 50
 MAX_WAITING_ALIKE = 20
-"""Logins of one name from one address; after five failures none is tried anyway."""
+"""Waiting logins with one name from one address. After five failures, none is tried anyway."""
 
 # Argon2id with 19 MiB, two passes and one lane: a login should not take all cores from the engines.
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)

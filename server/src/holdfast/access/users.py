@@ -27,7 +27,7 @@ from holdfast.storage.remembered import Proof, Query, Remembered
 from holdfast.storage.session import Database, Reading
 
 FEW_RIGHTS = 50
-"""Rights of an account that is read on the event loop."""
+"""Accounts with at most this many rights are read on the event loop."""
 
 
 @frozen

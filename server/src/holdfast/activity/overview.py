@@ -21,9 +21,9 @@ from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
 
 RECURRING = tuple(kind for care in CARE for kind in care.kinds)
-"""Kinds of recurring jobs: a failure counts until the next success, at any age."""
+"""Kinds of recurring jobs: a failure counts until the next success, however old it is."""
 ONCE_FOR = timedelta(days=1)
-"""For how long the failure of any other job is shown."""
+"""How long the failure of any other job is shown."""
 MOST = 200
 BACKUP_DAYS = next(care.days for care in CARE if care.cell == "backup")
 NEED_ATTENTION = frozenset({"failed", "overdue", "never"})

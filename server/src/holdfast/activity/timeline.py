@@ -17,7 +17,7 @@ from holdfast.schedules.visible_schedules import VisibleSchedules
 MOST_ROWS = 10_000
 MOST_DAYS = 62
 LONGEST = timedelta(days=14)
-"""Operations that ended are found by the time of their creation; none is expected to take longer than this."""
+"""Ended operations are found by their creation time; none is expected to take longer than this."""
 PLANNED = "planned"
 
 Row = list[int | str | None]

@@ -27,7 +27,7 @@ SHUT = frozenset(
         "repository.replaced",
     }
 )
-"""Errors that mean: in its current state, nothing can be read from the repository."""
+"""Errors that mean that the repository cannot be read at all in its current state."""
 RECONCILES_MISSED = 3
 NO_RULES: Mapping[str, OverdueAfter] = {}
 
@@ -56,7 +56,7 @@ class Failure:
 class Judged:
     verdict: Verdict
     reason: str
-    """The reason as a key; `proven` has none."""
+    """The key of the reason; empty if the verdict is `proven`."""
     since: datetime | None = None
     operation_id: int | None = None
     error_key: str | None = None

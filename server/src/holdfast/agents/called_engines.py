@@ -29,9 +29,9 @@ from holdfast.storage.session import Database
 THERE = EngineEnvironment("/", "agent")
 """Never used: the agent builds the command itself."""
 COMES_SECONDS = 20.0
-"""How long a request waits for an agent to take a question."""
+"""How long a request waits for an agent to pick up a query."""
 LOOK_SECONDS = 50.0
-"""How long a request waits for the names in a folder of an agent's machine."""
+"""How long a request waits for the names in a folder on an agent's machine."""
 
 
 @frozen

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, Unauthenticated
 log = structlog.get_logger("holdfast.agents")
 
 LOG_SECONDS = 10.0
-"""Refusals of one address are logged at most this often; the audit trail counts all of them."""
+"""Minimum interval between log lines about refusals of one address; the audit trail counts them all."""
 
 _documented_header = Security(APIKeyHeader(name=AUTHORIZATION_HEADER, scheme_name="AgentBearer", auto_error=False))
 

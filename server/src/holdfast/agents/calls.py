@@ -28,11 +28,11 @@ from holdfast.repositories import store as repositories
 
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
 SAME_MOMENT = 200_000_000
-"""Nanoseconds. Two changes within a tick of the system's clock leave the folder with one time."""
+"""In nanoseconds. Two changes within a tick of the system clock leave the folder with the same time."""
 FETCHED_SECONDS = 120.0
 """Longer than an agent waits between two polls."""
 OFFERED_SECONDS = 10.0
-"""How long an agent has to come for a call before it is offered again."""
+"""How long an agent has to start a call before it is offered again."""
 
 
 @frozen

@@ -17,7 +17,7 @@ from holdfast.storage.session import Database
 
 MOST_AT_ONCE = 100_000
 OLDEST_SECONDS = 1.0
-"""How long another process may accept a credential after an administrator has shut its agent out."""
+"""How long another process may still accept a credential after an administrator has shut the agent out."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class Credentials:
         self._guard = threading.Lock()
         self._loading = threading.Lock()
         self._loaded = -1
-        """The generation at which all agents were read together."""
+        """The generation at which all agents were last read together."""
         self._known: dict[str, KnownAgent] = {}
         self._generation = -1
         self._is_forgotten = False

@@ -28,7 +28,7 @@ log = structlog.get_logger("holdfast.agents")
 
 SHUT_OUT_SENTENCE = "An administrator disabled or revoked the agent before the job ended."
 CROSSING_SECONDS = 60.0
-"""For this long after its report, a job that a heartbeat names as running is not worth a cancel."""
+"""How long after its report a job is not cancelled even if a heartbeat lists it as running."""
 
 
 def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -> tuple[EnrollmentToken, str]:

@@ -30,9 +30,9 @@ log = structlog.get_logger("holdfast.agents")
 
 STORED_EVERY_SECONDS = 60.0
 STORED_TOGETHER = 500
-"""Agents of one transaction: other writers wait for it."""
+"""Maximum number of agents per transaction, because other writers wait for it."""
 NOTED_SKEW_SECONDS = 5.0
-"""Smaller differences are the travel time of a message, and not worth a write."""
+"""Smaller differences may be the travel time of a message and are not worth a write."""
 
 
 @frozen
@@ -41,7 +41,7 @@ class Heard:
 
     seen: datetime
     stored: datetime
-    """When it was last stored."""
+    """When it was last written to the store."""
     profile: tuple[Any, ...]
     skew: float | None
     stored_skew: float | None = None
@@ -63,7 +63,7 @@ class Fleet:
         self._guard = threading.Lock()
         self._heard: dict[int, Heard] = {}
         self._recorded: dict[int, datetime] = {}
-        """What all processes have stored, when it was last read."""
+        """The times stored by all processes, as of the last read."""
         self._next_look = self._next_store = self._began
         self.on_online: list[Callable[[Session, Sequence[int]], None]] = []
         """Called with the ids of agents that have come online, in the transaction that records it."""

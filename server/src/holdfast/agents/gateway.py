@@ -29,10 +29,10 @@ from holdfast.storage.session import Database
 
 TICK_SECONDS = 0.3
 BOARD_SECONDS = 2.0
-"""Hints may be missed: the store is read this often in any case."""
+"""Hints may be missed, so the store is read at least this often."""
 BETWEEN_LOOKS_SECONDS = 0.02
 CALLS_SECONDS, CALLS_REST_SECONDS = 0.05, 1.0
-"""How often new calls are looked for while agents come for work, and while none does."""
+"""Intervals of checks for new calls, while agents poll for work and while none does."""
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 EXPIRY_SECONDS = 60.0

@@ -8,7 +8,7 @@ from holdfast.agents.fleet import Fleet, Heartbeat
 from holdfast.errors import HoldfastError
 
 MOST_AT_ONCE = 200
-"""Agents of one transaction: other writers wait for it."""
+"""Maximum number of agents per transaction, because other writers wait for it."""
 
 
 class HeartbeatBatches:

@@ -18,7 +18,7 @@ from holdfast.operations.logs import LogWriter
 
 Range = tuple[int, int]
 MOST_RANGES = 1000
-"""An agent numbers its lines without gaps; a few arise when messages overtake each other."""
+"""An agent numbers its lines without gaps; a few gaps arise when messages overtake each other."""
 
 
 def keep(

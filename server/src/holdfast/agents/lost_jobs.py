@@ -45,7 +45,7 @@ log = structlog.get_logger("holdfast.agents")
 
 EVIDENCE = "evidence"
 MOST_QUESTIONS = 3
-"""How often the repository is queried about one lost job before its agent counts as unable to answer."""
+"""How often the repository is queried about one lost job before the agent counts as unable to answer."""
 CLOCK_SLACK = timedelta(minutes=2)
 LOST = "The agent reconnected without this job and sent no report for it."
 UNCONFIRMED = (
@@ -62,7 +62,7 @@ CHECKPOINT = re.compile(r".*\.checkpoint(\.\d+)?")
 class _Missing:
     since: float
     last: float
-    """When a heartbeat last left the job out."""
+    """When a heartbeat last omitted the job."""
 
 
 class Sightings:

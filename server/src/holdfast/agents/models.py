@@ -45,10 +45,10 @@ class AgentMachine(NumberedRow):
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue)
     status: Mapped[str] = mapped_column(String(10))
     last_seen_at: Mapped[datetime | None]
-    """When its state or facts last changed; later signs of life are in `agent_times`."""
+    """When the agent was last seen as of the last change of its state or facts; later times are in `agent_times`."""
     last_error: Mapped[str | None]
     unstarted_services: Mapped[list[dict[str, str]]] = mapped_column(JsonValue, default=list, server_default="[]")
-    """What backups have stopped on its machine and does not start again, each `{"name", "error"}`."""
+    """Services on its machine that backups stopped and that fail to start again, each as `{"name", "error"}`."""
     clock_skew_seconds: Mapped[float | None] = mapped_column(Float)
     """How far the agent's clock was ahead of ours at its last report."""
     created_at: Mapped[datetime]
@@ -110,11 +110,11 @@ class AgentJob(Base):
     completed_at: Mapped[datetime | None]
     report: Mapped[dict[str, Any] | None]
     log_ranges: Mapped[list[list[int]]] = mapped_column(JsonValue, default=list)
-    """The sequence numbers of the lines in the log file, as ranges with both ends."""
+    """The sequence numbers of the lines in the log file, as inclusive ranges."""
     log_lines: Mapped[int] = mapped_column(Integer, default=0)
-    """How many lines of the log file they are: lines beyond were never acknowledged."""
+    """The number of lines in the log file that belong to them; later lines were never acknowledged."""
     part_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
-    """The size of the parts of the result, as `bounded_json.weight` counts it."""
+    """The size of the result's parts, as measured by `bounded_json.weight`."""
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 

@@ -13,7 +13,7 @@ from holdfast.operations.status import Status
 
 FAILED = "engine.failed"
 DEEPEST = 30
-"""Levels of a nested value that are kept."""
+"""Maximum depth of nested values that is kept."""
 Body = CompleteBody | FailBody | CanceledBody
 Items = Sequence[Mapping[str, Any]] | None
 

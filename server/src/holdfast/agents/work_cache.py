@@ -34,7 +34,7 @@ class View:
     stopping: Mapping[int, list[int]] = field(default_factory=dict)
     """Jobs that should stop, by agent."""
     held: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """Jobs that run, by agent."""
+    """Running jobs, by agent."""
 
     @staticmethod
     def of(number: int, waiting: frozenset[int], jobs: Iterable[RunningJob]) -> "View":

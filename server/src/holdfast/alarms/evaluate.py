@@ -23,12 +23,12 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.alarms")
 
 LAST_ROUND = "last_alarm_round"
-"""The minute, since 1970, of the last round."""
+"""The setting that stores the minute, since 1970, of the last round."""
 ROUND_SECONDS = 60
 CLOCK_WENT_BACK = 5
-"""Minutes. A last round further in the future than this was made by a clock that was wrong."""
+"""In minutes. A last round further in the future than this was recorded with a wrong clock."""
 COURTESY_SECONDS = 2.0
-"""For how long a round gives way to requests while it looks at the evidence."""
+"""How long in total a round yields to requests while it reads the evidence."""
 ROUND_LOCK = 0x616C6172
 
 
@@ -101,7 +101,7 @@ class RoundPlan(Plan):
     """The combined changes of all kinds."""
 
     still_there: bool = False
-    """Some alarm stays as it is, and its evidence was seen again."""
+    """Whether any open alarm exists, whose evidence may have been confirmed again."""
 
     def add(self, other: Plan) -> None:
         self.added += other.added

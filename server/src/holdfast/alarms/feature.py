@@ -7,7 +7,7 @@ from holdfast.operations.manifest import Feature, Task, Tick, When
 from holdfast.repositories.overdue import OVERDUE_RULES
 
 LOOK_SECONDS = 10.0
-"""How often each process checks whether a minute has had its round; the round itself is one for all."""
+"""How often each process checks whether the current minute has had its round. The round itself runs only once."""
 
 FEATURE = Feature(
     name="alarms",

@@ -43,10 +43,10 @@ class Finding:
 
     subject: Subject
     severity: Severity | None
-    """None: neither bad enough to raise an alarm nor good enough to clear one."""
+    """None if the evidence is neither bad enough to raise an alarm nor good enough to clear one."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     known: bool = True
-    """False: there is no evidence. It raises nothing and clears nothing."""
+    """False if there is no evidence: the finding then raises nothing and clears nothing."""
 
 
 def unclear(subject: Subject) -> Finding:
@@ -70,7 +70,7 @@ class Look:
     overdue: Mapping[int, Mapping[str, OverdueAfter]]
     open: frozenset[int] = frozenset()
     least_overdue: Mapping[str, float] = field(default_factory=dict)
-    """By cell, the smallest number of seconds in `overdue`."""
+    """The shortest limit in `overdue` for each cell, in seconds."""
 
 
 def least_overdue(overdue: Mapping[int, Mapping[str, OverdueAfter]]) -> dict[str, float]:
@@ -90,11 +90,11 @@ class AlarmKind:
     name: str
     find: Callable[[Look], Iterable[Finding]]
     message: Callable[[str, Mapping[str, Any]], str]
-    """Given the subject's name and the evidence, the sentence for users."""
+    """Given the subject's name and the evidence, return the message for users."""
     raise_after: timedelta = NO_TIME
-    """How long the evidence must be bad."""
+    """How long the evidence must be bad before the alarm is raised."""
     clear_after: timedelta = NO_TIME
-    """How long it must then be good."""
+    """How long the evidence must then be good before the alarm clears."""
 
 
 def shown(at: datetime | None) -> str | None:

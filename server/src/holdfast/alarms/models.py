@@ -15,7 +15,7 @@ NOT_CLEARED = text("state <> 'cleared'")
 
 class State(StrEnum):
     WATCHED = "watched"
-    """The evidence is bad, but not for long enough to raise an alarm."""
+    """The evidence is bad, but has not been for long enough to raise an alarm."""
     OPEN = "open"
     CLEARED = "cleared"
 
@@ -40,18 +40,18 @@ class Alarm(NumberedRow):
 
     kind: Mapped[str] = mapped_column(String(40))
     subject: Mapped[str] = mapped_column(String(60))
-    """What it is about: `repository:12`, `agent:3`, `service:0`."""
+    """The subject of the alarm, such as `repository:12`, `agent:3` or `service:0`."""
     repository_id: Mapped[int | None] = mapped_column(Identifier)
-    """Users who may see this repository may see the alarm; without one, only administrators."""
+    """Users who may see this repository may see the alarm. Without a repository, only administrators may."""
     severity: Mapped[str] = mapped_column(String(10))
     state: Mapped[str] = mapped_column(String(10))
     since: Mapped[datetime]
     seen_at: Mapped[datetime]
     """When the evidence last confirmed the alarm."""
     known: Mapped[bool] = mapped_column(Boolean, default=True)
-    """False while the evidence is missing: whether it still holds is then unknown."""
+    """False while evidence is missing: whether the alarm still applies is then unknown."""
     clearing_since: Mapped[datetime | None]
-    """Since when the evidence is good, for kinds that want it to stay good for a while."""
+    """Since when the evidence has been good, for kinds that require it to stay good for a while."""
     cleared_at: Mapped[datetime | None]
     evidence: Mapped[dict[str, Any]]
     acknowledged_by: Mapped[str | None] = mapped_column(String(64))

@@ -47,7 +47,7 @@ class Plan:
     added: list[dict[str, Any]] = field(default_factory=list)
     changed: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     forgotten: list[int] = field(default_factory=list)
-    """Watched alarms that ended before they were raised."""
+    """Watched alarms that ended before being raised."""
     news: list[News] = field(default_factory=list)
 
     @property

@@ -29,7 +29,7 @@ class Application(FastAPI):
         self.parts = parts
         self.refusal_listeners: list[RefusalListener] = []
         self.streamed_paths: tuple[str, ...] = ()
-        """Beginnings of paths whose bodies are passed on as they come."""
+        """Prefixes of paths whose bodies are passed on as they arrive."""
         version = parts[DATABASE].version
         self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Dispatcher(self, super().__call__, version)))
 

@@ -32,7 +32,7 @@ def _writing(request: Request) -> Iterator[Session]:
 
 
 WORK: dict[object, Work] = {_reading: "reading", _writing: "writing"}
-"""The threads in which a route with one of these dependencies runs."""
+"""Which threads run a route that has one of these dependencies."""
 
 TheDatabase = Annotated[Database, Depends(DATABASE)]
 TheSettings = Annotated[Settings, Depends(SETTINGS)]

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 log = structlog.get_logger("holdfast.api")
 
 RefusalListener = Callable[[Request, HoldfastError], Awaitable[None]]
-"""Called with every refused request, before its answer is sent."""
+"""Called for every refused request, before its response is sent."""
 
 STARLETTE_KEYS = {
     400: ("api.bad_request", "The request is not well-formed."),

@@ -18,7 +18,7 @@ UNLESS_GIVEN: tuple[Header, ...] = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 ALL: tuple[Header, ...] = (*FIXED, *UNLESS_GIVEN)
-"""For answers that are made outside the application."""
+"""For responses that are created outside the application."""
 _FIXED_NAMES = frozenset(name for name, _ in FIXED)
 
 

@@ -9,7 +9,7 @@ from holdfast.errors import TooLarge
 
 MAX_BODY_BYTES = 1024 * 1024
 BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
-"""Without one of them a request has no body."""
+"""A request without any of these has no body."""
 
 
 class BodyTooLarge(Exception):

@@ -34,15 +34,15 @@ from holdfast.kit import courtesy
 from holdfast.storage.remembered import Remembered, StoreVersion
 
 Checked = tuple[dict[str, Any], list[Any]]
-"""Values by name, and the errors of the others."""
+"""Valid values by name, and the errors of the invalid ones."""
 NOTHING: Checked = ({}, [])
 SIMPLE = (type(None), bool, int, float, str, tuple)
-"""Immutable types of defaults."""
+"""Types of defaults that are immutable."""
 
 
 MOST_REMEMBERED = 64
 LARGEST_REMEMBERED = 64 * 1024
-"""Limits for the cached answers of one route: their number, and the bytes of each."""
+"""Limits on the cached responses of one route: their number, and the size of each in bytes."""
 
 Route = TypeVar("Route", bound=Callable[..., Any])
 
@@ -72,7 +72,7 @@ class _Query:
     fields: list[Any]
     names: frozenset[str]
     defaults: dict[str, Any] | None
-    """Their default values; None if one of them is required, or has a default factory."""
+    """Their default values; None if any parameter is required or has a default factory."""
 
     def values(self, request: Request) -> Checked:
         given = request.query_params

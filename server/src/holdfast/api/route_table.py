@@ -39,7 +39,7 @@ class RouteTable:
         self._exact: dict[str, list[int]] = {}
         self._root = _Node()
         self._walked: list[int] = []
-        """Routes with a parameter that is not one whole segment of text."""
+        """Routes with a parameter that is not exactly one segment of text."""
         for place, route in enumerate(self._routes):
             self._add(place, route)
 

@@ -19,7 +19,7 @@ from holdfast.repositories import store
 from holdfast.repositories.archive_names import safe, without
 
 NOW = "{now:%Y-%m-%dT%H:%M:%S.%f}"
-"""To the microsecond, so that no two backups of a repository get one name."""
+"""To the microsecond, so that no two backups of a repository get the same name."""
 
 
 def engine_name(template: str, repository: str, refused: str = "") -> str:

@@ -15,9 +15,9 @@ class BackupParams(Closed):
     archive_name: str | None = None
     comment: str | None = None
     upload_ratelimit_kib: int | None = None
-    """Instead of the repository's: that of the window in which a schedule starts it."""
+    """Overrides the repository's limit: a schedule sets the limit of the window in which it starts the backup."""
     within_sources: bool | None = None
-    """Whoever asked may back up nothing but what is in the repository's sources when it runs."""
+    """Restricts the backup to the repository's sources as they are when it runs."""
 
 
 class BackupStart(Schema):

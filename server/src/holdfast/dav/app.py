@@ -52,7 +52,7 @@ class Dav:
     rules: DownloadRules
     requests: EngineRequests
     _noted: dict[tuple[int, int], float] = field(default_factory=dict)
-    """When the read access of a user to an archive was last audited."""
+    """When a user's read access to an archive was last audited."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.history.index import HistoryIndex
 
 PAGE = 200
-"""Paths of hostile archives have up to 16 KiB, and three times that as addresses."""
+"""Paths in hostile archives can have 16 KiB, and addresses three times that."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Page = tuple[list[Entry], str | None]

@@ -32,7 +32,7 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z?")
 LONGEST = 65_536
 MOST_REMEMBERED = 8
-"""Callers, and repositories, of which the names here are remembered."""
+"""The number of callers, and of repositories, whose names are cached."""
 
 
 @frozen

@@ -11,15 +11,15 @@ from holdfast.errors import Unprocessable
 
 DAV = "DAV:"
 ANY_FILE = "application/octet-stream"
-"""For any file: a browser must not show it as a page of this service."""
+"""The type of all files, so that a browser never shows one as a page of this service."""
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:">'
 EPILOGUE = "</D:multistatus>\n"
 NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML does not allow, but names of files may hold."""
+"""Characters that XML does not allow although file names may contain them."""
 
 MOST_NAMES = 50
 LONGEST_NAME = 200
-"""Clients ask for a dozen. What is not known is named in the answer for each file, with its namespace."""
+"""Clients ask for about a dozen. The response repeats unknown properties for each file, with their namespaces."""
 
 Names = tuple[str, ...]
 

@@ -21,7 +21,7 @@ or that a tar or zip file cannot hold. Restores to a machine are not affected. E
 """
 MOST_LINES, MOST_CHARACTERS = 10_000, 1 << 20
 MOST_LINKS = 500_000
-"""Symbolic links that are remembered, so that nothing below one is handed out. Further links are left out."""
+"""Maximum number of symbolic links to remember, so that nothing below one is included. Further links are omitted."""
 LATEST = 2**40
 LARGEST_ID = 2**31 - 1
 BELOW_LINK = "it is below a symbolic link of the archive"

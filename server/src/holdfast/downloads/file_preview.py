@@ -22,7 +22,7 @@ from holdfast.runner.engine_requests import asks_engine
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
 
 NEVER_GONE = Event()
-"""Whoever asks is answered in one piece."""
+"""Never set: a preview is not streamed, so it does not watch for a disconnect."""
 DEFAULT_BYTES, MOST_BYTES = 64 << 10, 4 << 20
 PICTURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),

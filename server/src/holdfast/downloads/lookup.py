@@ -24,10 +24,10 @@ from holdfast.storage.remembered import Proof, Query, Remembered
 from holdfast.storage.session import Database
 
 SEALED_SECONDS = 1.0
-"""How long hidden names are remembered. Working them out takes longer than reading a file."""
+"""How long hidden names are cached. Determining them takes longer than reading a file."""
 
 Found = tuple[Repository, Archive, Sealed]
-"""A repository, an archive of it, and the part of it that the caller may not read. Not to be changed."""
+"""A repository, one of its archives, and the part of it that the caller may not read. Must not be changed."""
 
 
 @frozen
@@ -52,7 +52,7 @@ class ArchiveLookup:
         self._places = places
         self._known: Remembered[_Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
         self._sealed: dict[tuple[str, ...], tuple[float, Sealed]] = {}
-        """By the sources of a repository."""
+        """Keyed by the source paths of a repository."""
 
     def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> Found:
         """Return the archive if the caller may read the paths.

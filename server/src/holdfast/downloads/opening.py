@@ -29,7 +29,7 @@ Format = Literal["tar", "zip"]
 MEDIA_TYPES: dict[Format, str] = {"tar": "application/x-tar", "zip": "application/zip"}
 ANY_FILE = "application/octet-stream"
 MOST_NAMED = 10
-"""Paths that an error names."""
+"""Maximum number of paths that an error names."""
 
 
 class Content(Protocol):
@@ -70,11 +70,11 @@ class Opened:
     media_type: str
     size: int | None
     blocks: Iterable[bytes]
-    """The content; a list where all of it is here already."""
+    """The content; a list if all of it is in memory."""
     close: Callable[[], None] | None = None
-    """Ends the engine that writes it, if one does."""
+    """Ends the engine that writes the content, if there is one."""
     in_the_way: Callable[[], bool] | None = None
-    """Whether work that needs the repository exclusively waits for this to end; None if it holds nothing."""
+    """Whether work that needs the repository exclusively is waiting; None if the download holds no repository."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
     status: int = 200
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 WINDOW_SECONDS = 60.0
-"""A reader may be below the minimum rate for this long in total; a faster one catches up."""
+"""How long in total a client may be below the minimum rate; a faster client catches up."""
 
 
 class Pace:

@@ -34,12 +34,12 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.download")
 
 MOST_AT_ONCE = 32
-"""Threads for streams to agents, separate from those of all other requests."""
+"""Maximum number of threads for streams to agents, separate from those of all other requests."""
 STANDSTILL_SECONDS = 300.0
-"""An agent that reads nothing for this long needlessly delays the repository's other work."""
+"""An agent that reads nothing for this long delays the repository's other work for no reason."""
 LOOK_SECONDS = 5.0
 SENT_AT_ONCE = 256 << 10
-"""Content of up to this many bytes that is in memory is handed to the connection whole, as any other answer is."""
+"""Content up to this size that is already in memory is sent in one piece, like any other response."""
 
 Result = TypeVar("Result")
 _of_agents: RunVar[CapacityLimiter] = RunVar("threads for what agents receive")
@@ -235,7 +235,7 @@ class WantedFile:
     """Raises a HoldfastError if the caller may not read the file."""
     path: bytes
     request: Request | None = None
-    """With the headers that ask for a part of it, or for nothing if the client has it."""
+    """Its headers may ask for a range, or for nothing if the client already has the file."""
 
     async def answer(self) -> Response:
         """A plain request is handled in a single thread visit, while the response is sent."""

@@ -27,7 +27,7 @@ NEEDS_DEFLATE, NEEDS_64 = 20, 45
 MADE_ON_UNIX = 3 << 8 | NEEDS_64
 FULL_16, FULL_32 = 0xFFFF, 0xFFFFFFFF
 LARGE = 0xF0000000
-"""Announced sizes from here on are written with 64 bits: deflate may make a file a little larger."""
+"""Announced sizes from here on use 64-bit fields, because deflate may enlarge a file slightly."""
 FOLDER_ATTRIBUTE = 0x10
 TIMESTAMP_EXTRA, ZIP64_EXTRA = 0x5455, 0x0001
 IN_MEMORY = 1 << 20

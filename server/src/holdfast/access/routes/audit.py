@@ -21,7 +21,7 @@ from holdfast.storage.session import Database
 audit = router("/api/audit", "Audit")
 
 EXPORTED_AT_ONCE = 500
-"""Entries of an export that are read, and held in memory, at a time."""
+"""Number of entries that an export reads into memory at a time."""
 
 Word = Annotated[str, PlainText(1, 64)]
 Conditions = list[ColumnElement[bool]]

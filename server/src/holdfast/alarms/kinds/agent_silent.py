@@ -18,7 +18,7 @@ from holdfast.storage.types import UtcDateTime
 
 SHUT_OUT = (AgentStatus.DISABLED, AgentStatus.REVOKED)
 PRESENT = timedelta(minutes=5)
-"""Heartbeats come twice a minute and are stored once a minute."""
+"""Agents send a heartbeat every 30 seconds by default, and its time is stored once a minute."""
 
 _AGENTS = select(AgentMachine.id, AgentMachine.last_seen_at, AgentMachine.created_at).where(
     AgentMachine.status.not_in(SHUT_OUT)

@@ -12,7 +12,7 @@ from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, age, unclear
 from holdfast.alarms.models import Severity
 
 CLEARED_AT = 0.5
-"""Of the threshold: below it the clock is right again."""
+"""The fraction of the threshold below which the clock counts as correct again."""
 LASTING = timedelta(minutes=10)
 
 _AGENTS = select(AgentMachine.id, AgentMachine.status, AgentMachine.clock_skew_seconds)

@@ -12,7 +12,7 @@ from holdfast.storage.types import UtcDateTime
 
 AFTER = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(days=3)
-"""Then messages are given up."""
+"""When undelivered messages are given up."""
 
 _destinations = table(
     "notification_destinations",
@@ -23,7 +23,7 @@ _destinations = table(
     column("failing_since", UtcDateTime),
     column("last_error"),
 )
-"""Known only by name."""
+"""The table of another feature, referenced only by name."""
 _FAILING = select(_destinations).where(
     _destinations.c.failing_since.is_not(None),
     or_(_destinations.c.enabled, _destinations.c.disabled_reason.is_not(None)),

@@ -12,7 +12,7 @@ from holdfast.alarms.models import Severity
 from holdfast.operations import limits
 
 STORED = "services_not_started"
-"""Written by whoever starts them on the service's machine and by ssh; agents report their own."""
+"""Written by the process that starts services on this machine and by ssh; agents report their own."""
 SSH = "ssh:"
 _AGENTS = select(AgentMachine.id, AgentMachine.unstarted_services).where(
     AgentMachine.status != AgentStatus.REVOKED, cast(AgentMachine.unstarted_services, String) != "[]"

@@ -15,11 +15,11 @@ from holdfast.repositories.models import Repository
 Value = TypeVar("Value")
 GROWTH_OVER = timedelta(days=14)
 GROWTH_NEEDS = timedelta(days=3)
-"""A shorter past does not allow a forecast: one large backup is not a trend."""
+"""A forecast needs measurements over at least this period: one large backup is not a trend."""
 CLEAR_PERCENT = 2.0
-"""Above the threshold by this much, there is enough space again."""
+"""Free space must exceed the threshold by this many percentage points for the alarm to clear."""
 CLEAR_DAYS = 1.5
-"""Of the threshold: only beyond it there is time again."""
+"""The remaining days must exceed the threshold by this factor for the alarm to clear."""
 CRITICAL_PERCENT = 3.0
 
 

@@ -19,10 +19,10 @@ class DumpedDatabase(NumberedRow):
     uuid: Mapped[RowUuid]
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     name: Mapped[str] = mapped_column(String(60))
-    """Also the name of its file in the archive, without the ending."""
+    """Also the name of its file in the archive, without the extension."""
     kind: Mapped[str] = mapped_column(String(20))
     options: Mapped[dict[str, Any]]
-    """`database`, `host`, `port` and `user`, as far as they are given."""
+    """Those of `database`, `host`, `port` and `user` that are set."""
     password: Mapped[str | None]
     """Encrypted; see access.vault."""
     created_at: Mapped[datetime]

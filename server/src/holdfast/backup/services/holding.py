@@ -21,7 +21,7 @@ log = structlog.get_logger("holdfast.backup")
 
 LOOK_SECONDS = 5.0
 NOT_STARTED = "services_not_started"
-"""Where the alarm finds them."""
+"""The setting in which the alarm finds these services."""
 HERE, SSH = "local", "ssh:"
 
 

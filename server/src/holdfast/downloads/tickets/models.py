@@ -20,7 +20,7 @@ class DownloadTicket(Base):
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
     session_id: Mapped[int | None] = mapped_column(Identifier)
     account_token_id: Mapped[int | None] = mapped_column(Identifier)
-    """The credential that requested the ticket: the ticket becomes invalid with it."""
+    """The credential that requested the ticket. When it becomes invalid, so does the ticket."""
     wanted: Mapped[dict[str, Any]]
-    """The request for the ticket, as it was checked."""
+    """The validated request for the ticket."""
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)

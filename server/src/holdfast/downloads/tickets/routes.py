@@ -45,7 +45,7 @@ from holdfast.storage.session import Database
 routes = router("/api/downloads", "restore")
 
 MOST_PATH_BYTES = 100_000
-"""Of all paths of a download together: they become arguments of one engine command."""
+"""Limit for all paths of a download together: they become arguments of one engine command."""
 
 
 Downloaded = ArchiveDownload | LogDownload | AuditDownload
