@@ -1,5 +1,6 @@
 """Which tests `make test` runs, and which only `make campaign`. docs/develop.md explains the same in words."""
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -138,6 +139,10 @@ TWINS = {
 """For each list, the word of the tests that only the campaign runs, and the word of those that `make test` runs."""
 
 
+# `make schema` runs it beside the others; loading its library takes each of their processes a second.
+collect_ignore = ["contract/test_schema.py"] if "PYTEST_XDIST_WORKER" in os.environ else []
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     _mark(items)
@@ -180,4 +185,9 @@ def _is_twin(name: str, word: str, other: str, known: set[str]) -> bool:
 
 def _is_under(item: pytest.Item, places: tuple[str, ...]) -> bool:
     """Whether a test is in one of the folders or files, or is one of the listed tests."""
-    return re.match(rf"tests/({'|'.join(places)})(/|::|\[|$)", item.nodeid) is not None
+    return _under(places).match(item.nodeid) is not None
+
+
+@functools.cache
+def _under(places: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"tests/({'|'.join(places)})(/|::|\[|$)")

@@ -25,9 +25,6 @@ from schemathesis.specs.openapi.checks import (
 from tests.support.running import Running, Services
 from tests.support.service import PATIENCE
 
-pytestmark = pytest.mark.skipif(
-    "PYTEST_XDIST_WORKER" in os.environ, reason="runs alone, before the others: see the Makefile"
-)
 CHECKS = (
     not_a_server_error,
     status_code_conformance,

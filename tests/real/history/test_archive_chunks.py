@@ -5,7 +5,6 @@ samples.
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +18,11 @@ from holdfast.reading.proving import OpenedArchive
 from tests.real.history.engine import ALL_ENGINES, RealRepository, new_repository, plant
 
 
-@pytest.fixture(params=ALL_ENGINES)
-def planted(request: pytest.FixtureRequest, tmp_path: Path) -> RealRepository:
+@pytest.fixture(scope="module", params=ALL_ENGINES)
+def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RealRepository:
+    """A repository with one archive, which the tests only read."""
     rng = random.Random(7)
-    repository = new_repository(request.param, tmp_path)
+    repository = new_repository(request.param, tmp_path_factory.mktemp("planted"))
     plant(repository.tree, rng, files=400)
     (repository.tree / "large").write_bytes(rng.randbytes(11_000_000))
     (repository.tree / "zeros").write_bytes(bytes(9_000_000))

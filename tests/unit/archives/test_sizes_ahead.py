@@ -169,7 +169,8 @@ def of_two_series(**values: Any) -> list[Archive]:
     ]
 
 
-HALF_DAYS = tuple(of_two_series()[-1].start + number * DAY / 2 for number in range(1, 401))
+LAST_NOON = of_two_series()[-1].start
+HALF_DAYS = tuple(LAST_NOON + number * DAY / 2 for number in range(1, 401))
 
 
 def by_chunks(wanted: Collection[str]) -> int:
