@@ -94,6 +94,22 @@ def test_a_program_of_it_is_forked_but_not_with_settings_that_it_reads_while_it_
         assert (f"PID: {engine.pid} " not in told) == is_forked, told
 
 
+@pytest.mark.parametrize("series", PROGRAMS)
+def test_its_version_is_told_by_a_fork_also_in_the_bare_environment_of_a_service_that_starts(
+    series: str, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(started)!r}, 'w').close()")  # read by a new interpreter
+    bare = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+
+    for command in (warm_command(PROGRAMS[series]), [str(warm_program(PROGRAMS[series]))]):
+        told = subprocess.run([*command, "--version"], env=bare, capture_output=True, text=True, check=True).stdout
+        assert told == run([str(PROGRAMS[series])], tmp_path, "--version")[1]
+        assert not started.exists()
+    subprocess.run([*command, "debug", "info"], env=bare, capture_output=True, check=False)
+    assert started.exists(), "other commands need an environment like that of the loaded engine"
+
+
 def test_exit_codes_are_of_the_sort_that_is_asked_for(tmp_path: Path) -> None:
     missing = ("list", str(tmp_path / "there is none"))
     ended = [
