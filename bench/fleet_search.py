@@ -21,7 +21,7 @@ from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
 from bench.timing import Sample, milliseconds, percentile, processor_seconds
 from holdfast.access.first_admin import ensure_first_admin
-from holdfast.archives.fleet_feed import FleetFeed
+from holdfast.archives.fleet_names_updater import FleetNamesUpdater
 from holdfast.archives.history_stage import trust_only
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.composition import register_secrets
@@ -108,7 +108,7 @@ def _feed(settings: Settings) -> list[Measurement]:
     database, indexes = Database(settings.store_url), indexes_for(settings)
     folder = settings.data_dir / "history"
     began = time.process_time()
-    FleetFeed(folder, indexes).catch_up(database)
+    FleetNamesUpdater(folder, indexes).catch_up(database)
     used = time.process_time() - began
     indexes.close()
     database.dispose()

@@ -206,7 +206,7 @@ class Questions:
         return b"/".join(parts[: self._rng.randrange(len(parts) + 1)])
 
     def _lanes(self) -> object:
-        return self._index.lanes(self._some_folder())
+        return self._index.folder_timeline(self._some_folder())
 
     def _groups(self) -> object:
         number = self._rng.randrange(1, self._sizes.archives)

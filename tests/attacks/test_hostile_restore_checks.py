@@ -28,7 +28,7 @@ from types import SimpleNamespace
 from holdfast.history.chunks.archive_chunks import ArchiveChunks
 from holdfast.history.errors import HistoryError
 from holdfast.maintenance.by_chunks import NotByChunks, Wanted, read_by_chunks
-from holdfast.reading.proving import OpenedArchive
+from holdfast.reading.archive_verification import OpenedArchive
 program, repository, ids, environment = sys.argv[1:]
 class Readers:
     @contextmanager

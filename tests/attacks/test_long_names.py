@@ -87,7 +87,7 @@ def test_pages_of_lanes_losses_and_hits_with_long_names_are_short_and_have_every
     index: HistoryIndex,
 ) -> None:
     for ask in (
-        lambda cursor: [(page := index.lanes(b"folder", limit=LIMIT, cursor=cursor)), page.lanes],
+        lambda cursor: [(page := index.folder_timeline(b"folder", limit=LIMIT, cursor=cursor)), page.histories],
         lambda cursor: [(page := index.losses(["one", "two"], [], limit=LIMIT, cursor=cursor)), page.lost],
         lambda cursor: [(page := index.search("0", limit=LIMIT, cursor=cursor)), page.hits],
     ):
@@ -120,7 +120,7 @@ def test_names_with_very_many_versions_share_no_page(tmp_path: Path) -> None:
         index.ingest_listing(str(archive), listing_of(entries))
     every = [str(archive) for archive in range(archives)]
     for ask in (
-        lambda: index.lanes(b"", limit=LIMIT).lanes,
+        lambda: index.folder_timeline(b"", limit=LIMIT).histories,
         lambda: index.losses(every, [], limit=LIMIT).lost,
         lambda: index.search("0", limit=LIMIT).hits,
     ):
@@ -131,16 +131,16 @@ def test_names_with_very_many_versions_share_no_page(tmp_path: Path) -> None:
 
 ASKED = """
 from pathlib import Path
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.live_browse import page_of_listing
 from holdfast.archives import browse_view, changes_view, schemas
 from holdfast.history.answers import NO_FACTS
 from holdfast.history.index import HistoryIndex
 from holdfast.history.sqlite import SqliteStore
-from holdfast.repositories.own_places import NOTHING_SEALED
+from holdfast.repositories.own_places import NOTHING_HIDDEN
 index = HistoryIndex(SqliteStore(Path(sys.argv[1])))
 def told(page):
-    entries = [browse_view.entry(one, NO_FACTS, NOTHING_SEALED) for one in page.entries]
+    entries = [browse_view.entry(one, NO_FACTS, NOTHING_HIDDEN) for one in page.entries]
     return len(schemas.BrowseAnswer(archive_id=1, path="", path_b64=None, entries=entries, next_cursor=None,
         source="index", excludes=[]).model_dump_json())
 index.browse("one", b"none")
@@ -150,7 +150,7 @@ def rows(page):
     return len([changes_view._row(one).model_dump_json() for one in page.changes])
 measured(lambda: rows(index.changes("one", "two", limit=5000)))
 measured(lambda: len(index.change_groups("one", "two", folder=b"folder", limit=5000).groups))
-measured(lambda: len(index.lanes(b"folder", limit=5000).lanes))
+measured(lambda: len(index.folder_timeline(b"folder", limit=5000).histories))
 measured(lambda: len(index.losses(["one"], [], limit=1000).lost))
 measured(lambda: len(index.search("0", limit=500).hits))
 """

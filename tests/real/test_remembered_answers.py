@@ -294,7 +294,7 @@ def test_what_the_row_says_of_the_repository_counts_at_once(place: Place) -> Non
 
 def test_nothing_is_left_of_a_repository_that_is_forgotten(place: Place) -> None:
     place.remember()
-    memory = place.running.service.parts[LIVE_ANSWERS].memory
+    memory = place.running.service.parts[LIVE_ANSWERS].cache
     assert memory.has(place.repository["id"], ("archives",))
 
     assert place.running.client.delete(place.url, headers=place.headers).status_code == 204

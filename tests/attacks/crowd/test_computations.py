@@ -69,7 +69,7 @@ def test_a_computation_gives_way_to_the_service_and_knows_none_of_its_secrets(mo
 
 
 def test_the_process_loads_neither_the_store_nor_the_api() -> None:
-    functions = "holdfast.schedules.calendar.entries", "holdfast.archives.retention.simulated"
+    functions = "holdfast.schedules.calendar.entries", "holdfast.archives.retention.simulation_answer"
     loaded = call(eval, f"[name for name in {HEAVY!r} if name in __import__('sys').modules]")
     assert computed(*(call(exec, f"import {name}") for name in functions), loaded)[-1] == []
 

@@ -11,7 +11,7 @@ from backup_engine.command import Command, Guard
 from backup_engine.detect import EngineProgram
 from backup_engine.repository_state import MOST_FACTS, RepositoryPlace, state_of
 from holdfast.archives.live import LIVE_ANSWERS
-from holdfast.archives.live_memory import MOST_BYTES, MOST_BYTES_OF_ONE, Before, LiveMemory
+from holdfast.archives.live_answer_cache import MOST_BYTES, MOST_BYTES_OF_ONE, LiveAnswerCache, StateBefore
 from holdfast.repositories.models import Repository
 from tests.contract.fields import error_of
 from tests.support.in_process import InProcess, started
@@ -72,12 +72,12 @@ def test_of_a_flood_of_segments_no_more_names_are_read_than_a_bound(
     assert read[0] <= 105
 
 
-def remembered(memory: LiveMemory, words: tuple[object, ...]) -> Any:
+def remembered(memory: LiveAnswerCache, words: tuple[object, ...]) -> Any:
     return memory.answer(words, Repository(id=1), PROGRAM, ())
 
 
-def keep(memory: LiveMemory, place: RepositoryPlace, words: tuple[object, ...], answer: object) -> None:
-    before = Before(Repository(id=1))
+def keep(memory: LiveAnswerCache, place: RepositoryPlace, words: tuple[object, ...], answer: object) -> None:
+    before = StateBefore(Repository(id=1))
     before.program, before.place, before.state = PROGRAM, place, state_of(place)
     memory.keep(words, before, (), answer)
 
@@ -86,7 +86,7 @@ def test_the_memory_is_bounded_and_one_answer_never_takes_most_of_it(
     place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
-    memory = LiveMemory()
+    memory = LiveAnswerCache()
     keep(memory, place, LIST, LIST)
     keep(memory, place, ("browse", "large"), bytes(MOST_BYTES_OF_ONE))
     assert remembered(memory, LIST) == LIST
@@ -113,15 +113,15 @@ import os
 from pathlib import Path
 from backup_engine import repository_state
 from backup_engine.repository_state import RepositoryPlace, state_of
-from holdfast.archives.live_memory import Before, LiveMemory
+from holdfast.archives.live_answer_cache import StateBefore, LiveAnswerCache
 from holdfast.history.answers import BrowsePage
 from holdfast.history.entry import Entry
 from holdfast.repositories.models import Repository
 
 repository_state.SETTLED_SECONDS = -3600
-place, memory = RepositoryPlace(1, sys.argv[1], ()), LiveMemory()
+place, memory = RepositoryPlace(1, sys.argv[1], ()), LiveAnswerCache()
 def keep(words, answer):
-    before = Before(Repository(id=1, history_index_excludes=["x" * 100_000]))
+    before = StateBefore(Repository(id=1, history_index_excludes=["x" * 100_000]))
     before.place, before.state = place, state_of(place)
     memory.keep(words, before, (), answer)
 def long_folders():
@@ -146,12 +146,12 @@ def test_answers_with_long_words_take_no_more_memory_than_is_counted(place: Repo
 def test_what_is_not_settled_or_has_changed_meanwhile_is_not_remembered(
     place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = LiveMemory()
+    memory = LiveAnswerCache()
     keep(memory, place, LIST, LIST)
     assert not memory.has(1, LIST), "its files have just been made"
 
     monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
-    before = Before(Repository(id=1))
+    before = StateBefore(Repository(id=1))
     before.program, before.place, before.state = PROGRAM, place, state_of(place)
     (Path(place.folder) / "data" / "0" / "2").touch()
     memory.keep(LIST, before, (), LIST)
@@ -164,10 +164,10 @@ def test_a_repository_whose_key_is_in_a_file_is_not_remembered(tmp_path: Path) -
     command = Command(("borg",), {"BORG_BASE_DIR": folder}, guard=guard)
     looked = {}
     for has_keyfile in (False, True):
-        before = Before(Repository(id=1, has_keyfile=has_keyfile))
+        before = StateBefore(Repository(id=1, has_keyfile=has_keyfile))
         engine: Any = type("Engine", (), {"program": PROGRAM})
         location: Any = None
-        assert before.looking(lambda *_: command)(engine, location) is command
+        assert before.recording(lambda *_: command)(engine, location) is command
         looked[has_keyfile] = before.place is not None
 
     assert looked == {False: True, True: False}
@@ -194,7 +194,7 @@ def test_a_viewer_of_one_repository_gets_nothing_of_another_out_of_the_memory(tm
             running.client.post("/api/backup/start", json={"repository": repository["path"]}, headers=admin)
             urls.append(f"/api/repositories/{repository['id']}/archives")
             viewers.append(new_user(running, admin, f"viewer-{name}", repository["id"]))
-        memory = running.service.parts[LIVE_ANSWERS].memory
+        memory = running.service.parts[LIVE_ANSWERS].cache
 
         def names(viewer: dict[str, str], url: str) -> list[str]:
             answer = running.client.get(f"{url}/live", headers=viewer)

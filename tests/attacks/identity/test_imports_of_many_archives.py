@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.archives.measure import FEW
+from holdfast.archives.measure_archives import FEW
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 

@@ -13,8 +13,8 @@ from backup_engine.borg2.list_files import ADDED_KEYS
 from holdfast.history.chunks.archive_chunks import ArchiveChunks
 from holdfast.history.errors import ArchiveGone, ChunkRouteFailed, HistoryError
 from holdfast.maintenance.file_records import FileRecord, choose, read_records
-from holdfast.reading import proving
-from holdfast.reading.proving import OpenedArchive
+from holdfast.reading import archive_verification
+from holdfast.reading.archive_verification import OpenedArchive
 from tests.real.history.engine import ALL_ENGINES, RealRepository, new_repository, plant
 
 
@@ -82,7 +82,7 @@ def test_every_file_is_proven_once_and_its_content_is_that_of_the_tree(planted: 
 
 
 def test_long_lists_of_chunks_are_not_kept(planted: RealRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "KEPT_BYTES", 100)
+    monkeypatch.setattr(archive_verification, "KEPT_BYTES", 100)
 
     with opened(planted) as (_, archive):
         kept = {record.path: record.chunks for record in archive.listed(keeping=True) if record.is_file}
@@ -95,7 +95,7 @@ def test_long_lists_of_chunks_are_not_kept(planted: RealRepository, monkeypatch:
 def test_chunks_of_another_size_or_none_and_archives_that_are_gone_are_refused(planted: RealRepository) -> None:
     with opened(planted) as (chunks, archive):
         (large,) = [record for record in archive.listed() if record.path == "tree/large"]
-        first = next(iter(proving._chunks_of(large)))
+        first = next(iter(archive_verification._chunks_of(large)))
         chunks.prove([first])
 
         for wrong in (first._replace(size=first.size - 1), first._replace(id=bytes(32))):

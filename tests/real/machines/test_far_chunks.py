@@ -25,8 +25,8 @@ from backup_engine.far import remote_talk, talk
 from backup_engine.interface import engine_for
 from backup_engine.outcome import Outcome
 from backup_engine.requests import InvalidRequest, ReadChunksRequest, RepositoryLocation, TryChunksRequest
-from holdfast.archives.called_chunks import Answer, CalledChunks, tried
-from holdfast.archives.engine_refused import EngineRefused
+from holdfast.archives.agent_chunks import AgentChunks, Answer, self_test_on_agent
+from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks import far as far_engines
 from holdfast.history.chunks.far import FarEngine
 from holdfast.history.chunks.file_chunks import FileChunks, Part
@@ -323,8 +323,8 @@ def work(repository: RealRepository, tmp_path: Path) -> Work:
     return Work(tmp_path, RepositoryLocation(repository.location, PASSPHRASE, relocated_ok=True))
 
 
-def called(work: Any) -> CalledChunks:
-    return CalledChunks(work, work, 1, [])
+def called(work: Any) -> AgentChunks:
+    return AgentChunks(work, work, 1, [])
 
 
 def test_an_index_made_by_calls_is_the_one_made_by_a_helper(repository: RealRepository, work: Work) -> None:
@@ -352,13 +352,13 @@ def test_the_self_test_of_an_agent_passes_with_a_real_engine(
 ) -> None:
     command = commands.trial_command(identified(str(program), version))
     monkeypatch.setattr(work, "try_chunks", lambda *_: command)
-    tried(work, work, int(version[0]), [])()
+    self_test_on_agent(work, work, int(version[0]), [])()
 
 
 def test_a_self_test_that_does_not_come_off_says_why(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "try_chunks", lambda *_: Command(("/bin/echo", "no frames")))
     with pytest.raises(SelfTestFailed, match="garbled"):
-        tried(work, work, 1, [])()
+        self_test_on_agent(work, work, 1, [])()
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def framed(letter: bytes, content: bytes) -> bytes:
     [
         (b"", GOOD, ChunkRouteFailed),
         (b"", FAILED, ChunkRouteFailed),
-        (b"", Outcome("failed", "engine.unreachable", "the agent is away"), EngineRefused),
+        (b"", Outcome("failed", "engine.unreachable", "the agent is away"), RepositoryNotOpened),
         (b"I" + (1 << 40).to_bytes(8, "big"), GOOD, ChunkRouteFailed),
         (framed(b"C", b"x"), GOOD, ChunkRouteFailed),
         (framed(b"I", b"x" * 32)[:-1], GOOD, ChunkRouteFailed),

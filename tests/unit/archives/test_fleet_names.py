@@ -19,7 +19,7 @@ from holdfast.archives import fleet_names
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
-from holdfast.archives.fleet_feed import Counted, Known, Visible
+from holdfast.archives.fleet_names_updater import ArchiveCounts, KnownRepositories, RepositoryColumns
 from holdfast.archives.history_stage import forget_index, trust_only
 from holdfast.history.errors import IndexUnavailable
 from holdfast.history.index import HistoryIndex
@@ -71,7 +71,7 @@ class Service:
             trust_only(session, repository, index)
 
     def feed(self) -> None:
-        self.index.feed.catch_up(self.database)
+        self.index.names_updater.catch_up(self.database)
 
     def fleet(self, caller: Caller = ADMIN) -> Fleet:
         """The caller's repositories with all the time they need: where a page ends depends on what was found alone."""
@@ -223,9 +223,9 @@ def test_a_missing_or_damaged_file_changes_no_answer_and_is_made_again(service: 
     service.add(1, [b"letter"])
     service.add(2, [b"other"])
     service.feed()
-    file = service.index.feed.names.file
+    file = service.index.names_updater.names.file
     whole = file.read_bytes()
-    service.index.feed.names.destroy()
+    service.index.names_updater.names.destroy()
     if damage != "gone":
         file.write_bytes({"nonsense": b"no database" * 1000, "empty": b"", "halfway": whole[: len(whole) // 2]}[damage])
 
@@ -247,25 +247,25 @@ def test_a_name_that_too_many_match_is_looked_for_everywhere(service: Service, m
 
 
 def test_reading_goes_on_where_it_was_stopped(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.archives.fleet_feed.NAMES_AT_ONCE", 2)
+    monkeypatch.setattr("holdfast.archives.fleet_names_updater.NAMES_AT_ONCE", 2)
     service.add(1, [b"name %d" % number for number in range(9)])
     answers = iter([False, False, False])
-    service.index.feed.catch_up(service.database, lambda: next(answers, True))
-    (half,) = service.index.feed.names.fed()
+    service.index.names_updater.catch_up(service.database, lambda: next(answers, True))
+    (half,) = service.index.names_updater.names.fed()
     assert (half.mark, 0 < half.last_name < 9) == ("", True)
     assert len(service.paths("name")) == 9
 
     service.feed()
 
-    (whole,) = service.index.feed.names.fed()
+    (whole,) = service.index.names_updater.names.fed()
     assert (bool(whole.mark), whole.names) == (True, 9)
 
 
 def test_a_state_that_differs_is_never_left_out() -> None:
     def numbers(uuid: str, generation: str | None, mark: str) -> dict[int, int]:
-        repository = Visible(7, uuid, "name", "local", None, None, "full", generation)
-        fed = {"a": fleet_names.Fed(3, "a", "generation", "mark", 1, 1)}
-        return Known([repository], {7: Counted(1, 1, mark)}).numbers(fed)
+        repository = RepositoryColumns(7, uuid, "name", "local", None, None, "full", generation)
+        fed = {"a": fleet_names.NamesOfRepository(3, "a", "generation", "mark", 1, 1)}
+        return KnownRepositories([repository], {7: ArchiveCounts(1, 1, mark)}).numbers(fed)
 
     assert numbers("a", "generation", "mark") == {7: 3}
     assert numbers("a", "generation", "another") == {}
@@ -307,7 +307,7 @@ def test_answers_with_the_names_equal_those_without(service: Service, seed: int)
 
 
 def names_in(service: Service) -> set[str]:
-    connection = sqlite3.connect(service.index.feed.names.file)
+    connection = sqlite3.connect(service.index.names_updater.names.file)
     try:
         return {row[0] for row in connection.execute("SELECT text FROM name")}
     finally:

@@ -9,8 +9,8 @@ import pytest
 from backup_engine.command import CalledAgent, Command, Guard, Machine
 from backup_engine.detect import identified
 from backup_engine.requests import RepositoryLocation
-from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.reading import reader
+from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.route import Route, RouteChooser
 
 AGENT = CalledAgent("machine", 1, 1, "/nowhere")
@@ -52,7 +52,7 @@ def test_another_repository_at_the_path_is_not_read_by_chunks(tmp_path: Path) ->
     chooser: Any = SimpleNamespace(choose=lambda *_: SimpleNamespace(route=Route.CHUNKS, reason=""))
     index: Any = None
 
-    with pytest.raises(EngineRefused) as refused, reader(work, index, chooser):
+    with pytest.raises(RepositoryNotOpened) as refused, reader(work, index, chooser):
         pass
 
     assert refused.value.outcome.error_key == "repository.replaced"

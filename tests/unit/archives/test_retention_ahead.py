@@ -8,7 +8,7 @@ import pytest
 
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import RULES, aged
-from holdfast.archives.retention import coming, simulate
+from holdfast.archives.retention import expected_backups, simulate
 
 NOW = datetime(2026, 11, 17, 3, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -99,7 +99,7 @@ def test_archives_that_claim_to_be_of_the_future_are_in_their_place_and_stop_not
     claimed, last = datetime.max.replace(tzinfo=UTC), NOW + 9 * DAY
     found = simulate.ahead([aged(claimed)], daily(9), RetentionPolicy(keep_last=2), major=1, now=NOW, until=last.date())
     assert found.restore_points == (claimed, last)
-    assert coming.regular("past", DAY, claimed, NOW, NOW + 2 * DAY).starts[0] == NOW + DAY
+    assert expected_backups.regular("past", DAY, claimed, NOW, NOW + 2 * DAY).starts[0] == NOW + DAY
 
 
 def test_a_span_longer_than_time_itself_keeps_everything() -> None:
@@ -123,7 +123,7 @@ def test_gaps_are_told_by_age_and_the_age_of_the_newest_counts() -> None:
     [(None, NOW + DAY), (NOW - timedelta(hours=1), NOW + timedelta(hours=23)), (NOW - 9 * DAY, NOW + DAY)],
 )
 def test_regular_backups_count_from_the_last_one(last: datetime | None, first: datetime) -> None:
-    found = coming.regular("past", DAY, last, NOW, NOW + 3 * DAY)
+    found = expected_backups.regular("past", DAY, last, NOW, NOW + 3 * DAY)
     assert found.starts[0] == first
     assert all(NOW < start <= NOW + 3 * DAY for start in found.starts)
     assert len(found.starts) == 3
@@ -131,7 +131,7 @@ def test_regular_backups_count_from_the_last_one(last: datetime | None, first: d
 
 def test_a_habit_needs_three_archives_over_a_day_and_is_no_faster_than_five_minutes() -> None:
     starts = [NOW - number * timedelta(hours=6) for number in range(9)]
-    assert coming.habit(starts) == timedelta(hours=6)
-    assert coming.habit(starts[:2]) is None
-    assert coming.habit([NOW, NOW, NOW, NOW - DAY]) == timedelta(minutes=5)
-    assert coming.habit([NOW - number * timedelta(seconds=40) for number in range(4)]) is None
+    assert expected_backups.usual_interval(starts) == timedelta(hours=6)
+    assert expected_backups.usual_interval(starts[:2]) is None
+    assert expected_backups.usual_interval([NOW, NOW, NOW, NOW - DAY]) == timedelta(minutes=5)
+    assert expected_backups.usual_interval([NOW - number * timedelta(seconds=40) for number in range(4)]) is None

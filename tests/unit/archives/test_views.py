@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from holdfast.archives import changes_view, path_view
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.schemas import Changes, PathHistoryAnswer, SearchAnswer
 from holdfast.history.entry import Entry
 from holdfast.history.index import HistoryIndex
@@ -53,7 +53,7 @@ class Shelf:
         return changes_view.changes(
             self.session,
             self.index,
-            Covered.by(self.index),
+            IndexedArchives.of(self.index),
             self.archives[name],
             other,
             prefix=b"",
@@ -65,12 +65,12 @@ class Shelf:
     def history(self, path: bytes, index: HistoryIndex | None = None) -> PathHistoryAnswer:
         opened = index or self.index
         archives = archive_records.all_of(self.session, self.repository.id)
-        return path_view.path_history(opened, Covered.by(opened), archives, path)
+        return path_view.path_history(opened, IndexedArchives.of(opened), archives, path)
 
     def search(self, query: str, index: HistoryIndex | None) -> SearchAnswer:
         archives = archive_records.all_of(self.session, self.repository.id)
         wanted = path_view.NameQuery(query, limit=10, cursor=None, deleted_only=False)
-        return path_view.search(index, Covered.by(index), archives, wanted)
+        return path_view.search(index, IndexedArchives.of(index), archives, wanted)
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_state_that_the_index_does_not_confirm_counts_as_not_indexed(shelf: Sh
 
 def test_without_an_index_nothing_is_covered(shelf: Shelf) -> None:
     shelf.put("a", ONE)
-    covered = Covered.by(None)
+    covered = IndexedArchives.of(None)
     archives = archive_records.all_of(shelf.session, shelf.repository.id)
     found = path_view.path_history(None, covered, archives, b"f")
 
@@ -175,9 +175,9 @@ def test_without_an_index_nothing_is_covered(shelf: Shelf) -> None:
 def test_what_nobody_will_index_is_skipped_and_what_failed_has_failed(shelf: Shelf) -> None:
     shelf.put("a", indexed=False)
     shelf.archives["a"].history_state = "pending"
-    assert Covered.by(shelf.index, kept=False).state(shelf.archives["a"]) == "skipped"
+    assert IndexedArchives.of(shelf.index, kept=False).state(shelf.archives["a"]) == "skipped"
     shelf.archives["a"].history_state = "failed"
-    assert Covered.by(shelf.index, kept=False).state(shelf.archives["a"]) == "failed"
+    assert IndexedArchives.of(shelf.index, kept=False).state(shelf.archives["a"]) == "failed"
 
 
 # --- path history ---------------------------------------------------------------------------------------------------

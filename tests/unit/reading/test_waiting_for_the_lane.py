@@ -22,7 +22,7 @@ from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import lane_of
 from holdfast.operations.status import Status, Trigger
-from holdfast.reading import held_reader, readers
+from holdfast.reading import locked_reader, readers
 from holdfast.reading.readers import NotReadable, Readers
 from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
@@ -147,7 +147,7 @@ class World:
 
 @pytest.fixture(params=KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(held_reader, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(locked_reader, "LOOK_SECONDS", 0.01)
     with a_store(request.param, tmp_path) as database:
         made = World(database, tmp_path, monkeypatch)
         yield made

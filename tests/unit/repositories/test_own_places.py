@@ -9,7 +9,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed, ServicePlaces
+from holdfast.repositories.own_places import HiddenPaths, ServicePlaces
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
@@ -61,8 +61,8 @@ def test_a_data_folder_of_before_stays_ours(tmp_path: Path, database: Database) 
     with database.reading() as session:
         assert after.here(session).holds(f"{tmp_path}/before/data")
         assert after.guard(session).holds(os.fsencode(tmp_path / "before" / "data" / "file"))
-        sealed = after.sealed(session, VIEWER, repository_of("/srv"))
-    assert sealed.hides(os.fsencode(f"{tmp_path}/before/data/secret.key"))
+        hidden = after.hidden_paths(session, VIEWER, repository_of("/srv"))
+    assert hidden.hides(os.fsencode(f"{tmp_path}/before/data/secret.key"))
 
 
 def test_archives_are_sealed_for_all_but_admins(tmp_path: Path, database: Database) -> None:
@@ -71,26 +71,26 @@ def test_archives_are_sealed_for_all_but_admins(tmp_path: Path, database: Databa
     repository = repository_of(f"{tmp_path}/link/data")
 
     with database.reading() as session:
-        sealed = places.sealed(session, VIEWER, repository)
-        assert places.sealed(session, ADMIN, repository).names == ()
-        assert places.sealed(session, VIEWER, repository_of("/", target="agent")).names == ()
+        hidden = places.hidden_paths(session, VIEWER, repository)
+        assert places.hidden_paths(session, ADMIN, repository).names == ()
+        assert places.hidden_paths(session, VIEWER, repository_of("/", target="agent")).names == ()
 
     data = f"{tmp_path}/data".lstrip("/").encode()
-    assert sealed.hides(data)
-    assert sealed.hides(b"/" + data + b"/secret.key")
-    assert sealed.hides(f"{tmp_path}/link/data/secret.key".encode())
-    assert sealed.hides(b"proc/1/environ")
-    assert not sealed.hides(data + b"x")
-    assert data in sealed.below(b"")
-    assert data in sealed.below(os.fsencode(tmp_path))
+    assert hidden.hides(data)
+    assert hidden.hides(b"/" + data + b"/secret.key")
+    assert hidden.hides(f"{tmp_path}/link/data/secret.key".encode())
+    assert hidden.hides(b"proc/1/environ")
+    assert not hidden.hides(data + b"x")
+    assert data in hidden.below(b"")
+    assert data in hidden.below(os.fsencode(tmp_path))
     with pytest.raises(Forbidden):
-        sealed.require([b"harmless", data])
+        hidden.require_visible([b"harmless", data])
 
 
 def test_nothing_is_hidden_where_nothing_is_sealed() -> None:
-    Sealed().require([b"", b"anything"])
+    HiddenPaths().require_visible([b"", b"anything"])
 
-    assert Sealed().below(b"") == ()
+    assert HiddenPaths().below(b"") == ()
 
 
 def test_own_sources_need_a_confirmation_once(tmp_path: Path, database: Database) -> None:

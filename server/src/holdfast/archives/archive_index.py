@@ -11,9 +11,9 @@ from backup_engine.frozen import frozen
 from holdfast.access.plans import has_feature
 from holdfast.api.parts import Part
 from holdfast.archives import history_stage, stats, sync
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.derived import IndexState
-from holdfast.archives.fleet_feed import FleetFeed, Visible
+from holdfast.archives.fleet_names_updater import FleetNamesUpdater, RepositoryColumns
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
 from holdfast.history.chunks.route import RouteChooser
@@ -35,18 +35,20 @@ class ArchiveIndex:
     indexes: Indexes
     state: IndexState
     chooser: RouteChooser
-    feed: FleetFeed
+    names_updater: FleetNamesUpdater
 
     @property
     def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
         return ((Effect.ARCHIVES_CHANGED, self.stages.after_archives_changed),)
 
-    def ask(self, repository: Repository | Visible, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
+    def ask(
+        self, repository: Repository | RepositoryColumns, question: Callable[[HistoryIndex | None, IndexedArchives], T]
+    ) -> T:
         """Ask a repository's index, if there is one that can be trusted, and pass in which archives it covers."""
         kept = self.stages.builds_history(repository.index_mode)
-        return self.indexes.ask(repository.uuid, lambda index: question(index, Covered.by(index, kept=kept)))
+        return self.indexes.ask(repository.uuid, lambda index: question(index, IndexedArchives.of(index, kept=kept)))
 
-    def covered(self, repository: Repository) -> Covered:
+    def covered(self, repository: Repository) -> IndexedArchives:
         return self.ask(repository, lambda _index, covered: covered)
 
     def forget(self, session: Session, repository: Repository) -> None:
@@ -61,8 +63,8 @@ ARCHIVE_INDEX = Part[ArchiveIndex]("archive_index")
 def build(settings: Settings, opener: Opener) -> ArchiveIndex:
     indexes = indexes_for(settings)
     chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
-    feed = FleetFeed(settings.data_dir / "history", indexes)
-    history = history_stage.kind(opener, indexes, chooser, on_indexed=feed.want)
+    names_updater = FleetNamesUpdater(settings.data_dir / "history", indexes)
+    history = history_stage.kind(opener, indexes, chooser, on_indexed=names_updater.note_indexing)
     kinds = (sync.kind(opener), stats.kind(opener), history)
     stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
-    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser, feed)
+    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser, names_updater)

@@ -28,7 +28,7 @@ class Synced:
 
 def sync_archives(session: Session, repository_id: int, listed: Sequence[ArchiveInfo], began: datetime) -> Synced:
     """Make the stored list equal to a complete listing. Calling it again with the same listing changes nothing."""
-    repository = _held(session, repository_id)
+    repository = _locked_repository(session, repository_id)
     if repository is None:
         return Synced(0, 0, 0)
     known = {archive.engine_id: archive for archive in archive_records.all_of(session, repository_id)}
@@ -50,7 +50,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
             engine_id=archive.id,
             backup_operation_id=makers.get(archive.id),
             first_seen_at=now,
-            **_told(archive, template),
+            **_columns_of(archive, template),
         )
         for archive in new
     ]
@@ -73,13 +73,13 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
     return Synced(added=len(new), removed=len(gone), total=total)
 
 
-def _held(session: Session, repository_id: int) -> Repository | None:
+def _locked_repository(session: Session, repository_id: int) -> Repository | None:
     """Return the repository's row, locked, so that two simultaneous listings are applied one after the other."""
     statement = select(Repository).where(Repository.id == repository_id).with_for_update()
     return session.scalars(statement).first()
 
 
-def _told(archive: ArchiveInfo, template: str) -> dict[str, Any]:
+def _columns_of(archive: ArchiveInfo, template: str) -> dict[str, Any]:
     return {
         "name": archive.name,
         "series": series_of(archive.name, template),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from backup_engine.frozen import frozen
 from backup_jobs import paths as text
 from holdfast.archives import paths
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.schemas import BrowseEntry
 from holdfast.errors import Conflict
 from holdfast.history.answers import BrowsePage, BrowseSort, EntryFacts
@@ -16,7 +16,7 @@ from holdfast.history.entry import Entry
 from holdfast.history.errors import ArchiveNotIndexed, InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.own_places import Sealed
+from holdfast.repositories.own_places import HiddenPaths
 
 if TYPE_CHECKING:
     from holdfast.history.index import HistoryIndex
@@ -45,11 +45,11 @@ class Wanted:
 
 def from_index(
     index: HistoryIndex | None,
-    covered: Covered,
+    covered: IndexedArchives,
     archive: Archive,
     predecessor: Archive | None,
     wanted: Wanted,
-    sealed: Sealed,
+    hidden: HiddenPaths,
 ) -> BrowsePage | None:
     """Return a page of a folder from the index; None if the archive is not indexed."""
     if index is None or not covered.has(archive):
@@ -64,7 +64,7 @@ def from_index(
             cursor=wanted.cursor,
             sort=BrowseSort(wanted.sort),
             text=wanted.text,
-            without={name.removeprefix(above) for name in sealed.below(wanted.directory)},
+            without={name.removeprefix(above) for name in hidden.below(wanted.directory)},
             sizes=wanted.sizes,
             against=against,
         )
@@ -74,16 +74,16 @@ def from_index(
         return None
 
 
-def entry(one: Entry, facts: EntryFacts, sealed: Sealed) -> BrowseEntry:
+def entry(one: Entry, facts: EntryFacts, hidden: HiddenPaths) -> BrowseEntry:
     name = one.path.rsplit(b"/", 1)[-1]
-    is_open = not sealed.below(one.path)  # the size of a folder with sealed content is hidden too
+    is_open = not hidden.below(one.path)  # the size of a folder with hidden content is hidden too
     return BrowseEntry(
-        **paths.told(one.path),
+        **paths.to_fields(one.path),
         name=text.readable(name),
         name_b64=text.exact(name),
         type=one.type,
         size=None if one.is_directory else one.size,
-        mtime=None if one.is_implicit else paths.moment(one.mtime),
+        mtime=None if one.is_implicit else paths.file_time(one.mtime),
         mode=None if one.is_implicit else stat.filemode(one.mode),
         user=one.user,
         group=one.group,

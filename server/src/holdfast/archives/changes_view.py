@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from backup_jobs import paths as text
 from holdfast.archives import paths, schemas
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.schemas import ChangedSize, ChangeRow, Changes
 from holdfast.archives.series_view import between, is_before, of_series
 from holdfast.history.answers import Change, ChangedBytes, ChangeGroup, ChangeKind, ChangePage, GroupPage
@@ -25,7 +25,7 @@ WORDS = {ChangeKind.ADDED: "added", ChangeKind.REMOVED: "removed", ChangeKind.MO
 def changes(
     session: Session,
     index: HistoryIndex | None,
-    covered: Covered,
+    covered: IndexedArchives,
     archive: Archive,
     compare_to: Archive | None,
     *,
@@ -74,12 +74,12 @@ def changes(
     return answer
 
 
-def _indexed_predecessor(series: list[Archive], archive: Archive, covered: Covered) -> Archive | None:
+def _indexed_predecessor(series: list[Archive], archive: Archive, covered: IndexedArchives) -> Archive | None:
     before = [one for one in series if is_before(one, archive)]
     return next((one for one in reversed(before) if covered.has(one)), None)
 
 
-def _gaps(series: list[Archive], archive: Archive, other: Archive | None, covered: Covered) -> list[int]:
+def _gaps(series: list[Archive], archive: Archive, other: Archive | None, covered: IndexedArchives) -> list[int]:
     """Return the archives in the compared range, including both ends, that were never indexed."""
     if other is None:
         window = [archive, *(one for one in series if is_before(one, archive))]
@@ -92,12 +92,12 @@ def _gaps(series: list[Archive], archive: Archive, other: Archive | None, covere
 
 def _row(change: Change) -> ChangeRow:
     return ChangeRow(
-        **paths.told(change.path),
+        **paths.to_fields(change.path),
         change=WORDS[change.kind],
         size_before=change.before.size if change.before else None,
         size_after=change.after.size if change.after else None,
-        mtime_before=paths.moment(change.before.mtime) if change.before else None,
-        mtime_after=paths.moment(change.after.mtime) if change.after else None,
+        mtime_before=paths.file_time(change.before.mtime) if change.before else None,
+        mtime_after=paths.file_time(change.after.mtime) if change.after else None,
         mode_changed=change.mode_changed,
         owner_changed=change.owner_changed,
     )
@@ -106,7 +106,7 @@ def _row(change: Change) -> ChangeRow:
 def _group(group: ChangeGroup) -> schemas.ChangeGroup:
     name = group.path.rsplit(b"/", 1)[-1]
     return schemas.ChangeGroup(
-        **paths.told(group.path),
+        **paths.to_fields(group.path),
         name=text.readable(name),
         name_b64=text.exact(name),
         type=group.type,

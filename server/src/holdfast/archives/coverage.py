@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.history.index import HistoryIndex
 
 
-class Listed(NamedTuple):
+class ArchiveColumns(NamedTuple):
     """The columns of an archive that are needed for answers about files. Across many repositories, reading whole rows
     would take longer than the search.
     """
@@ -28,18 +28,18 @@ class Listed(NamedTuple):
     history_state: str
 
 
-AnyArchive = Archive | Listed
+AnyArchive = Archive | ArchiveColumns
 
 
 @frozen
-class Covered:
+class IndexedArchives:
     present: frozenset[str]
     kept: bool = True
     """Whether plan and index mode allow file history. If not, archives that are not indexed never will be."""
 
     @staticmethod
-    def by(index: HistoryIndex | None, *, kept: bool = True) -> Covered:
-        return Covered(frozenset(one.engine_id for one in index.archives()) if index else frozenset(), kept)
+    def of(index: HistoryIndex | None, *, kept: bool = True) -> IndexedArchives:
+        return IndexedArchives(frozenset(one.engine_id for one in index.archives()) if index else frozenset(), kept)
 
     def has(self, archive: AnyArchive) -> bool:
         return archive.history_state == "indexed" and archive.engine_id in self.present
@@ -51,6 +51,6 @@ class Covered:
             return "failed"
         return "pending" if self.kept else "skipped"
 
-    def told(self, archives: Sequence[AnyArchive]) -> Coverage:
+    def coverage(self, archives: Sequence[AnyArchive]) -> Coverage:
         missing = [archive.id for archive in archives if not self.has(archive)]
         return Coverage(indexed=len(archives) - len(missing), total=len(archives), unindexed_archive_ids=missing)

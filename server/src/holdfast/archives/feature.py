@@ -5,7 +5,7 @@ from holdfast.api.parts import Parts
 from holdfast.archives import derived_routes, fleet_routes, history_routes, routes
 from holdfast.archives.archive_index import ARCHIVE_INDEX, build
 from holdfast.archives.constant_rules import ConstantRules
-from holdfast.archives.fleet_feed import LOOK_SECONDS
+from holdfast.archives.fleet_names_updater import CHECK_SECONDS
 from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
 from holdfast.archives.retention import past_routes
 from holdfast.archives.retention.routes import routes as retention_routes
@@ -23,12 +23,12 @@ def _connect(parts: Parts) -> None:
     register.on_import.append(index.stages.after_import)
     register.on_index_mode.append(index.stages.after_mode_change)
     register.on_forget.append(index.forget)
-    register.on_forget.append(lambda _session, repository: parts[LIVE_ANSWERS].memory.forget(repository.id))
+    register.on_forget.append(lambda _session, repository: parts[LIVE_ANSWERS].cache.forget(repository.id))
 
 
 def _ticks(parts: Parts) -> tuple[Tick, ...]:
-    feed, database, stopping = parts[ARCHIVE_INDEX].feed, parts[DATABASE], parts[SUPERVISOR].stopping
-    return (Tick("names", LOOK_SECONDS, lambda: feed.look(database, stopping.is_set)),)
+    names_updater, database, stopping = parts[ARCHIVE_INDEX].names_updater, parts[DATABASE], parts[SUPERVISOR].stopping
+    return (Tick("names", CHECK_SECONDS, lambda: names_updater.catch_up_if_due(database, stopping.is_set)),)
 
 
 FEATURE = Feature(
@@ -54,7 +54,7 @@ FEATURE = Feature(
     listeners=lambda parts: parts[ARCHIVE_INDEX].listeners,
     tasks=lambda parts: (
         Task(When.CLOSE, parts[ARCHIVE_INDEX].indexes.close),
-        Task(When.CLOSE, parts[ARCHIVE_INDEX].feed.close),
+        Task(When.CLOSE, parts[ARCHIVE_INDEX].names_updater.close),
     ),
     ticks=_ticks,
     connect=_connect,

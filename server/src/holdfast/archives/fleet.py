@@ -21,8 +21,8 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.coverage import Listed
-from holdfast.archives.fleet_feed import Known, Visible
+from holdfast.archives.coverage import ArchiveColumns
+from holdfast.archives.fleet_names_updater import KnownRepositories, RepositoryColumns
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,
@@ -37,7 +37,7 @@ from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
+from holdfast.repositories.own_places import NOTHING_HIDDEN, HiddenPaths, ServicePlaces
 from holdfast.storage.session import Database
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ MOST_AT_ONCE = 16
 """Number of repositories whose archives are read in one query."""
 
 ARCHIVES = (
-    select(*(getattr(Archive, name) for name in Listed._fields))
+    select(*(getattr(Archive, name) for name in ArchiveColumns._fields))
     .where(Archive.repository_id.in_(bindparam("ids", expanding=True)))
     .order_by(Archive.start, Archive.id)
 )
@@ -84,8 +84,8 @@ class Fleet:
     index: ArchiveIndex
     places: ServicePlaces
     caller: Caller
-    repositories: list[Visible]
-    known: Known
+    repositories: list[RepositoryColumns]
+    known: KnownRepositories
     seconds: float = SECONDS
     clock: Callable[[], float] = time.monotonic
     _unavailable: set[int] = field(default_factory=set)
@@ -103,7 +103,7 @@ class Fleet:
 
         Raise NotFound for an id that the caller cannot see.
         """
-        known = index.feed.known(database)
+        known = index.names_updater.known(database)
         with database.reading() as session:
             allowed = rights.visible_repositories(session, caller)
         visible = known.repositories
@@ -119,7 +119,7 @@ class Fleet:
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
         found: list[FleetHit] = []
-        holders = self.index.feed.names.holders_of_part(query)
+        holders = self.index.names_updater.names.holders_of_part(query)
         questions = (
             (repository, partial(self._search_one, repository, archives, query, wanted, limit, inner, found))
             for repository, inner, archives in self._with_archives(self._from(cursor, holders))
@@ -130,18 +130,18 @@ class Fleet:
     def history(self, path: bytes, limit: int, cursor: str | None) -> FleetHistory:
         found: list[FleetPresence] = []
 
-        def ask(repository: Visible, _deadline: float) -> None:
+        def ask(repository: RepositoryColumns, _deadline: float) -> None:
             presence = self._history_of_one(repository, path)
             if presence is not None:
                 found.append(presence)
 
-        holders = self.index.feed.names.holders_of_path(path)
+        holders = self.index.names_updater.names.holders_of_path(path)
         questions = ((repository, partial(ask, repository)) for repository, _ in self._from(cursor, holders))
         position = self._ask_in_turn(questions, found, limit)
-        return FleetHistory(**paths.told(path), repositories=found, **self._stopped_at(position))
+        return FleetHistory(**paths.to_fields(path), repositories=found, **self._stopped_at(position))
 
     def _ask_in_turn(
-        self, questions: Iterator[tuple[Visible, Callable[[float], str | None]]], found: Sized, limit: int
+        self, questions: Iterator[tuple[RepositoryColumns, Callable[[float], str | None]]], found: Sized, limit: int
     ) -> tuple[int, str] | None:
         """Ask one repository after another until enough is found or the time is up.
 
@@ -166,29 +166,29 @@ class Fleet:
         looked_at = sum(each.id < position[0] for each in self.repositories)
         return {"next_cursor": cursors.encode(*position), "coverage": self._coverage(looked_at)}
 
-    def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[Visible, str | None]]:
+    def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[RepositoryColumns, str | None]]:
         """Yield the repositories that are still to be searched, each with the position in its own index."""
         first, inner = cursors.decode(cursor, int, str) if cursor else (0, "")
         for repository in self._possible(holders):
             if repository.id >= int(first):
                 yield repository, (str(inner) or None) if repository.id == first else None
 
-    def _possible(self, holders: Holders | None) -> list[Visible]:
+    def _possible(self, holders: Holders | None) -> list[RepositoryColumns]:
         """Return the repositories without those that certainly have no match, whose indexes need not be searched."""
         if holders is None:
             return self.repositories
-        numbers, having = self.index.feed.numbers(self.known, holders.fed), holders.numbers()
+        numbers, having = self.index.names_updater.numbers(self.known, holders.fed), holders.numbers()
         return [one for one in self.repositories if (number := numbers.get(one.id)) is None or number in having]
 
-    def _next(self, repository: Visible) -> tuple[int, str] | None:
+    def _next(self, repository: RepositoryColumns) -> tuple[int, str] | None:
         """Return where to continue after a repository; None after the last one."""
         following = next((each.id for each in self.repositories if each.id > repository.id), None)
         return None if following is None else (following, "")
 
     def _search_one(
         self,
-        visible: Visible,
-        archives: list[Listed],
+        visible: RepositoryColumns,
+        archives: list[ArchiveColumns],
         query: str,
         wanted: Wanted,
         limit: int,
@@ -197,7 +197,7 @@ class Fleet:
         deadline: float,
     ) -> str | None:
         """Add the hits of one repository. Return where to continue in it; None at its end."""
-        sealed: Sealed | None = None
+        hidden: HiddenPaths | None = None
         while True:
             asked = path_view.NameQuery(query, limit - len(found), inner, wanted.deleted_only)
             try:
@@ -211,16 +211,16 @@ class Fleet:
                 self._unavailable.add(visible.id)
                 return None
             hits = [hit for hit in answer.hits if wanted.takes(hit)]
-            if hits and sealed is None:
-                sealed = self._sealed(visible)
-                if sealed is None:
+            if hits and hidden is None:
+                hidden = self._hidden(visible)
+                if hidden is None:
                     return None
-            found += [_hit(visible, hit) for hit in hits if not (sealed or NOTHING_SEALED).hides(hit.path)]
+            found += [_hit(visible, hit) for hit in hits if not (hidden or NOTHING_HIDDEN).hides(hit.path)]
             inner = answer.next_cursor
             if inner is None or len(found) >= limit or self.clock() >= deadline:
                 return inner
 
-    def _history_of_one(self, visible: Visible, path: bytes) -> FleetPresence | None:
+    def _history_of_one(self, visible: RepositoryColumns, path: bytes) -> FleetPresence | None:
         """Return None if no indexed archive contains the path, or if the caller may not read it."""
         try:
             if not self.index.indexes.ask(visible.uuid, lambda opened: opened is not None and opened.has_path(path)):
@@ -234,14 +234,14 @@ class Fleet:
             return None
         if not answer.entries:
             return None
-        sealed = self._sealed(visible)
-        if sealed is None or sealed.hides(path):
+        hidden = self._hidden(visible)
+        if hidden is None or hidden.hides(path):
             return None
         return _presence(visible, archives, answer)
 
     def _with_archives(
-        self, asked: Iterator[tuple[Visible, str | None]]
-    ) -> Iterator[tuple[Visible, str | None, list[Listed]]]:
+        self, asked: Iterator[tuple[RepositoryColumns, str | None]]
+    ) -> Iterator[tuple[RepositoryColumns, str | None, list[ArchiveColumns]]]:
         """Yield repositories with their archives, which are read for more and more repositories per query, as the first
         few may be enough.
         """
@@ -251,28 +251,28 @@ class Fleet:
             yield from ((visible, inner, archives[visible.id]) for visible, inner in some)
             count = min(2 * count, MOST_AT_ONCE)
 
-    def _archives(self, some: Sequence[Visible]) -> dict[int, list[Listed]]:
+    def _archives(self, some: Sequence[RepositoryColumns]) -> dict[int, list[ArchiveColumns]]:
         """Return the archives of each repository; none if it was removed in the meantime."""
-        found: dict[int, list[Listed]] = {visible.id: [] for visible in some}
+        found: dict[int, list[ArchiveColumns]] = {visible.id: [] for visible in some}
         with self.database.reading() as session:
             for row in session.connection().execute(ARCHIVES, {"ids": list(found)}):
-                archive = Listed(*row)
+                archive = ArchiveColumns(*row)
                 found[archive.repository_id].append(archive)
         return found
 
-    def _sealed(self, visible: Visible) -> Sealed | None:
-        """Return the paths sealed for the caller; None if the repository was removed in the meantime."""
-        if not self.places.may_be_sealed(self.caller, visible.execution_target):
-            return NOTHING_SEALED
+    def _hidden(self, visible: RepositoryColumns) -> HiddenPaths | None:
+        """Return the paths hidden for the caller; None if the repository was removed in the meantime."""
+        if not self.places.may_hide_paths(self.caller, visible.execution_target):
+            return NOTHING_HIDDEN
         with self.database.reading() as session:
             repository = session.get(Repository, visible.id)
-            return None if repository is None else self.places.sealed(session, self.caller, repository)
+            return None if repository is None else self.places.hidden_paths(session, self.caller, repository)
 
     def _coverage(self, looked_at: int) -> FleetCoverage:
         incomplete = [
             (repository, counted)
             for repository in self.repositories
-            if (counted := self.known.counted(repository.id)).indexed < counted.total
+            if (counted := self.known.counts_of(repository.id)).indexed < counted.total
             or repository.id in self._unavailable
         ]
         told = [
@@ -293,7 +293,7 @@ class Fleet:
         )
 
 
-def _of(repository: Visible) -> dict[str, str | int | None]:
+def _of(repository: RepositoryColumns) -> dict[str, str | int | None]:
     return {
         "repository_id": repository.id,
         "repository_name": repository.name,
@@ -303,11 +303,11 @@ def _of(repository: Visible) -> dict[str, str | int | None]:
     }
 
 
-def _hit(repository: Visible, hit: Hit) -> FleetHit:
+def _hit(repository: RepositoryColumns, hit: Hit) -> FleetHit:
     return FleetHit.model_validate(
         {
             **_of(repository),
-            **paths.told(hit.path),
+            **paths.to_fields(hit.path),
             "size": hit.size,
             "mtime": hit.mtime,
             "first_archive_id": hit.first.id,
@@ -321,10 +321,12 @@ def _hit(repository: Visible, hit: Hit) -> FleetHit:
 
 
 def _readable(hit: Hit) -> str:
-    return paths.told(hit.path)["path"] or ""
+    return paths.to_fields(hit.path)["path"] or ""
 
 
-def _presence(repository: Visible, archives: Sequence[Listed], answer: PathHistoryAnswer) -> FleetPresence:
+def _presence(
+    repository: RepositoryColumns, archives: Sequence[ArchiveColumns], answer: PathHistoryAnswer
+) -> FleetPresence:
     states = [entry for entry in answer.entries if entry.change != "removed"]
     held = _holders(archives, answer)
     return FleetPresence.model_validate(
@@ -343,7 +345,7 @@ def _presence(repository: Visible, archives: Sequence[Listed], answer: PathHisto
     )
 
 
-def _holders(archives: Sequence[Listed], answer: PathHistoryAnswer) -> list[Listed]:
+def _holders(archives: Sequence[ArchiveColumns], answer: PathHistoryAnswer) -> list[ArchiveColumns]:
     """Return the indexed archives that contain the path, oldest first."""
     ordered = sorted(archives, key=lambda archive: (archive.start, archive.id))
     unindexed = set(answer.coverage.unindexed_archive_ids)

@@ -44,7 +44,7 @@ CREATE VIRTUAL TABLE name_text USING fts5(text, content='', tokenize='trigram', 
 """
 
 
-class Fed(NamedTuple):
+class NamesOfRepository(NamedTuple):
     """The record of one repository in the file."""
 
     number: int
@@ -60,7 +60,7 @@ class Fed(NamedTuple):
 class Holders:
     """The repositories with matching names."""
 
-    fed: dict[str, Fed]
+    fed: dict[str, NamesOfRepository]
     bits: int
 
     def numbers(self) -> set[int]:
@@ -75,9 +75,9 @@ class _Reader:
     file: tuple[int, int]
     """Device and inode; they are not reused while this file is open."""
     version: int | None = None
-    known: dict[str, Fed] = field(default_factory=dict)
+    known: dict[str, NamesOfRepository] = field(default_factory=dict)
 
-    def fed(self) -> dict[str, Fed]:
+    def fed(self) -> dict[str, NamesOfRepository]:
         """Return the record of each repository as of the current transaction. Treat as immutable."""
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if version != self.version:
@@ -88,7 +88,7 @@ class _Reader:
 
 class FleetNames:
     """Safe for use from many threads and processes: readers never wait, and there is one writer at a time
-    (`fleet_feed`).
+    (`fleet_names_updater`).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -126,7 +126,7 @@ class FleetNames:
             self.is_damaged = self.is_damaged or isinstance(error, IndexDamaged)
             return None
 
-    def fed(self) -> list[Fed]:
+    def fed(self) -> list[NamesOfRepository]:
         """Return all records. Raise HistoryError if the file cannot be read."""
         with self._read() as reader:
             return list(reader.fed().values())
@@ -274,8 +274,8 @@ def holders_of(bits: int) -> int | bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
-def _fed(connection: sqlite3.Connection) -> list[Fed]:
-    return [Fed(*row) for row in connection.execute("SELECT * FROM repository")]
+def _fed(connection: sqlite3.Connection) -> list[NamesOfRepository]:
+    return [NamesOfRepository(*row) for row in connection.execute("SELECT * FROM repository")]
 
 
 def _check(connection: sqlite3.Connection) -> None:

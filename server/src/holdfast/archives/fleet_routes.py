@@ -13,7 +13,7 @@ from holdfast.api.filters import Many, many
 from holdfast.api.router import router
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_schemas import FleetHistory, FleetSearchAnswer
-from holdfast.archives.route_values import Asked, TheIndex
+from holdfast.archives.route_values import RequestedPath, TheIndex
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import Moment, PlainText
 from holdfast.operations.routes import Cursor
@@ -78,7 +78,7 @@ def history_everywhere(
     index: TheIndex,
     places: ThePlaces,
     repository_id: RepositoryIds,
-    asked: Asked,
+    asked: RequestedPath,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
 ) -> FleetHistory:

@@ -17,8 +17,15 @@ from holdfast.archives import browse_view, changes_view, lanes_view, losses_view
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import EngineFolder
 from holdfast.archives.losses_schemas import Losses, LossesRequest
-from holdfast.archives.retention import judging
-from holdfast.archives.route_values import Asked, ExactPath, Looking, NameCursor, TheIndex, TheLiveAnswers
+from holdfast.archives.retention import removed_archives
+from holdfast.archives.route_values import (
+    ExactPath,
+    NameCursor,
+    RequestedPath,
+    TheHistoryAccess,
+    TheIndex,
+    TheLiveAnswers,
+)
 from holdfast.archives.schemas import BrowseAnswer, Changes, PathHistoryAnswer, SearchAnswer
 from holdfast.archives.series_view import neighbours
 from holdfast.downloads.lookup import TheLookup
@@ -29,7 +36,7 @@ from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations.routes import Cursor
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.repositories.own_places import HiddenPaths, ThePlaces
 from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
 
 routes = router("/api/repositories/{repository_id}", "archives")
@@ -39,7 +46,7 @@ Prefix = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query()]
 
 @routes.get("/archives/{archive_id}/changes", summary="List changes in an archive", responses=documented(404))
 def read_changes(
-    look: Looking,
+    access: TheHistoryAccess,
     repository_id: RowId,
     archive_id: RowId,
     change: Annotated[Many, Depends(many("change"))],
@@ -58,15 +65,15 @@ def read_changes(
     `totals` and `byte_totals` include the folder `path_prefix` itself and all kinds of change; `groups` only includes
     what is below the folder, and only the kinds in `change`.
     """
-    session = look.session
-    repository, sealed = look.into(repository_id)
+    session = access.session
+    repository, hidden = access.repository(repository_id)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     if set(change) - {"added", "removed", "modified"}:
         raise Unprocessable("archives.bad_change", "The `change` parameter must be added, removed or modified.")
     other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
-    prefix = paths.asked(path_prefix, path_b64)
-    sealed.require([prefix])
-    answer = look.index.ask(
+    prefix = paths.from_request(path_prefix, path_b64)
+    hidden.require_visible([prefix])
+    answer = access.index.ask(
         repository,
         lambda opened, covered: changes_view.changes(
             session,
@@ -81,40 +88,42 @@ def read_changes(
             grouped=group_by is not None,
         ),
     )
-    answer.changes = [row for row in answer.changes if not sealed.hides(paths.exact(row.path, row.path_b64))]
+    answer.changes = [row for row in answer.changes if not hidden.hides(paths.from_fields(row.path, row.path_b64))]
     if answer.groups is not None:
-        answer.groups = [row for row in answer.groups if not sealed.hides(paths.exact(row.path, row.path_b64))]
+        answer.groups = [row for row in answer.groups if not hidden.hides(paths.from_fields(row.path, row.path_b64))]
     return answer
 
 
 @routes.get("/history", summary="List all versions of a path", responses=documented(404))
-def read_history(look: Looking, repository_id: RowId, asked: Asked) -> PathHistoryAnswer:
-    repository, sealed = look.into(repository_id)
+def read_history(access: TheHistoryAccess, repository_id: RowId, asked: RequestedPath) -> PathHistoryAnswer:
+    repository, hidden = access.repository(repository_id)
     wanted = asked.required()
-    sealed.require([wanted])
-    archives = archive_records.all_of(look.session, repository_id)
-    return look.index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
+    hidden.require_visible([wanted])
+    archives = archive_records.all_of(access.session, repository_id)
+    return access.index.ask(
+        repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted)
+    )
 
 
 @routes.get("/lanes", summary="Get a folder's history", responses=documented(404))
 def read_lanes(
-    look: Looking,
+    access: TheHistoryAccess,
     repository_id: RowId,
-    asked: Asked,
+    asked: RequestedPath,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 200,
     cursor: NameCursor = None,
 ) -> Lanes:
     """Returns every name that was ever in the folder, with the archives that contain each of its versions."""
-    repository, sealed = look.into(repository_id)
+    repository, hidden = access.repository(repository_id)
     directory = asked.exact()
-    sealed.require([directory])
-    known = archive_records.all_of(look.session, repository_id)
+    hidden.require_visible([directory])
+    known = archive_records.all_of(access.session, repository_id)
     archives = [archive for archive in known if series is None or archive.series == series]
-    return look.index.ask(
+    return access.index.ask(
         repository,
         lambda opened, covered: lanes_view.lanes(
-            opened, covered, archives, directory, sealed, limit=limit, cursor=cursor
+            opened, covered, archives, directory, hidden, limit=limit, cursor=cursor
         ),
     )
 
@@ -147,23 +156,23 @@ def read_losses(
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
         archives = archive_records.all_of(session, repository_id)
-        sealed = places.sealed(session, caller, repository)
+        hidden = places.hidden_paths(session, caller, repository)
     going = (
         _named(wanted.archive_ids, archives)
         if wanted.policy is None
-        else judging.removed_now(wanted.policy, repository, archives, clock.now())
+        else removed_archives.removed_now(wanted.policy, repository, archives, clock.now())
     )
     return index.ask(
         repository,
         lambda opened, covered: losses_view.losses(
-            opened, covered, archives, going, sealed, limit=wanted.limit, cursor=wanted.cursor
+            opened, covered, archives, going, hidden, limit=wanted.limit, cursor=wanted.cursor
         ),
     )
 
 
 @routes.get("/search", summary="Find files by name in all archives", responses=documented(404))
 def search(
-    look: Looking,
+    access: TheHistoryAccess,
     repository_id: RowId,
     q: Annotated[
         str, PlainText(1, 4096), Query(description="Part of the name, or of the full path if it contains a slash.")
@@ -173,15 +182,15 @@ def search(
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     deleted_only: bool = False,
 ) -> SearchAnswer:
-    repository, sealed = look.into(repository_id)
+    repository, hidden = access.repository(repository_id)
     if not q.strip():
         raise Unprocessable("archives.empty_query", "The search text is empty.")
-    archives = archive_records.all_of(look.session, repository_id)
+    archives = archive_records.all_of(access.session, repository_id)
     query = path_view.NameQuery(q, limit, cursor, deleted_only)
-    answer = look.index.ask(
+    answer = access.index.ask(
         repository, lambda opened, covered: path_view.search(opened, covered, archives, query, series)
     )
-    answer.results = [hit for hit in answer.results if not sealed.hides(paths.exact(hit.path, hit.path_b64))]
+    answer.results = [hit for hit in answer.results if not hidden.hides(paths.from_fields(hit.path, hit.path_b64))]
     return answer
 
 
@@ -195,7 +204,7 @@ async def browse(
     live: TheLiveAnswers,
     lookup: TheLookup,
     engine_requests: TheEngineRequests,
-    asked: Asked,
+    asked: RequestedPath,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
     cursor: NameCursor = None,
     sort: Annotated[
@@ -216,19 +225,19 @@ async def browse(
         engine_requests.require_room(caller.user_id)
     wanted = browse_view.Wanted(asked.exact(), limit, cursor, sort, q, sizes)
 
-    def from_index() -> tuple[Sealed, BrowsePage | None]:
-        sealed = lookup.sealed(caller, repository)
-        sealed.require([wanted.directory])
+    def from_index() -> tuple[HiddenPaths, BrowsePage | None]:
+        hidden = lookup.hidden_paths(caller, repository)
+        hidden.require_visible([wanted.directory])
         if not is_indexed:
-            return sealed, None
+            return hidden, None
         with database.reading() as session:
             before, _ = neighbours(session, archive)
-        return sealed, index.ask(
+        return hidden, index.ask(
             repository,
-            lambda opened, covered: browse_view.from_index(opened, covered, archive, before, wanted, sealed),
+            lambda opened, covered: browse_view.from_index(opened, covered, archive, before, wanted, hidden),
         )
 
-    sealed, page = await in_thread("reading", from_index)
+    hidden, page = await in_thread("reading", from_index)
     source: Literal["index", "engine"] = "index" if page is not None else "engine"
     if page is None:
         wanted.require_order_of_engine()
@@ -238,11 +247,11 @@ async def browse(
         raise NotFound("archives.path_not_found", "This path is not in the archive.")
     return BrowseAnswer(
         archive_id=archive.id,
-        **paths.told(wanted.directory),
+        **paths.to_fields(wanted.directory),
         entries=[
-            browse_view.entry(one, page.facts.get(one.path, NO_FACTS), sealed)
+            browse_view.entry(one, page.facts.get(one.path, NO_FACTS), hidden)
             for one in page.entries
-            if not sealed.hides(one.path)
+            if not hidden.hides(one.path)
         ],
         next_cursor=page.next_cursor,
         source=source,

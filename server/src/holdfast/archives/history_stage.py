@@ -10,12 +10,12 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from backup_jobs.host import Cancelled
-from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.giving_way import continuation, waiter_of
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
-from holdfast.archives.measure import measure_archives
+from holdfast.archives.measure_archives import measure_archives
 from holdfast.archives.params import StageParams
 from holdfast.archives.reading import Reader, reader
+from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.route import RouteChooser
 from holdfast.history.errors import (
     ArchiveGone,
@@ -117,7 +117,7 @@ class _Run:
             return self._index_all()
         except Cancelled:
             return Outcome(Status.CANCELLED, result=self._tally.result())
-        except EngineRefused as refused:
+        except RepositoryNotOpened as refused:
             return self._refused(refused)
         except IndexStorageFull:
             sentence = (
@@ -130,7 +130,7 @@ class _Run:
         except NOT_NOW as unavailable:
             return TryAgain("archives.index_unavailable", f"{unavailable}.", TRY_AGAIN_SECONDS)
 
-    def _refused(self, refused: EngineRefused) -> Outcome | TryAgain:
+    def _refused(self, refused: RepositoryNotOpened) -> Outcome | TryAgain:
         outcome = refused.outcome
         if outcome.error_key == "engine.locked":
             return self._work.try_again("engine.locked", outcome.message)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from backup_jobs import paths as text
 from holdfast.archives import paths
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.lanes_schemas import Lane, LaneArchive, LanePiece, Lanes
 from holdfast.history.answers import PathHistory, unchanged
 from holdfast.history.entry import Entry
 from holdfast.history.errors import InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.own_places import Sealed
+from holdfast.repositories.own_places import HiddenPaths
 
 if TYPE_CHECKING:
     from holdfast.history.index import HistoryIndex
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def lanes(
     index: HistoryIndex | None,
-    covered: Covered,
+    covered: IndexedArchives,
     archives: Sequence[Archive],
     directory: bytes,
-    sealed: Sealed,
+    hidden: HiddenPaths,
     *,
     limit: int,
     cursor: str | None,
@@ -33,25 +33,25 @@ def lanes(
     ordered = sorted(archives, key=lambda archive: (archive.start, archive.id))
     indexed = [archive for archive in ordered if covered.has(archive)]
     answer = Lanes(
-        **paths.told(directory),
+        **paths.to_fields(directory),
         archives=[],
         entries=[],
         total=0,
         next_cursor=None,
-        coverage=covered.told(ordered),
+        coverage=covered.coverage(ordered),
     )
     if index is None or not indexed:
         return answer
     try:
-        page = index.lanes(directory, limit=limit, cursor=cursor)
+        page = index.folder_timeline(directory, limit=limit, cursor=cursor)
     except InvalidCursor as error:
         raise bad_cursor() from error
     step = {archive.engine_id: number for number, archive in enumerate(indexed)}
     changed: set[int] = set()
     answer.entries = [
         lane
-        for one in page.lanes
-        if not sealed.hides(one.path) and (lane := _lane(one, step, len(indexed), changed)) is not None
+        for one in page.histories
+        if not hidden.hides(one.path) and (lane := _lane(one, step, len(indexed), changed)) is not None
     ]
     answer.archives = [
         LaneArchive.from_row(archive, changed_here=number in changed) for number, archive in enumerate(indexed)
@@ -83,7 +83,7 @@ def _lane(one: PathHistory, step: dict[str, int], archives: int, changed: set[in
     newest = at[max(at)]
     name = one.path.rsplit(b"/", 1)[-1]
     return Lane(
-        **paths.told(one.path),
+        **paths.to_fields(one.path),
         name=text.readable(name),
         name_b64=text.exact(name),
         type=newest.type,
@@ -96,5 +96,5 @@ def _piece(number: int, entry: Entry) -> LanePiece:
         first=number,
         last=number,
         size=None if entry.is_directory else entry.size,
-        mtime=None if entry.is_implicit else paths.moment(entry.mtime),
+        mtime=None if entry.is_implicit else paths.file_time(entry.mtime),
     )

@@ -1,6 +1,6 @@
 """Answers that come directly from the engine, through the repository's lane and with a time limit.
 
-Answers are remembered with a proof; while the proof holds, no engine runs (`live_memory`).
+Answers are remembered with a proof; while the proof holds, no engine runs (`live_answer_cache`).
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
 from holdfast.api.prepared import Written
+from holdfast.archives.live_answer_cache import LiveAnswerCache, Question, StateBefore
 from holdfast.archives.live_browse import page_of_listing
-from holdfast.archives.live_memory import Before, LiveMemory, Words
 from holdfast.archives.reading import listing_command
 from holdfast.archives.schemas import LiveArchive, LiveList
 from holdfast.errors import Unprocessable
@@ -25,7 +25,7 @@ from holdfast.kit.cursor import bad_cursor
 from holdfast.operations.queue import lane_of
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.asking import archives_of, ask
+from holdfast.repositories.engine_queries import archives_of, query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
@@ -40,7 +40,7 @@ class LiveAnswers:
     database: Database
     inline: InlineCalls
     opener: Opener
-    memory: LiveMemory = field(default_factory=LiveMemory)
+    cache: LiveAnswerCache = field(default_factory=LiveAnswerCache)
 
     async def archives(self, asking: Asking, user_id: int, repository: Repository) -> Written:
         """Return the engine's current list of archives (LiveList). Simultaneous requests of a user share one run."""
@@ -52,22 +52,22 @@ class LiveAnswers:
         return await asking.run(user_id, partial(self._browse, folder), same=folder.same)
 
     def _archives(self, repository: Repository) -> Written:
-        words = ("archives",)
-        remembered: Written | None = self._remembered(repository, words, partial(self._known_ids, repository))
+        question = ("archives",)
+        remembered: Written | None = self._remembered(repository, question, partial(self._known_ids, repository))
         if remembered is not None:
             return remembered
-        before = Before(repository)
-        listed = ask(
+        before = StateBefore(repository)
+        listed = query_engine(
             self.inline,
             self.opener,
             repository,
-            before.looking(lambda engine, location: engine.list_archives(location, ListArchivesRequest())),
+            before.recording(lambda engine, location: engine.list_archives(location, ListArchivesRequest())),
             archives_of,
         )
         known, template = self._known_ids(repository), repository.archive_name_template
         told = [_told(archive, known.get(archive.id), template) for archive in listed]
         written = Written.of(LiveList(archives=told))
-        self.memory.keep(words, before, known, written)
+        self.cache.keep(question, before, known, written)
         return written
 
     def _known_ids(self, repository: Repository) -> dict[str, int]:
@@ -87,30 +87,30 @@ class LiveAnswers:
         remembered: BrowsePage | None = self._remembered(folder.repository, folder.same, lambda: archive)
         if remembered is not None:
             return remembered
-        before = Before(folder.repository)
-        page = ask(
+        before = StateBefore(folder.repository)
+        page = query_engine(
             self.inline,
             self.opener,
             folder.repository,
-            before.looking(lambda engine, location: listing_command(engine, location, folder.archive)),
+            before.recording(lambda engine, location: listing_command(engine, location, folder.archive)),
             read,
             missing=archive_records.unknown(folder.archive.id),
         )
-        self.memory.keep(folder.same, before, archive, page)
+        self.cache.keep(folder.same, before, archive, page)
         return page
 
-    def _remembered(self, repository: Repository, words: Words, given: Callable[[], object]) -> Any:
+    def _remembered(self, repository: Repository, question: Question, given: Callable[[], object]) -> Any:
         """Return the answer to a question if it needs no engine; else None. `given` is what else the answer depends on.
 
         If exclusive work keeps readers off the lane, return None, so that the request waits as it would for an engine.
         """
-        if not self.memory.has(repository.id, words):
+        if not self.cache.has(repository.id, question):
             return None
         with reading_without_a_lane() as reading:
             if self.inline.is_kept_from_readers(lane_of(repository.id)):
                 return None
             program = self.opener.engine(repository).program
-            answer = self.memory.answer(words, repository, program, given())
+            answer = self.cache.answer(question, repository, program, given())
             reading.found = answer is not None
             return answer
 

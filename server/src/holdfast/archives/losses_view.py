@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.archives import paths
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.archives.losses_schemas import Losses, LostPath
 from holdfast.history.answers import PathHistory
 from holdfast.history.errors import InvalidCursor
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.own_places import Sealed
+from holdfast.repositories.own_places import HiddenPaths
 
 if TYPE_CHECKING:
     from holdfast.history.index import HistoryIndex
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def losses(
     index: HistoryIndex | None,
-    covered: Covered,
+    covered: IndexedArchives,
     archives: Sequence[Archive],
     going: Collection[int],
-    sealed: Sealed,
+    hidden: HiddenPaths,
     *,
     limit: int,
     cursor: str | None,
@@ -38,8 +38,8 @@ def losses(
         freed_bytes_at_most=0,
         sample=[],
         next_cursor=None,
-        going=covered.told(leaving),
-        staying=covered.told(staying),
+        going=covered.coverage(leaving),
+        staying=covered.coverage(staying),
     )
     indexed = {archive.engine_id: archive for archive in leaving if covered.has(archive)}
     if index is None or not indexed:
@@ -50,7 +50,7 @@ def losses(
     except InvalidCursor as error:
         raise bad_cursor() from error
     answer.paths_lost, answer.versions_lost, answer.freed_bytes_at_most = page.paths, page.versions, page.bytes
-    answer.sample = [_lost(one, indexed) for one in page.lost if not sealed.hides(one.path)]
+    answer.sample = [_lost(one, indexed) for one in page.lost if not hidden.hides(one.path)]
     answer.next_cursor = page.next_cursor
     return answer
 
@@ -59,10 +59,10 @@ def _lost(one: PathHistory, archives: dict[str, Archive]) -> LostPath:
     holders = [(archives[each.archive], each.entry) for each in one.presence if each.archive in archives]
     archive, entry = max(holders, key=lambda pair: (pair[0].start, pair[0].id))
     return LostPath(
-        **paths.told(one.path),
+        **paths.to_fields(one.path),
         type=entry.type,
         size=None if entry.is_directory else entry.size,
-        mtime=None if entry.is_implicit else paths.moment(entry.mtime),
+        mtime=None if entry.is_implicit else paths.file_time(entry.mtime),
         last_archive_id=archive.id,
         last_archive_start=archive.start,
     )

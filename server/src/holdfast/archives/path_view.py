@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from backup_engine.frozen import frozen
 from holdfast.archives import paths
-from holdfast.archives.coverage import AnyArchive, Covered
+from holdfast.archives.coverage import AnyArchive, IndexedArchives
 from holdfast.archives.schemas import (
     Coverage,
     HistoryEntry,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def path_history(
-    index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArchive], path: bytes
+    index: HistoryIndex | None, covered: IndexedArchives, archives: Sequence[AnyArchive], path: bytes
 ) -> PathHistoryAnswer:
     """Return every archive in which a path changed, series by series."""
     found = {one.archive: one.entry for one in index.file_history(path).presence} if index else {}
@@ -41,9 +41,9 @@ def path_history(
         present += _ranges(series, found, covered)
     entries.sort(key=lambda entry: (entry.start, entry.archive_id))
     _name_equals(entries, {archive.id: found.get(archive.engine_id) for archive in archives})
-    in_latest, coverage = any(one.to_archive_id is None for one in present), covered.told(archives)
+    in_latest, coverage = any(one.to_archive_id is None for one in present), covered.coverage(archives)
     return PathHistoryAnswer(
-        **paths.told(path),
+        **paths.to_fields(path),
         entries=entries,
         present=present,
         present_in_latest=in_latest,
@@ -66,7 +66,7 @@ def _by_series(archives: Sequence[AnyArchive]) -> list[tuple[str, list[AnyArchiv
     return [(series, list(group)) for series, group in groupby(ordered, key=lambda archive: archive.series)]
 
 
-def _events(series: list[AnyArchive], found: dict[str, Entry], covered: Covered) -> list[HistoryEntry]:
+def _events(series: list[AnyArchive], found: dict[str, Entry], covered: IndexedArchives) -> list[HistoryEntry]:
     """Return one entry for each archive in which the path differs from the previous indexed archive."""
     events: list[HistoryEntry] = []
     before: Entry | None = None
@@ -105,7 +105,7 @@ def _event(archive: AnyArchive, change: str, entry: Entry | None) -> HistoryEntr
         start=archive.start,
         change=change,
         size=_size(entry) if entry else None,
-        mtime=paths.moment(entry.mtime) if entry else None,
+        mtime=paths.file_time(entry.mtime) if entry else None,
         mode=stat.filemode(entry.mode) if entry else None,
     )
 
@@ -115,7 +115,7 @@ def _size(entry: Entry) -> int | None:
     return None if entry.is_directory else entry.size
 
 
-def _ranges(series: list[AnyArchive], found: dict[str, Entry], covered: Covered) -> list[PresentRange]:
+def _ranges(series: list[AnyArchive], found: dict[str, Entry], covered: IndexedArchives) -> list[PresentRange]:
     """Return the runs of indexed archives that contain the path; the end is null if a run reaches the newest one."""
     ranges: list[PresentRange] = []
     current: PresentRange | None = None
@@ -158,7 +158,7 @@ class Hit(NamedTuple):
 
     @property
     def mtime(self) -> datetime | None:
-        return paths.moment(self.entry.mtime)
+        return paths.file_time(self.entry.mtime)
 
 
 class Hits(NamedTuple):
@@ -179,7 +179,7 @@ class NameQuery:
 
 def search(
     index: HistoryIndex | None,
-    covered: Covered,
+    covered: IndexedArchives,
     archives: Sequence[AnyArchive],
     query: NameQuery,
     series: str | None = None,
@@ -192,11 +192,13 @@ def search(
         results=[_told(hit) for hit in found.hits],
         truncated=found.truncated,
         next_cursor=found.next_cursor,
-        coverage=covered.told(asked),
+        coverage=covered.coverage(asked),
     )
 
 
-def find(index: HistoryIndex | None, covered: Covered, archives: Sequence[AnyArchive], query: NameQuery) -> Hits:
+def find(
+    index: HistoryIndex | None, covered: IndexedArchives, archives: Sequence[AnyArchive], query: NameQuery
+) -> Hits:
     """Search those of the archives that are indexed."""
     indexed = [archive for archive in archives if covered.has(archive)]
     if index is None or not indexed:
@@ -239,7 +241,7 @@ def _hit(
 
 def _told(hit: Hit) -> SearchHit:
     return SearchHit(
-        **paths.told(hit.path),
+        **paths.to_fields(hit.path),
         size=hit.size,
         mtime=hit.mtime,
         first_seen=hit.first.id,

@@ -8,11 +8,11 @@ from holdfast.errors import Unprocessable
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def told(path: bytes) -> dict[str, str | None]:
+def to_fields(path: bytes) -> dict[str, str | None]:
     return {"path": text.readable(path), "path_b64": text.exact(path)}
 
 
-def asked(path: str | None, path_b64: str | None) -> bytes:
+def from_request(path: str | None, path_b64: str | None) -> bytes:
     """Return the requested path as it is written in archives: without a slash at either end. Raise Unprocessable."""
     if path_b64 is not None:
         try:
@@ -26,12 +26,12 @@ def asked(path: str | None, path_b64: str | None) -> bytes:
     return wanted.strip(b"/")
 
 
-def exact(path: str | None, path_b64: str | None) -> bytes:
+def from_fields(path: str | None, path_b64: str | None) -> bytes:
     """Return the bytes of a path from its two forms in an answer."""
     return text.from_exact(path_b64) if path_b64 is not None else (path or "").encode()
 
 
-def moment(microseconds: int) -> datetime | None:
+def file_time(microseconds: int) -> datetime | None:
     """Return a file time; None if it is beyond the range of the calendar."""
     try:
         return EPOCH + timedelta(microseconds=microseconds)

@@ -17,8 +17,8 @@ from backup_engine.interface import Engine
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_jobs.host import SUCCEEDED, Cancelled
-from holdfast.archives.called_chunks import CalledChunks, ChunkCalls, tried
-from holdfast.archives.engine_refused import EngineRefused
+from holdfast.archives.agent_chunks import AgentChunks, ChunkCalls, self_test_on_agent
+from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.far import FarEngine
 from holdfast.history.chunks.metadata_chunks import EngineChunks
 from holdfast.history.chunks.route import Route, RouteChooser, major_of
@@ -44,15 +44,15 @@ class Reader:
     work: RepositoryWork
     index: HistoryIndex
     excludes: Excludes
-    chunks: EngineChunks | CalledChunks | None
+    chunks: EngineChunks | AgentChunks | None
     reason: str
     spent: list[Path] = field(default_factory=list)
 
     def read(self, archive: Archive, base: str | None) -> IngestResult:
         """Index one archive; it becomes visible only when it is complete.
 
-        Raise ListingFailed if the archive cannot be read, ArchiveTooLarge, ArchiveGone, EngineRefused, Cancelled, or
-        any exception of the index.
+        Raise ListingFailed if the archive cannot be read, ArchiveTooLarge, ArchiveGone, RepositoryNotOpened, Cancelled,
+        or any exception of the index.
         """
         if self.chunks is not None:
             try:
@@ -110,7 +110,7 @@ def _refuse(outcome: EngineOutcome) -> None:
         raise ArchiveGone(outcome.message or "the archive is gone")
     if outcome.error_key in OF_ONE_ARCHIVE:
         raise ListingFailed(outcome.message or "the engine failed")
-    raise EngineRefused(outcome)
+    raise RepositoryNotOpened(outcome)
 
 
 @contextlib.contextmanager
@@ -127,10 +127,10 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
 
 def _opened(
     work: RepositoryWork, chooser: RouteChooser, stack: contextlib.ExitStack, spent: list[Path]
-) -> tuple[EngineChunks | CalledChunks | None, str]:
+) -> tuple[EngineChunks | AgentChunks | None, str]:
     """Return the reader of chunks and the reason for the choice; None if archives are read by the listing.
 
-    Raise ChunkRouteFailed, EngineRefused.
+    Raise ChunkRouteFailed, RepositoryNotOpened.
     """
     program, path = work.engine.program, work.location.path
     major = major_of(program.version)
@@ -151,7 +151,8 @@ def open_helper(
 ) -> tuple[C | None, str]:
     """Return a helper on the machine where the engine runs, and the reason for the choice; None if it may not be used.
 
-    `make_sure` is called before a helper on this machine opens a repository. Raise ChunkRouteFailed, EngineRefused.
+    `make_sure` is called before a helper on this machine opens a repository. Raise ChunkRouteFailed,
+    RepositoryNotOpened.
     """
     program, path = work.engine.program, work.location.path
     if isinstance(work.location.machine, Machine):
@@ -170,17 +171,17 @@ def open_helper(
 
 def _called(
     work: RepositoryWork, agent: CalledAgent, chooser: RouteChooser, spent: list[Path]
-) -> tuple[CalledChunks | None, str]:
+) -> tuple[AgentChunks | None, str]:
     """Like `open_helper`, by calls of the agent that opens the repository."""
     if not getattr(work.engine, "reads_chunks", False):
         return None, "the agent is too old to read chunks"
     program, calls = work.engine.program, cast("ChunkCalls", work.engine)
     major = major_of(program.version)
-    test = tried(work, calls, major, spent)
+    test = self_test_on_agent(work, calls, major, spent)
     decision = chooser.choose_called(f"{agent.agent_machine_id} {program.path}", program.version, test)
     if decision.route is not Route.CHUNKS:
         return None, decision.reason
-    return CalledChunks(work, calls, major, spent), decision.reason
+    return AgentChunks(work, calls, major, spent), decision.reason
 
 
 def _opened_there(
@@ -224,7 +225,7 @@ def _opened_there(
 def _make_sure(work: RepositoryWork) -> None:
     """Compare the repository's id: no engine runs for the reader of chunks, so nothing else does.
 
-    Raise EngineRefused.
+    Raise RepositoryNotOpened.
     """
     guard = work.engine.list_archives(work.location, ListArchivesRequest(last=1)).guard
     if guard is None or guard.engine_id is None:
@@ -236,8 +237,8 @@ def _make_sure(work: RepositoryWork) -> None:
         raise _replaced()
 
 
-def _replaced() -> EngineRefused:
-    return EngineRefused(EngineOutcome("failed", REPLACED, SENTENCES[REPLACED], reason=REPLACED))
+def _replaced() -> RepositoryNotOpened:
+    return RepositoryNotOpened(EngineOutcome("failed", REPLACED, SENTENCES[REPLACED], reason=REPLACED))
 
 
 @contextlib.contextmanager

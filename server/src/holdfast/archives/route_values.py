@@ -18,7 +18,7 @@ from holdfast.kit.fields import PlainText
 from holdfast.repositories import store
 from holdfast.repositories.cadence import CADENCE, Cadence
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
+from holdfast.repositories.own_places import HiddenPaths, ServicePlaces, ThePlaces
 
 PathQuery = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query(description="Readable path.")]
 ExactPath = Annotated[Annotated[str, PlainText(0, 90000)] | None, Query(description="Base64 of the path's bytes.")]
@@ -29,7 +29,7 @@ NameCursor = Annotated[
 
 
 @frozen
-class AskedPath:
+class PathParameters:
     """The path in a request, readable or exact."""
 
     path: str | None
@@ -37,7 +37,7 @@ class AskedPath:
 
     def exact(self) -> bytes:
         """Return the path's bytes; empty for the root. Raise Unprocessable for an invalid path."""
-        return paths.asked(self.path, self.path_b64)
+        return paths.from_request(self.path, self.path_b64)
 
     def required(self) -> bytes:
         """Return the path's bytes. Raise Unprocessable if the path is missing, empty or invalid."""
@@ -46,18 +46,18 @@ class AskedPath:
         return wanted
 
 
-async def asked_path(path: PathQuery = None, path_b64: ExactPath = None) -> AskedPath:
-    return AskedPath(path, path_b64)
+async def path_parameters(path: PathQuery = None, path_b64: ExactPath = None) -> PathParameters:
+    return PathParameters(path, path_b64)
 
 
-Asked = Annotated[AskedPath, Depends(asked_path)]
+RequestedPath = Annotated[PathParameters, Depends(path_parameters)]
 TheCadence = Annotated[Cadence, Depends(CADENCE)]
 TheIndex = Annotated[ArchiveIndex, Depends(ARCHIVE_INDEX)]
 TheLiveAnswers = Annotated[LiveAnswers, Depends(LIVE_ANSWERS)]
 
 
 @frozen
-class Look:
+class HistoryAccess:
     """A caller's access to the file history."""
 
     caller: Caller
@@ -65,14 +65,16 @@ class Look:
     index: ArchiveIndex
     places: ServicePlaces
 
-    def into(self, repository_id: int) -> tuple[Repository, Sealed]:
+    def repository(self, repository_id: int) -> tuple[Repository, HiddenPaths]:
         """Return the repository, and the paths in it that the caller may not see. Raise NotFound."""
         repository = store.require(self.session, self.caller, repository_id, Role.VIEWER)
-        return repository, self.places.sealed(self.session, self.caller, repository)
+        return repository, self.places.hidden_paths(self.session, self.caller, repository)
 
 
-def look(caller: SignedIn, _plan: NeedsArchiveHistory, session: Reading, index: TheIndex, places: ThePlaces) -> Look:
-    return Look(caller, session, index, places)
+def history_access(
+    caller: SignedIn, _plan: NeedsArchiveHistory, session: Reading, index: TheIndex, places: ThePlaces
+) -> HistoryAccess:
+    return HistoryAccess(caller, session, index, places)
 
 
-Looking = Annotated[Look, Depends(look)]
+TheHistoryAccess = Annotated[HistoryAccess, Depends(history_access)]

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from backup_protocol import JobKind
-from holdfast.archives.covered import waiting_operation
+from holdfast.archives.redundant_index_work import waiting_operation
 from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation

@@ -14,9 +14,9 @@ from backup_jobs.endings import Completed
 from backup_jobs.list_archives import CUT_SHORT
 from backup_protocol import JobKind, ListBlock
 from holdfast.archives.archive_sync import sync_archives
-from holdfast.archives.covered import already_done
-from holdfast.archives.measure import measure_archives
+from holdfast.archives.measure_archives import measure_archives
 from holdfast.archives.params import StageParams
+from holdfast.archives.redundant_index_work import already_done
 from holdfast.kit import clock
 from holdfast.operations.end_time import end_of_work, recording_end
 from holdfast.operations.job_work import JobReport, JobWork, reported

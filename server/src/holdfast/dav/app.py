@@ -24,7 +24,7 @@ from holdfast.downloads.opening import Downloads
 from holdfast.downloads.response import Download, DownloadRules, WantedFile
 from holdfast.errors import Forbidden, HoldfastError, TooLarge, Unauthenticated
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.own_places import NOTHING_SEALED, Sealed
+from holdfast.repositories.own_places import NOTHING_HIDDEN, HiddenPaths
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.storage.session import Database
 
@@ -82,16 +82,16 @@ class Dav:
 
     # --- finding ----------------------------------------------------------------------------------------------------
 
-    def _found(self, caller: Caller, raw_path: bytes) -> tuple[Place, Sealed]:
+    def _found(self, caller: Caller, raw_path: bytes) -> tuple[Place, HiddenPaths]:
         place = self.places.find(caller, places.segments_of(raw_path))
         repository = place.repository
-        return place, NOTHING_SEALED if repository is None else self.lookup.sealed(caller, repository)
+        return place, NOTHING_HIDDEN if repository is None else self.lookup.hidden_paths(caller, repository)
 
-    def _files(self, place: Place, sealed: Sealed) -> Files | None:
+    def _files(self, place: Place, hidden: HiddenPaths) -> Files | None:
         """The files of an archive; None for the levels above archives."""
         if place.repository is None or place.archive is None:
             return None
-        return Files(self.index, place.repository, place.archive, place.segments[:2], sealed)
+        return Files(self.index, place.repository, place.archive, place.segments[:2], hidden)
 
     def _resource(self, place: Place, files: Files | None) -> Resource:
         """The resource at a place. Raise NotFound."""
@@ -112,8 +112,8 @@ class Dav:
         raw_path: bytes = request.scope["raw_path"]
 
         def begin() -> tuple[list[Resource], Iterator[list[Resource]], list[Resource] | None]:
-            place, sealed = self._found(caller, raw_path)
-            files = self._files(place, sealed)
+            place, hidden = self._found(caller, raw_path)
+            files = self._files(place, hidden)
             itself = self._resource(place, files)
             is_listed = depth == "1" and itself.size is None
             pages = self._below(caller, place, files) if is_listed else iter(())
@@ -159,14 +159,14 @@ class Dav:
         raw_path: bytes = request.scope["raw_path"]
 
         def look() -> tuple[Archive, Response]:
-            place, sealed = self._found(caller, raw_path)
+            place, hidden = self._found(caller, raw_path)
             repository, archive = place.repository, place.archive
-            resource = self._resource(place, self._files(place, sealed))
+            resource = self._resource(place, self._files(place, hidden))
             if resource.size is None or repository is None or archive is None:
                 raise Forbidden(
                     "dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or request a file in it."
                 )
-            allowed = repository, archive, sealed
+            allowed = repository, archive, hidden
             wanted = WantedFile(self.downloads, self.rules, caller.user_id, lambda: allowed, place.path, request)
             return archive, wanted.looked_up()
 

@@ -11,14 +11,14 @@ from backup_engine.frozen import frozen
 from backup_jobs.paths import readable
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.content_tags import etag_of
-from holdfast.archives.coverage import Covered
+from holdfast.archives.coverage import IndexedArchives
 from holdfast.dav.places import address, not_there
 from holdfast.dav.properties import Resource
 from holdfast.history.entry import Entry, implicit_directory
 from holdfast.history.errors import ArchiveNotIndexed
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed
+from holdfast.repositories.own_places import HiddenPaths
 
 if TYPE_CHECKING:
     from holdfast.history.index import HistoryIndex
@@ -38,11 +38,11 @@ class Files:
     repository: Repository
     archive: Archive
     segments: tuple[bytes, ...]
-    sealed: Sealed
+    hidden: HiddenPaths
 
     def resource(self, path: bytes) -> Resource:
         """The resource at a path. Raise NotFound."""
-        found = None if self.sealed.hides(path) else self._entry(path)
+        found = None if self.hidden.hides(path) else self._entry(path)
         if found is None or not _is_shown(found):
             raise not_there()
         return self._shown(found)
@@ -52,12 +52,12 @@ class Files:
         cursor: str | None = None
         while True:
             entries, cursor = self._page(folder, cursor)
-            yield [self._shown(one) for one in entries if _is_shown(one) and not self.sealed.hides(one.path)]
+            yield [self._shown(one) for one in entries if _is_shown(one) and not self.hidden.hides(one.path)]
             if cursor is None:
                 return
 
     def _entry(self, path: bytes) -> Entry | None:
-        def ask(index: HistoryIndex | None, _covered: Covered) -> Entry | None:
+        def ask(index: HistoryIndex | None, _covered: IndexedArchives) -> Entry | None:
             if index is None:
                 return None
             archive = self.archive.engine_id
@@ -74,7 +74,7 @@ class Files:
     def _page(self, folder: bytes, cursor: str | None) -> Page:
         engine_id = self.archive.engine_id
 
-        def ask(index: HistoryIndex | None, _covered: Covered) -> Page:
+        def ask(index: HistoryIndex | None, _covered: IndexedArchives) -> Page:
             try:
                 page = index.browse(engine_id, folder, limit=PAGE, cursor=cursor) if index is not None else None
             except ArchiveNotIndexed:

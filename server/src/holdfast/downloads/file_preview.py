@@ -55,11 +55,11 @@ def preview_file(
 ) -> FilePreview:
     """The kind is detected from the content, never from the name. Images are returned only if complete."""
     del caller
-    repository, archive, sealed = chosen.found_file()
+    repository, archive, hidden = chosen.found_file()
     downloads, path = chosen.downloads, chosen.path
     content = downloads.known(repository, archive, path)
     part = (0, min(content.size, max_bytes)) if content is not None and content.size else None
-    opened = downloads.file(repository, archive, path, NEVER_GONE, sealed, content, part)
+    opened = downloads.file(repository, archive, path, NEVER_GONE, hidden, content, part)
     try:
         beginning = _beginning(opened, max_bytes)
     finally:

@@ -19,14 +19,14 @@ from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.lookup import MOST_KNOWN, Seen, seen
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
+from holdfast.repositories.own_places import NOTHING_HIDDEN, HiddenPaths, ServicePlaces
 from holdfast.storage.remembered import Proof, Query, Remembered
 from holdfast.storage.session import Database
 
-SEALED_SECONDS = 1.0
+HIDDEN_SECONDS = 1.0
 """How long hidden names are cached. Determining them takes longer than reading a file."""
 
-Found = tuple[Repository, Archive, Sealed]
+Found = tuple[Repository, Archive, HiddenPaths]
 """A repository, one of its archives, and the part of it that the caller may not read. Must not be changed."""
 
 
@@ -51,7 +51,7 @@ class ArchiveLookup:
         self._database = database
         self._places = places
         self._known: Remembered[_Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
-        self._sealed: dict[tuple[str, ...], tuple[float, Sealed]] = {}
+        self._hidden: dict[tuple[str, ...], tuple[float, HiddenPaths]] = {}
         """Keyed by the source paths of a repository."""
 
     def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> Found:
@@ -63,9 +63,9 @@ class ArchiveLookup:
         known = self._known.get(key) or self._looked_up(caller, repository_id, archive_id)
         archive = archive_records.require_present(known.archive)
         repository = known.seen.repository
-        sealed = self.sealed(caller, repository)
-        sealed.require(paths)
-        return repository, archive, sealed
+        hidden = self.hidden_paths(caller, repository)
+        hidden.require_visible(paths)
+        return repository, archive, hidden
 
     async def seen(self, caller: Caller, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
         """Return the archive, even if it is lost. A cached one takes no thread. Raise NotFound."""
@@ -74,20 +74,20 @@ class ArchiveLookup:
             known = await in_thread("reading", partial(self._looked_up, caller, repository_id, archive_id))
         return known.seen.repository, known.archive
 
-    def sealed(self, caller: Caller, repository: Repository) -> Sealed:
+    def hidden_paths(self, caller: Caller, repository: Repository) -> HiddenPaths:
         """The names hidden from the caller. They depend on the mounts and links of this machine, checked at most once a
         second.
         """
-        if not self._places.may_be_sealed(caller, repository.execution_target):
-            return NOTHING_SEALED
+        if not self._places.may_hide_paths(caller, repository.execution_target):
+            return NOTHING_HIDDEN
         now, key = time.monotonic(), tuple(repository.source_paths)
-        known = self._sealed.get(key)
-        if known is None or now - known[0] > SEALED_SECONDS:
+        known = self._hidden.get(key)
+        if known is None or now - known[0] > HIDDEN_SECONDS:
             with self._database.reading() as session:
-                known = now, self._places.sealed(session, caller, repository)
-            if len(self._sealed) >= MOST_KNOWN:
-                self._sealed.clear()
-            self._sealed[key] = known
+                known = now, self._places.hidden_paths(session, caller, repository)
+            if len(self._hidden) >= MOST_KNOWN:
+                self._hidden.clear()
+            self._hidden[key] = known
         return known[1]
 
     def _looked_up(self, caller: Caller, repository_id: int, archive_id: int) -> _Known:

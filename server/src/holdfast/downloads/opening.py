@@ -22,7 +22,7 @@ from holdfast.errors import Unprocessable
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed
+from holdfast.repositories.own_places import HiddenPaths
 from holdfast.runner.inline import InlineCalls
 
 Format = Literal["tar", "zip"]
@@ -54,7 +54,12 @@ class Content(Protocol):
 class Contents(Protocol):
     def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None: ...
     def tree(
-        self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
+        self,
+        repository: Repository,
+        archive: Archive,
+        paths: Sequence[bytes],
+        hidden: HiddenPaths,
+        gone: threading.Event,
     ) -> Entries | None:
         """Everything at and below these paths, by the names used in a download; None if the engine is more suitable."""
 
@@ -98,7 +103,7 @@ class Downloads:
         archive: Archive,
         path: bytes,
         gone: threading.Event,
-        sealed: Sealed,
+        hidden: HiddenPaths,
         content: Content | None = None,
         part: tuple[int, int] | None = None,
     ) -> Opened:
@@ -108,11 +113,11 @@ class Downloads:
         NotFound if the path is not in the archive, Unprocessable if it is not a regular file.
         """
         if content is None:
-            return self._file_by_engine(repository, archive, path, gone, sealed)
+            return self._file_by_engine(repository, archive, path, gone, hidden)
         start, end = part or (0, content.size)
         blocks = content.blocks(start, end, gone)
         if blocks is None:
-            whole = self._file_by_engine(repository, archive, path, gone, sealed)
+            whole = self._file_by_engine(repository, archive, path, gone, hidden)
             return replace(whole, more_headers=told_of(content, is_readable=False))
         told = told_of(content)
         if part is not None:
@@ -121,10 +126,10 @@ class Downloads:
         return Opened(name, ANY_FILE, end - start, blocks, more_headers=told, status=status)
 
     def _file_by_engine(
-        self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
+        self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, hidden: HiddenPaths
     ) -> Opened:
         name = path.rpartition(b"/")[2]
-        source = self._source(repository, archive, (path,), gone, sealed)
+        source = self._source(repository, archive, (path,), gone, hidden)
         try:
             entries, first = _first_entry(source)
             if first is None:
@@ -145,16 +150,16 @@ class Downloads:
         paths: Sequence[bytes],
         form: Format,
         gone: threading.Event,
-        sealed: Sealed,
+        hidden: HiddenPaths,
     ) -> Opened:
         """Open folders and files, or the whole archive if there are no paths. Raise NotFound if none of the paths are
         in the archive.
         """
         about = paths[0] if len(paths) == 1 else shared_folder(paths)
         name = f"{readable(about.rpartition(b'/')[2]) or archive.name}.{form}"
-        if (tree := self.contents.tree(repository, archive, paths, sealed, gone)) is not None:
+        if (tree := self.contents.tree(repository, archive, paths, hidden, gone)) is not None:
             return Opened(name, MEDIA_TYPES[form], None, _blocks(tree, tree.next(), form))
-        source = self._source(repository, archive, paths, gone, sealed)
+        source = self._source(repository, archive, paths, gone, hidden)
         try:
             blocks = _written(source, paths, form)
             return Opened(name, MEDIA_TYPES[form], None, blocks, source.close, source.is_in_the_way)
@@ -163,14 +168,19 @@ class Downloads:
             raise
 
     def _source(
-        self, repository: Repository, archive: Archive, paths: Sequence[bytes], gone: threading.Event, sealed: Sealed
+        self,
+        repository: Repository,
+        archive: Archive,
+        paths: Sequence[bytes],
+        gone: threading.Event,
+        hidden: HiddenPaths,
     ) -> Source:
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         request = ExportTarRequest(
             engine.address(archive.name, archive.engine_id),
             paths=tuple(map(job_paths.for_engine, paths)),
             strip_components=shared_depth(paths),
-            excluded_trees=tuple(job_paths.for_engine(name) for path in paths or (b"",) for name in sealed.below(path)),
+            excluded_trees=tuple(job_paths.for_engine(name) for path in paths or (b"",) for name in hidden.below(path)),
         )
         try:
             command: Command = narrowed(engine.export_tar(location, request), request.paths)

@@ -264,8 +264,8 @@ class WantedFile:
 
     def _open(self, found: Found, content: Content | None, gone: threading.Event) -> Opened:
         """Open the requested part of the file. Raise RangeNotSatisfiable."""
-        repository, archive, sealed = found
+        repository, archive, hidden = found
         part: tuple[int, int] | None = None
         if content is not None and self.request is not None and content.is_readable:
             part = Asked.by(self.request).part(content.size, content.etag)
-        return self.downloads.file(repository, archive, self.path, gone, sealed, content, part)
+        return self.downloads.file(repository, archive, self.path, gone, hidden, content, part)

@@ -132,10 +132,10 @@ def download_folder(
     chosen: Chosen, rules: TheDownloadRules, form: Annotated[Format, Query(alias="format")] = "tar"
 ) -> Response:
     """The file is created while it is sent. If the connection breaks off, its content is incomplete."""
-    repository, archive, sealed = chosen.found()
+    repository, archive, hidden = chosen.found()
     paths = (chosen.path,) if chosen.path else ()
 
     def begin(gone: Event) -> Opened:
-        return chosen.downloads.folder(repository, archive, paths, form, gone, sealed)
+        return chosen.downloads.folder(repository, archive, paths, form, gone, hidden)
 
     return Download(begin, rules, chosen.caller.user_id)

@@ -63,7 +63,7 @@ def changed_behind_links(
     return pointers[np.array([_content_differs(entries[one], entries[other]) for one, other in pairs], np.bool_)]
 
 
-def looked_behind(snapshot: Snapshot, history: PathHistory) -> PathHistory:
+def with_link_contents(snapshot: Snapshot, history: PathHistory) -> PathHistory:
     """Return the history of a path, with pointers replaced by the size and content of the file they point to."""
     pointers = {one.version for one in history.presence if one.entry.is_hard_link}
     if not pointers:
@@ -86,7 +86,7 @@ def looked_behind(snapshot: Snapshot, history: PathHistory) -> PathHistory:
     return PathHistory(history.path, [behind(one) for one in history.presence])
 
 
-def held_by(snapshot: Snapshot, archive: int, pointer: Found) -> Found:
+def linked_file(snapshot: Snapshot, archive: int, pointer: Found) -> Found:
     """Return the file that a hard link points to, under the link's own name; the link itself if there is none."""
     target = columns.read(snapshot, VERSION_LINK, np.array([pointer.version]))
     file = version_in(snapshot, archive, int(target[0]))

@@ -25,15 +25,15 @@ from holdfast.history.entry import Entry
 from holdfast.history.errors import ArchiveNotIndexed
 from holdfast.history.excludes import Excludes
 from holdfast.history.folder_sizes import FolderSizes, complete_sizes
-from holdfast.history.hardlinks import held_by, looked_behind
+from holdfast.history.folder_timeline import FolderTimelinePage, folder_timeline
+from holdfast.history.hardlinks import linked_file, with_link_contents
 from holdfast.history.ingest import Ingest, IngestResult, Progress, all_chunks
-from holdfast.history.lanes import LanesPage, lanes
 from holdfast.history.losses import LossPage, losses
 from holdfast.history.presence import histories, path_id, version_at
 from holdfast.history.records import RecordSource
 from holdfast.history.search import search
 from holdfast.history.store import ArchiveRow, Found, Snapshot, Store
-from holdfast.history.stored import added, stored
+from holdfast.history.stored_bytes import added_bytes, stored_bytes
 from holdfast.history.sweep import SweepResult, sweep
 from holdfast.history.tree import Branch, tree
 
@@ -224,7 +224,7 @@ class HistoryIndex:
         points to which.
         """
         with self._store.read() as snapshot:
-            return looked_behind(snapshot, _path_history(snapshot, path))
+            return with_link_contents(snapshot, _path_history(snapshot, path))
 
     def file(self, archive: str, path: bytes) -> StoredFile | None:
         """Return the file at a path of an archive and the chunks of its content; None if there is none.
@@ -276,10 +276,10 @@ class HistoryIndex:
             before = snapshot.archive(against) if against is not None else None
             return self._browser.page(snapshot, _row(snapshot, archive), directory, asked, before)
 
-    def lanes(self, directory: bytes, *, limit: int = 200, cursor: str | None = None) -> LanesPage:
+    def folder_timeline(self, directory: bytes, *, limit: int = 200, cursor: str | None = None) -> FolderTimelinePage:
         """Return every name that was ever in a directory, with the archives that contain it."""
         with self._store.read() as snapshot:
-            return lanes(snapshot, directory, limit, cursor)
+            return folder_timeline(snapshot, directory, limit, cursor)
 
     def losses(
         self, going: Collection[str], staying: Collection[str], *, limit: int = 100, cursor: str | None = None
@@ -288,15 +288,18 @@ class HistoryIndex:
         with self._store.read() as snapshot:
             return losses(snapshot, going, staying, limit, cursor)
 
-    def stored(self, sets: Sequence[Collection[str]]) -> list[int] | None:
+    def stored_bytes(self, sets: Sequence[Collection[str]]) -> list[int] | None:
         """Return the bytes that each set of archives takes in the repository; None if chunks of a file are unknown."""
         with self._store.read() as snapshot:
-            return stored(snapshot, sets)
+            return stored_bytes(snapshot, sets)
 
-    def added(self, archives: Sequence[str]) -> list[int] | None:
-        """Return the bytes of each archive that no archive before it in the list contains; None as for `stored`."""
+    def added_bytes(self, archives: Sequence[str]) -> list[int] | None:
+        """Return the bytes of each archive that no archive before it in the list contains.
+
+        None as for `stored_bytes`.
+        """
         with self._store.read() as snapshot:
-            return added(snapshot, archives)
+            return added_bytes(snapshot, archives)
 
     def search(
         self,
@@ -353,7 +356,7 @@ def _file(snapshot: Snapshot, archive: str, path: bytes) -> Found | None:
     if found is None:
         _row(snapshot, archive)
         return None
-    return held_by(snapshot, _row(snapshot, archive).id, found) if found.entry.is_hard_link else found
+    return linked_file(snapshot, _row(snapshot, archive).id, found) if found.entry.is_hard_link else found
 
 
 def _row(snapshot: Snapshot, engine_id: str) -> ArchiveRow:

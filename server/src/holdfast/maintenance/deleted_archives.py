@@ -5,7 +5,7 @@ from backup_engine.requests import ListArchivesRequest
 from backup_jobs.work import readable
 from holdfast.api.parts import Part
 from holdfast.maintenance.schemas import DeletedArchive, DeletedArchives
-from holdfast.repositories.asking import archives_of, ask
+from holdfast.repositories.engine_queries import archives_of, query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
@@ -18,7 +18,7 @@ class DeletedAnswers:
 
     def archives(self, repository: Repository) -> DeletedArchives:
         """List them. Raise Unprocessable if the engine keeps none, Locked while the repository is busy."""
-        found = ask(
+        found = query_engine(
             self.inline,
             self.opener,
             repository,

@@ -16,7 +16,7 @@ from backup_jobs.work import readable
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
-from holdfast.repositories.asking import ask
+from holdfast.repositories.engine_queries import query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
@@ -37,7 +37,9 @@ class DryRuns:
             redacted = [redactor.redact_event(event) for event in events_of(step.stderr)]
             return _result(redacted, protected, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
 
-        return ask(self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location)
+        return query_engine(
+            self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location
+        )
 
 
 DRY_RUNS = Part[DryRuns]("dry_runs")

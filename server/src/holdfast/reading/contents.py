@@ -23,7 +23,7 @@ from holdfast.reading.trees import MOST_ENTRIES, Tree
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.archived_paths import outermost
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed
+from holdfast.repositories.own_places import HiddenPaths
 
 if TYPE_CHECKING:
     from holdfast.history.chunks.file_chunk import Chunk
@@ -62,7 +62,12 @@ class Contents:
         return Content(self.readers, repository, archive, found, is_readable)
 
     def tree(
-        self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
+        self,
+        repository: Repository,
+        archive: Archive,
+        paths: Sequence[bytes],
+        hidden: HiddenPaths,
+        gone: threading.Event,
     ) -> Tree | None:
         """Return everything at and below these paths, read by chunks; None if only the engine can do that, or if there
         are too many entries.
@@ -70,7 +75,7 @@ class Contents:
         if repository.engine_version != 1 or not self.readers.can_serve(repository):
             return None  # tar streams of engine 2 contain attributes that the index does not store
         roots = outermost(list(paths))
-        without = {name for path in roots or (b"",) for name in sealed.below(path)}
+        without = {name for path in roots or (b"",) for name in hidden.below(path)}
 
         def ask(index: HistoryIndex | None) -> list[Branch] | None:
             try:

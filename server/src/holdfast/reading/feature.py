@@ -9,8 +9,8 @@ from holdfast.downloads.opening import CONTENTS
 from holdfast.machines.machines import MACHINES
 from holdfast.maintenance.by_chunks import ARCHIVE_READERS
 from holdfast.operations.manifest import Feature, Task, Tick, When
+from holdfast.reading.archive_verification import ArchiveReaders
 from holdfast.reading.contents import Contents
-from holdfast.reading.proving import ArchiveReaders
 from holdfast.reading.readers import FILE_READERS, TIDY_SECONDS, Readers
 from holdfast.repositories.location import OPENER
 from holdfast.repositories.models import Repository

@@ -2,7 +2,7 @@
 
 For a repository on this machine, or on an ssh machine that runs its engine, the reader is a process on that machine
 that returns chunks of files without a lock. For a repository on a server, it is a process on this machine that holds a
-lock for some seconds (`HeldReader`).
+lock for some seconds (`LockedReader`).
 
 The first read starts a reader. It ends when it has been idle for some minutes, when its repository or its ssh
 connection is changed or forgotten, or when another repository needs its slot. The engine does what a reader cannot do.
@@ -38,7 +38,7 @@ from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.models import SshConnection
 from holdfast.operations.lanes import MAY_START, Verdict
 from holdfast.operations.queue import lane_of
-from holdfast.reading.held_reader import HeldReader
+from holdfast.reading.locked_reader import LockedReader
 from holdfast.reading.shared_turn import SharedTurn
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -46,7 +46,7 @@ from holdfast.runner.inline import InlineCalls, busy
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.storage.session import Database
 
-AnyReader = FileChunks | HeldReader
+AnyReader = FileChunks | LockedReader
 
 log = structlog.get_logger("holdfast.reading")
 
@@ -226,7 +226,7 @@ class Readers:
         for slot in slots:
             slot.end()
         for slot in slots:
-            if isinstance(slot.reader, HeldReader):
+            if isinstance(slot.reader, LockedReader):
                 slot.reader.wait_until_left()
 
     # --- lending ----------------------------------------------------------------------------------------------------
@@ -328,12 +328,12 @@ class Readers:
 
     def _held(
         self, repository: Repository, program: EngineProgram, path: str, command: Command, ticket: LaneTicket
-    ) -> HeldReader:
+    ) -> LockedReader:
         place, turn = self._tested_here(program), self._turn(repository)
         with inherited_secrets(command) as (environment, descriptors):
             files = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
             try:
-                return HeldReader(files, turn, self._database.work, self._supervisor).open(ticket)
+                return LockedReader(files, turn, self._database.work, self._supervisor).open(ticket)
             except LaneNotFree as taken:
                 raise LaneTaken(str(taken), taken.verdict) from taken
 

@@ -19,7 +19,7 @@ from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.asking import archives_of, ask
+from holdfast.repositories.engine_queries import archives_of, query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import place_of
@@ -64,7 +64,7 @@ class Corrections:
         )
 
     def _listed(self, repository: Repository, older: Older) -> list[ArchiveInfo]:
-        return ask(
+        return query_engine(
             self.inline,
             self.opener,
             repository,
@@ -163,7 +163,7 @@ class Corrections:
     def _opened(self, repository: Repository, location: RepositoryLocation) -> InfoResult:
         """Open the repository while the service does no other work on it. Raise Conflict otherwise."""
         try:
-            return ask(
+            return query_engine(
                 self.inline,
                 self.opener,
                 repository,

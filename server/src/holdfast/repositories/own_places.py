@@ -49,7 +49,7 @@ class StoredPlace(NumberedRow):
 
 
 @frozen
-class Sealed:
+class HiddenPaths:
     """The part of a repository's archives that a caller may not read: archived names, each with everything below it."""
 
     names: tuple[bytes, ...] = ()
@@ -58,7 +58,7 @@ class Sealed:
         path = path.strip(b"/")
         return any(path == name or path.startswith(name + b"/") for name in self.names)
 
-    def require(self, paths: Iterable[bytes]) -> None:
+    def require_visible(self, paths: Iterable[bytes]) -> None:
         """Raise Forbidden if one of the paths is hidden."""
         if any(self.hides(path) for path in paths):
             raise Forbidden(
@@ -72,7 +72,7 @@ class Sealed:
         return tuple(name for name in self.names if name.startswith(above))
 
 
-NOTHING_SEALED = Sealed()
+NOTHING_HIDDEN = HiddenPaths()
 
 
 class ServicePlaces:
@@ -124,18 +124,18 @@ class ServicePlaces:
         return found
 
     @staticmethod
-    def may_be_sealed(caller: Caller, execution_target: str) -> bool:
+    def may_hide_paths(caller: Caller, execution_target: str) -> bool:
         """Whether archives of a repository with this target can have a part that the caller may not read."""
         return caller.role is not Role.ADMIN and execution_target == "local"
 
-    def sealed(self, session: Session, caller: Caller, repository: Repository) -> Sealed:
+    def hidden_paths(self, session: Session, caller: Caller, repository: Repository) -> HiddenPaths:
         """Return what the caller may not read in archives made on this machine: the service's own places."""
-        if not self.may_be_sealed(caller, repository.execution_target):
-            return NOTHING_SEALED
+        if not self.may_hide_paths(caller, repository.execution_target):
+            return NOTHING_HIDDEN
         elsewhere = session.scalars(select(StoredPlace.path)).all()
         names = {path.lstrip("/") for path in elsewhere}
         names.update(self.here(session).archived_names(repository.source_paths))
-        return Sealed(tuple(sorted(os.fsencode(name) for name in names if name)))
+        return HiddenPaths(tuple(sorted(os.fsencode(name) for name in names if name)))
 
     def admitted(
         self, session: Session, execution_target: str, sources: Sequence[str], before: Iterable[str], *, confirmed: bool

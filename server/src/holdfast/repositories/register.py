@@ -35,9 +35,9 @@ from holdfast.operations import pages, queue, transitions
 from holdfast.operations.locks import Access
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
-from holdfast.repositories.asking import ask, nothing_of
 from holdfast.repositories.cloud import CloudPlaces
 from holdfast.repositories.corrections import Corrections
+from holdfast.repositories.engine_queries import nothing_of, query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place, place_of
@@ -189,7 +189,7 @@ class Register:
     def export_key(self, caller: Caller, repository: Repository) -> str:
         if repository.encryption == "none":
             raise Conflict("repository.no_key", "An unencrypted repository has no key.")
-        key = ask(
+        key = query_engine(
             self.inline,
             self.opener,
             repository,
@@ -204,7 +204,7 @@ class Register:
     def break_lock(self, caller: Caller, repository: Repository) -> None:
         """Remove the engine's locks. Refused while an operation of the service runs: its lock is not stale."""
         try:
-            ask(
+            query_engine(
                 self.inline,
                 self.opener,
                 repository,
@@ -342,7 +342,7 @@ class Register:
 
     def _open(self, repository: Repository, location: RepositoryLocation) -> None:
         """Let the engine open the repository once at this location."""
-        ask(
+        query_engine(
             self.inline,
             self.opener,
             repository,

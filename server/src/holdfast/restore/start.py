@@ -117,8 +117,8 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
             "restore.paths_overlap",
             "One of the paths is inside another one; with contents_only both would be restored to the same place.",
         )
-    sealed = places.sealed(session, caller, repository)
-    sealed.require(outermost)
+    hidden = places.hidden_paths(session, caller, repository)
+    hidden.require_visible(outermost)
     layout = Placement(tuple(outermost), contents_only)
     may_look = rights.repository_role(session, caller, repository.id) in (Role.OPERATOR, Role.ADMIN)
     guard = Guard()
@@ -139,7 +139,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
         restore_layout=request.restore_layout,
         overwrite=request.overwrite,
         dry_run=request.dry_run,
-        without=[_stored(name) for name in sealed.names] or None,
+        without=[_stored(name) for name in hidden.names] or None,
     )
     return Wanted(repository, params, may_look, guard)
 

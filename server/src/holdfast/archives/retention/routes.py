@@ -14,11 +14,11 @@ from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.router import router
 from holdfast.archives import losses_view
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.retention import judging, simulated
+from holdfast.archives.retention import removed_archives, simulation_answer
 from holdfast.archives.retention.schemas import Simulation, SimulationRequest
-from holdfast.archives.retention.simulated import Policy, Wanted
-from holdfast.archives.retention.sizes_ahead import Point, Samples, samples
-from holdfast.archives.retention.sizes_stored import made_lately, measured, point_of, samples_by_chunks
+from holdfast.archives.retention.simulation_answer import Policy, Wanted
+from holdfast.archives.retention.size_forecast import Samples, SimulatedArchive, samples
+from holdfast.archives.retention.size_samples import measured, recent_backups, samples_by_chunks, simulated_archive
 from holdfast.archives.route_values import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
@@ -27,7 +27,7 @@ from holdfast.kit.fields import RowId
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.repositories.own_places import HiddenPaths, ThePlaces
 from holdfast.repositories.schemas import Retention
 from holdfast.runner.computations import Steps, computes
 
@@ -64,10 +64,10 @@ def simulate_retention(
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
         known = archive_records.all_of(session, repository_id)
-        sealed = places.sealed(session, caller, repository)
-        archives = judging.considered(known, wanted.series)
-        points = [point_of(archive) for archive in archives]
-        made = made_lately(session, repository_id, archives, now, wanted.series)
+        hidden = places.hidden_paths(session, caller, repository)
+        archives = removed_archives.restorable(known, wanted.series)
+        points = [simulated_archive(archive) for archive in archives]
+        made = recent_backups(session, repository_id, archives, now, wanted.series)
         due = None if wanted.every_minutes is not None else cadence.backups_to_come(session, repository)
     told = has_feature(settings, "archive_history")
     first = wanted.policy or Retention.model_validate(repository.retention)
@@ -75,7 +75,7 @@ def simulate_retention(
         policies=[_policy(policy, repository) for policy in (first, wanted.compare_with) if policy is not None],
         major=repository.engine_version,
         archives=points,
-        protected=judging.protected(archives),
+        protected=removed_archives.protected(archives),
         due=due,
         every=None if wanted.every_minutes is None else timedelta(minutes=wanted.every_minutes),
         made=made,
@@ -85,7 +85,7 @@ def simulate_retention(
         until=until,
         can_shorten=wanted.until is None,
     )
-    found = yield call(simulated.begun, simulation)
+    found = yield call(simulation_answer.first_part, simulation)
     if found is None:
         raise Unprocessable(
             "retention.too_much",
@@ -94,13 +94,13 @@ def simulate_retention(
         )
     going, sets, rest = found
     stored = _stored(index, repository, [frozenset(points[each].engine_id for each in one) for one in sets], told=told)
-    losses = [_losses(index, repository, known, set(ids), sealed) if told and ids else None for ids in going]
-    answer = yield call(simulated.ended, rest, stored, losses)
+    losses = [_losses(index, repository, known, set(ids), hidden) if told and ids else None for ids in going]
+    answer = yield call(simulation_answer.second_part, rest, stored, losses)
     return Response(answer, media_type="application/json")
 
 
 def _policy(retention: Retention, repository: Repository) -> Policy:
-    rules = judging.engine_policy(retention, repository.engine_version)
+    rules = removed_archives.engine_policy(retention, repository.engine_version)
     return Policy(rules, retention.model_dump(mode="json", by_alias=True))
 
 
@@ -115,7 +115,7 @@ def _until(asked: date | None, now: datetime) -> date:
     return asked
 
 
-def _by_chunks(index: ArchiveIndex, repository: Repository, points: Sequence[Point]) -> Samples | None:
+def _by_chunks(index: ArchiveIndex, repository: Repository, points: Sequence[SimulatedArchive]) -> Samples | None:
     try:
         return index.ask(repository, lambda opened, _covered: samples_by_chunks(opened, points[::-1]))
     except Unavailable:
@@ -135,14 +135,14 @@ def _stored(
 
 
 def _losses(
-    index: ArchiveIndex, repository: Repository, known: Sequence[Archive], going: set[int], sealed: Sealed
+    index: ArchiveIndex, repository: Repository, known: Sequence[Archive], going: set[int], hidden: HiddenPaths
 ) -> Mapping[str, Any] | None:
     found = index.ask(
         repository,
         lambda opened, covered: (
             None
             if opened is None
-            else losses_view.losses(opened, covered, known, going, sealed, limit=LOSSES_SHOWN, cursor=None)
+            else losses_view.losses(opened, covered, known, going, hidden, limit=LOSSES_SHOWN, cursor=None)
         ),
     )
     return None if found is None else found.model_dump(mode="json", by_alias=True)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holdfast.archives.losses_schemas import Losses
-from holdfast.archives.retention.coming import Origin
+from holdfast.archives.retention.expected_backups import Origin
 from holdfast.archives.retention.simulate import Band
-from holdfast.archives.retention.sizes_ahead import NoForecast
+from holdfast.archives.retention.size_forecast import NoForecast
 from holdfast.kit.fields import PlainText, Timestamp
 from holdfast.kit.schema import Closed, Schema
 from holdfast.repositories.schemas import Retention
@@ -107,7 +107,7 @@ class Simulation(Schema):
     is_shortened: bool = Field(
         description="Whether `until` was moved closer than the default of 90 days because there are too many backups."
     )
-    archives: int = Field(description="Number of archives considered.")
+    archives: int = Field(description="Number of archives restorable.")
     backups: Backups
     simulated: Simulated
     compared: Simulated | None

@@ -97,9 +97,11 @@ def ahead(
 
     `archives` are given newest first, `coming` oldest first. Raise TooMuch.
     """
-    from holdfast.archives.retention.pruned import Pruned  # loads numpy, which an idle service does without
+    from holdfast.archives.retention.simulated_prunes import (
+        PruneSimulation,  # loads numpy, which an idle service does without
+    )
 
-    all_of_them = Pruned(archives, [aged(start) for start in coming], policy, major, spared)
+    all_of_them = PruneSimulation(archives, [aged(start) for start in coming], policy, major, spared)
     starts = groupby(range(len(coming)), key=lambda number: coming[number].astimezone(UTC).date())
     made = {day: list(numbers) for day, numbers in starts}
     rules = sum(bool(getattr(policy, each.name)) for each in fields(policy))

@@ -142,10 +142,10 @@ def _answer(
     allowed = lookup.found(holder.caller, wanted.repository_id, wanted.archive_id, paths)
     if form == "file":
         return WantedFile(downloads, rules, holder.caller.user_id, lambda: allowed, paths[0]).looked_up()
-    repository, archive, sealed = allowed
+    repository, archive, hidden = allowed
 
     def begin(gone: Event) -> Opened:
-        return downloads.folder(repository, archive, paths, form, gone, sealed)
+        return downloads.folder(repository, archive, paths, form, gone, hidden)
 
     return Download(begin, rules, holder.caller.user_id)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from holdfast.history.chunks.consumer import ItemReader
 from holdfast.history.chunks.file_chunk import Chunk
+from holdfast.history.chunks.item_stream import ItemReader
 from holdfast.history.chunks.metadata_chunks import EngineChunks
 from holdfast.history.errors import GarbledItems
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.history.chunks.consumer import StateMismatch, scan
+from holdfast.history.chunks.item_stream import StateMismatch, scan
 from holdfast.history.chunks.items import CONTENT_2, ItemParser, content_names
 from holdfast.history.chunks.state import ChunkTable, SeriesState
 from holdfast.history.entry import ITEM

@@ -12,7 +12,7 @@ from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.maintenance.wipe.models import WipePreview
-from holdfast.repositories.asking import archives_of, ask
+from holdfast.repositories.engine_queries import archives_of, query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
@@ -61,7 +61,7 @@ class Previews:
 
     def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:
         """All archives now in the repository, including leftover checkpoints."""
-        found = ask(
+        found = query_engine(
             self.inline,
             self.opener,
             repository,

@@ -14,7 +14,7 @@ from holdfast.archives.retention.simulate import KeptOn, cut_off
 Numbers = NDArray[np.intp]
 
 
-class Pruned:
+class PruneSimulation:
     """The current archives and future backups, and which of them exist at a given time.
 
     Two years have some hundred prunes of some thousand archives each. `backup_engine.retention.kept` applies the same

@@ -15,8 +15,8 @@ import msgpack  # type: ignore[import-untyped]
 
 from backup_engine.command import CalledAgent
 from backup_engine.frozen import frozen
-from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.reading import open_helper
+from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.file_chunk import Chunk, unpacked
 from holdfast.history.chunks.items import ItemParser, LongList
 from holdfast.history.chunks.route import RouteChooser
@@ -70,7 +70,7 @@ class ArchiveReaders:
         try:
             with ExitStack() as stack:
                 yield OpenedArchive(self._helper(work, stack), archive_id)
-        except EngineRefused as refused:
+        except RepositoryNotOpened as refused:
             raise NotByChunks(refused.outcome.message or "the engine refuses") from refused
         except HistoryError as error:
             raise NotByChunks(str(error)) from error

@@ -12,15 +12,15 @@ from typing import Any
 from backup_engine.frozen import frozen
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import aged
-from holdfast.archives.retention import coming, simulate
-from holdfast.archives.retention.coming import Coming
+from holdfast.archives.retention import expected_backups, simulate
+from holdfast.archives.retention.expected_backups import ExpectedBackups
 from holdfast.archives.retention.simulate import Ahead
-from holdfast.archives.retention.sizes_ahead import (
+from holdfast.archives.retention.size_forecast import (
     Forecast,
-    Made,
-    Past,
-    Point,
+    ForecastData,
+    RecentBackup,
     Samples,
+    SimulatedArchive,
     days_ahead,
     samples,
     series_to_come,
@@ -44,7 +44,7 @@ class Wanted:
 
     policies: Sequence[Policy]
     major: int
-    archives: Sequence[Point]
+    archives: Sequence[SimulatedArchive]
     """Newest first."""
     protected: Sequence[int]
     """Positions."""
@@ -52,7 +52,7 @@ class Wanted:
     """The schedules, if there are any and the request has no interval."""
     every: timedelta | None
     """The requested interval."""
-    made: Sequence[Made]
+    made: Sequence[RecentBackup]
     by_chunks: Samples | None
     """Samples from the chunks of files, if the records have none."""
     unique_size: int | None
@@ -65,13 +65,13 @@ class DoesNotFit(Exception):
     """There are too many backups for the requested days."""
 
 
-Begun = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], bytes]
+FirstPart = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], bytes]
 """The ids of the archives that each policy would remove today; the sets of archives, by position, whose bytes a
 forecast needs; and the data that the first part passes to the second.
 """
 
 
-def begun(wanted: Wanted) -> Begun | None:
+def first_part(wanted: Wanted) -> FirstPart | None:
     """Compute the first part. Return None if it would take too long."""
     try:
         until, backups, found = _all_ahead(wanted)
@@ -80,7 +80,7 @@ def begun(wanted: Wanted) -> Begun | None:
     answers = [_answer(wanted, policy, left, until) for policy, left in zip(wanted.policies, found, strict=True)]
     expected = series_to_come(wanted.made, backups.starts)
     kept = [one for left in found for one in left.kept_on.values()]
-    past = Past(
+    past = ForecastData(
         wanted.archives[::-1],
         samples(wanted.made) if wanted.by_chunks is None else wanted.by_chunks,
         wanted.unique_size,
@@ -106,7 +106,7 @@ def begun(wanted: Wanted) -> Begun | None:
     )
 
 
-def ended(rest: bytes, stored: Sequence[int] | None, losses: Sequence[Mapping[str, Any] | None]) -> bytes:
+def second_part(rest: bytes, stored: Sequence[int] | None, losses: Sequence[Mapping[str, Any] | None]) -> bytes:
     """Return a `Simulation` as JSON. `stored` are the bytes of the sets, `losses` those of each policy."""
     answer, answers, past, sets, kept_on, now = pickle.loads(rest)  # noqa: S301 - written above
     known = None if stored is None else dict(zip(sets, stored, strict=True))
@@ -123,7 +123,7 @@ def _plain(found: Forecast) -> dict[str, Any]:
     return {"now": found.now, "basis": found.basis, "points": points, "reason": found.reason}
 
 
-def _all_ahead(wanted: Wanted) -> tuple[date, Coming, list[Ahead]]:
+def _all_ahead(wanted: Wanted) -> tuple[date, ExpectedBackups, list[Ahead]]:
     """Simulate all policies over the same days: the requested ones, or fewer if those are too many and may be cut."""
     backups, until = _coming(wanted), wanted.until
     if len(backups.starts) > MOST_BACKUPS:
@@ -152,17 +152,17 @@ def _all_ahead(wanted: Wanted) -> tuple[date, Coming, list[Ahead]]:
             return until, there, found
 
 
-def _coming(wanted: Wanted) -> Coming:
+def _coming(wanted: Wanted) -> ExpectedBackups:
     end, starts = _end_of(wanted.until), [archive.start for archive in wanted.archives]
     last = starts[0] if starts else None
     if wanted.every is not None:
-        return coming.regular("request", wanted.every, last, wanted.now, end)
+        return expected_backups.regular("request", wanted.every, last, wanted.now, end)
     if wanted.due is not None:
-        return Coming("schedule", tuple(wanted.due(wanted.now, end, MOST_BACKUPS + 1)))
-    usual = coming.habit(starts)
+        return ExpectedBackups("schedule", tuple(wanted.due(wanted.now, end, MOST_BACKUPS + 1)))
+    usual = expected_backups.usual_interval(starts)
     if usual is not None:
-        return coming.regular("past", usual, last, wanted.now, end)
-    return coming.regular("assumed", coming.DAILY, last, wanted.now, end)
+        return expected_backups.regular("past", usual, last, wanted.now, end)
+    return expected_backups.regular("assumed", expected_backups.DAILY, last, wanted.now, end)
 
 
 def _end_of(day: date) -> datetime:

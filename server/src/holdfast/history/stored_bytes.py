@@ -14,7 +14,7 @@ MOST_VERSIONS = 2_000_000
 """With more versions, nothing is added up: it would take seconds."""
 
 
-def stored(snapshot: Snapshot, sets: Sequence[Collection[str]]) -> list[int] | None:
+def stored_bytes(snapshot: Snapshot, sets: Sequence[Collection[str]]) -> list[int] | None:
     """Return the bytes of each set of archives; None if chunks of a file are unknown or there are too many versions."""
     if snapshot.top_id("version") > MOST_VERSIONS:
         return None
@@ -28,8 +28,8 @@ def stored(snapshot: Snapshot, sets: Sequence[Collection[str]]) -> list[int] | N
     return found
 
 
-def added(snapshot: Snapshot, archives: Sequence[str]) -> list[int] | None:
-    """Return the bytes of each archive that no archive before it in the list contains; None as for `stored`."""
+def added_bytes(snapshot: Snapshot, archives: Sequence[str]) -> list[int] | None:
+    """Return the bytes of each archive that no archive before it in the list contains; None as for `stored_bytes`."""
     if snapshot.top_id("version") > MOST_VERSIONS:
         return None
     table = _Chunks(snapshot)

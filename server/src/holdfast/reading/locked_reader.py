@@ -40,7 +40,7 @@ STOP_SECONDS = 3.0
 LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
 
 
-class HeldReader:
+class LockedReader:
     """Safe for use from many threads. Its own thread releases the lock and the lane."""
 
     def __init__(self, files: FileChunks, turn: SharedTurn, work: Wake, supervisor: Supervisor) -> None:

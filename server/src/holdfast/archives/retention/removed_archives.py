@@ -14,7 +14,7 @@ from holdfast.repositories.policies import policy_of
 from holdfast.repositories.schemas import Retention
 
 
-def considered(known: Sequence[Archive], series: str | None = None) -> list[Archive]:
+def restorable(known: Sequence[Archive], series: str | None = None) -> list[Archive]:
     """Return the archives that can be restored, newest first."""
     there = [one for one in known if one.lost_at is None and (series is None or one.series == series)]
     return sorted(there, key=lambda archive: (archive.start, archive.id), reverse=True)
@@ -40,7 +40,7 @@ def engine_policy(retention: Retention, major: int) -> RetentionPolicy:
 
 def removed_now(retention: Retention, repository: Repository, known: Sequence[Archive], now: datetime) -> set[int]:
     """Return the ids of the archives that a prune would remove. Raise Unprocessable."""
-    archives, major = considered(known), repository.engine_version
+    archives, major = restorable(known), repository.engine_version
     policy = engine_policy(retention, major)
     dated = [aged(archive.start) for archive in archives]
     staying = simulate.kept_now(dated, policy, major, now, protected(archives))

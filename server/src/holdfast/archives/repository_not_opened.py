@@ -3,7 +3,7 @@
 from backup_engine.outcome import Outcome
 
 
-class EngineRefused(Exception):
+class RepositoryNotOpened(Exception):
     """The engine cannot open the repository; the cause is not a single archive."""
 
     def __init__(self, outcome: Outcome) -> None:

@@ -11,8 +11,8 @@ from holdfast.history.chunks.file_chunks import Part
 from holdfast.history.errors import ChunkRouteFailed, GaveWay
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.wake import Wake
-from holdfast.reading import held_reader as module
-from holdfast.reading.held_reader import HeldReader
+from holdfast.reading import locked_reader as module
+from holdfast.reading.locked_reader import LockedReader
 from holdfast.runner.lane_ticket import LaneNotFree, LaneTicket
 from tests.support.service import wait_until
 
@@ -37,7 +37,7 @@ class Site:
         self.work = Wake()
         self.supervisor = Supervisor()
         anything: Any = self
-        self.reader = HeldReader(anything, anything, self.work, self.supervisor)
+        self.reader = LockedReader(anything, anything, self.work, self.supervisor)
 
     # the lane
     @contextmanager

@@ -26,12 +26,12 @@ from holdfast.storage.session import Database
 if TYPE_CHECKING:
     import sqlite3
 
-    from holdfast.archives.fleet_names import Fed, FleetNames
+    from holdfast.archives.fleet_names import FleetNames, NamesOfRepository
     from holdfast.history.index import HistoryIndex
 
 log = structlog.get_logger("holdfast.archives")
 
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 """Interval at which to look for indexing by this process."""
 LATEST_SECONDS = 60.0
 """Interval after which to catch up anyway: another process may have indexed something, or the file may be gone."""
@@ -40,7 +40,7 @@ STALE_NAMES = 10_000
 """A repository is read again when its names outnumber twice those of its index by more than this."""
 
 
-class Visible(NamedTuple):
+class RepositoryColumns(NamedTuple):
     """The columns needed of every repository: reading a thousand whole rows would take longer than the search."""
 
     id: int
@@ -63,11 +63,11 @@ class Visible(NamedTuple):
         return f"{self.execution_target}:{number}"
 
 
-EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_by(Repository.id)
+EVERY = select(*(getattr(Repository, name) for name in RepositoryColumns._fields)).order_by(Repository.id)
 
 
 @frozen
-class Counted:
+class ArchiveCounts:
     """The number of archives of a repository, and of those that are indexed."""
 
     total: int = 0
@@ -75,7 +75,7 @@ class Counted:
     mark: str = ""
 
 
-def counted(session: Session) -> dict[int, Counted]:
+def count_archives(session: Session) -> dict[int, ArchiveCounts]:
     """Count archives by repository. As archives never change, `mark` identifies the indexed ones and their names."""
     is_indexed = Archive.history_state == "indexed"
     statement = select(
@@ -86,23 +86,23 @@ def counted(session: Session) -> dict[int, Counted]:
         func.sum(Archive.id).filter(is_indexed),
         func.max(Archive.id).filter(is_indexed),
     ).group_by(Archive.repository_id)
-    return {row[0]: Counted(row[1], row[2], f"{row[3]}:{row[4]}:{row[5]}") for row in session.execute(statement)}
+    return {row[0]: ArchiveCounts(row[1], row[2], f"{row[3]}:{row[4]}:{row[5]}") for row in session.execute(statement)}
 
 
-NOTHING_COUNTED = Counted()
+NO_ARCHIVES = ArchiveCounts()
 
 
 @frozen
-class Known:
+class KnownRepositories:
     """All repositories, ordered by id, and the archives of each. Treat as immutable."""
 
-    repositories: list[Visible]
-    counts: dict[int, Counted]
+    repositories: list[RepositoryColumns]
+    counts: dict[int, ArchiveCounts]
 
-    def counted(self, repository_id: int) -> Counted:
-        return self.counts.get(repository_id, NOTHING_COUNTED)
+    def counts_of(self, repository_id: int) -> ArchiveCounts:
+        return self.counts.get(repository_id, NO_ARCHIVES)
 
-    def numbers(self, fed: dict[str, Fed]) -> dict[int, int]:
+    def numbers(self, fed: dict[str, NamesOfRepository]) -> dict[int, int]:
         """Return the numbers, by repository id, of those repositories whose names are up to date."""
         found = {}
         for repository in self.repositories:
@@ -114,29 +114,31 @@ class Known:
         return found
 
 
-class FleetFeed:
+class FleetNamesUpdater:
     def __init__(self, folder: Path, indexes: Indexes) -> None:
         self._folder = folder
         self._indexes = indexes
         self._wanted = threading.Event()
         self._latest = 0.0
         self._made: FleetNames | None = None
-        self._known: Remembered[Known] | None = None
-        self._numbers: tuple[Known, dict[str, Fed], dict[int, int]] | None = None
+        self._known: Remembered[KnownRepositories] | None = None
+        self._numbers: tuple[KnownRepositories, dict[str, NamesOfRepository], dict[int, int]] | None = None
 
-    def known(self, database: Database) -> Known:
+    def known(self, database: Database) -> KnownRepositories:
         if self._known is None:
             self._known = Remembered(database.version, 1)
 
-        def read() -> Known:
+        def read() -> KnownRepositories:
             with database.reading() as session:
-                return Known([Visible(*row) for row in session.connection().execute(EVERY)], counted(session))
+                return KnownRepositories(
+                    [RepositoryColumns(*row) for row in session.connection().execute(EVERY)], count_archives(session)
+                )
 
         known = self._known.get("all")
         return self._known.read("all", read) if known is None else known
 
-    def numbers(self, known: Known, fed: dict[str, Fed]) -> dict[int, int]:
-        """Like `Known.numbers`, but computed only once while neither argument changes."""
+    def numbers(self, known: KnownRepositories, fed: dict[str, NamesOfRepository]) -> dict[int, int]:
+        """Like `KnownRepositories.numbers`, but computed only once while neither argument changes."""
         made = self._numbers
         if made is None or made[0] is not known or made[1] is not fed:
             made = self._numbers = known, fed, known.numbers(fed)
@@ -154,11 +156,11 @@ class FleetFeed:
             self._made = FleetNames(self._folder)
         return self._made
 
-    def want(self) -> None:
+    def note_indexing(self) -> None:
         """Note that something was indexed."""
         self._wanted.set()
 
-    def look(self, database: Database, is_stopping: Callable[[], bool]) -> None:
+    def catch_up_if_due(self, database: Database, is_stopping: Callable[[], bool]) -> None:
         """Catch up if something was indexed, or if the last time is long ago."""
         now = time.monotonic()
         if self._wanted.is_set() or not self._latest or now - self._latest >= LATEST_SECONDS:
@@ -169,7 +171,7 @@ class FleetFeed:
     def catch_up(self, database: Database, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Read the new names of every index. If stopped or killed, the next call resumes at the same place."""
         with database.reading() as session:
-            counts = counted(session)
+            counts = count_archives(session)
             found = session.execute(select(Repository.id, Repository.uuid, Repository.history_generation))
             wanted = {
                 row.uuid: (row.history_generation, counts[row.id].mark)
@@ -204,7 +206,7 @@ class _Round:
                 if self.is_stopping():
                     return
                 if uuid not in known or (known[uuid].generation, known[uuid].mark) != (generation, mark):
-                    self._feed(known.get(uuid), uuid, generation, mark)
+                    self._update_repository(known.get(uuid), uuid, generation, mark)
             self._purge()
         except NOT_TO_BE_TRUSTED as damage:
             log.warning("the names of all repositories are read again", reason=str(damage))
@@ -212,7 +214,7 @@ class _Round:
         except HistoryError as error:
             log.warning("the names of all repositories cannot be kept up to date", reason=str(error))
 
-    def _known(self) -> dict[str, Fed]:
+    def _known(self) -> dict[str, NamesOfRepository]:
         try:
             if self.names.file.exists() and not self.names.is_damaged:
                 return {one.uuid: one for one in self.names.fed()}
@@ -221,7 +223,7 @@ class _Round:
         self.names.make()
         return {}
 
-    def _feed(self, known: Fed | None, uuid: str, generation: str, mark: str) -> None:
+    def _update_repository(self, known: NamesOfRepository | None, uuid: str, generation: str, mark: str) -> None:
         try:
             index = self.indexes.reading(uuid)
             if index is None or generation.partition(":")[0] != index.generation:
@@ -236,19 +238,19 @@ class _Round:
             log.warning("the names of a repository cannot be read", repository=uuid, reason=str(error))
 
     @staticmethod
-    def _is_stale(known: Fed, index: HistoryIndex) -> bool:
+    def _is_stale(known: NamesOfRepository, index: HistoryIndex) -> bool:
         return known.names > 2 * index.name_count() + STALE_NAMES
 
-    def _begin(self, uuid: str, generation: str) -> Fed:
-        from holdfast.archives.fleet_names import Fed
+    def _begin(self, uuid: str, generation: str) -> NamesOfRepository:
+        from holdfast.archives.fleet_names import NamesOfRepository
 
         with self.names.writing() as connection:
             taken = {row[0] for row in connection.execute("SELECT number FROM repository")}
             number = next(number for number in range(len(taken) + 1) if number not in taken)
             connection.execute("INSERT INTO repository VALUES (?, ?, ?, '', 0, 0)", (number, uuid, generation))
-        return Fed(number, uuid, generation, "", 0, 0)
+        return NamesOfRepository(number, uuid, generation, "", 0, 0)
 
-    def _read_on(self, known: Fed, index: HistoryIndex, mark: str) -> None:
+    def _read_on(self, known: NamesOfRepository, index: HistoryIndex, mark: str) -> None:
         from holdfast.history.names import rendered
 
         last, names = known.last_name, known.names

@@ -56,7 +56,7 @@ class Forecast:
 
 
 @frozen
-class Point:
+class SimulatedArchive:
     """The facts about an archive that simulations need."""
 
     id: int
@@ -68,7 +68,7 @@ class Point:
 
 
 @frozen
-class Made:
+class RecentBackup:
     """A backup of the last year, whether or not its archive still exists."""
 
     start: datetime
@@ -76,10 +76,10 @@ class Made:
     new_bytes: int | None
 
 
-Named = TypeVar("Named", Point, Made)
+Named = TypeVar("Named", SimulatedArchive, RecentBackup)
 
 
-def samples(made: Sequence[Made]) -> Samples:
+def samples(made: Sequence[RecentBackup]) -> Samples:
     """Return the new bytes of backups, each over the time since the previous one in its series."""
     return {
         series: [
@@ -91,7 +91,7 @@ def samples(made: Sequence[Made]) -> Samples:
     }
 
 
-def series_to_come(made: Sequence[Made], coming: Sequence[datetime]) -> dict[datetime, str]:
+def series_to_come(made: Sequence[RecentBackup], coming: Sequence[datetime]) -> dict[datetime, str]:
     """Return the series of each future backup, assuming that the series continue to take turns as in the past."""
     turns = [one.series for one in made[-LAST_TURNS:]]
     if not turns:
@@ -112,22 +112,22 @@ class _Part:
     """One series of what is kept on a day. Oldest first."""
 
     series: str
-    staying: list[Point]
+    staying: list[SimulatedArchive]
     coming: list[datetime]
 
 
 @frozen
-class Past:
+class ForecastData:
     """The data that a forecast is learned from. Archives are oldest first."""
 
-    archives: Sequence[Point]
+    archives: Sequence[SimulatedArchive]
     made: Samples
     unique_size: int | None
     coming: Mapping[datetime, str]
     """The series of each future backup."""
 
     @property
-    def series(self) -> dict[str, list[Point]]:
+    def series(self) -> dict[str, list[SimulatedArchive]]:
         return _by_series(self.archives)
 
     def sets(self, kept: Iterable[KeptOn]) -> list[frozenset[str]]:
@@ -140,18 +140,20 @@ class Past:
         wanted = [self.archives, *newest, *pairs, *days]
         return list({frozenset(one.engine_id for one in archives): None for archives in wanted if archives})
 
-    def _far(self) -> dict[str, list[Sequence[Point]]]:
+    def _far(self) -> dict[str, list[Sequence[SimulatedArchive]]]:
         """Return neighbours in each series that are further apart than its backups usually are."""
         series = self.series
         return {name: self._far_in(name, archives, len(series)) for name, archives in series.items()}
 
-    def _far_in(self, series: str, archives: Sequence[Point], count: int) -> list[Sequence[Point]]:
+    def _far_in(
+        self, series: str, archives: Sequence[SimulatedArchive], count: int
+    ) -> list[Sequence[SimulatedArchive]]:
         made = self.made.get(series, ())
         usual = median(sample.days for sample in made) if made else 0.0
         pairs = [both for both in pairwise(archives) if usual and (both[1].start - both[0].start) / DAY > 1.5 * usual]
         return list(pairs[-max(1, MOST_FAR // count) :])
 
-    def staying(self, kept: KeptOn) -> list[Point]:
+    def staying(self, kept: KeptOn) -> list[SimulatedArchive]:
         """Return the kept archives, oldest first. Positions count from the newest archive."""
         return sorted((self.archives[-1 - place] for place in kept.positions), key=lambda one: (one.start, one.id))
 
@@ -162,7 +164,7 @@ class Past:
             coming.setdefault(self.coming.get(start, ""), []).append(start)
         return [_Part(series, staying.get(series, []), coming.get(series, [])) for series in {**staying, **coming}]
 
-    def _steps(self, kept: KeptOn) -> list[list[Point]]:
+    def _steps(self, kept: KeptOn) -> list[list[SimulatedArchive]]:
         """Return the kept archives; then add, one by one, the newest archive of each series with only future backups
         left.
         """
@@ -268,7 +270,7 @@ class Past:
         return forecast.guess(law, self.made[part.series], here, starts, part.coming, 0.0)
 
 
-def _measured(far: Iterable[Sequence[Point]], stored: Sets | None) -> list[Sample]:
+def _measured(far: Iterable[Sequence[SimulatedArchive]], stored: Sets | None) -> list[Sample]:
     if stored is None:
         return []
     return [
@@ -276,7 +278,7 @@ def _measured(far: Iterable[Sequence[Point]], stored: Sets | None) -> list[Sampl
     ]
 
 
-def _growth(archives: Sequence[Point], alone: float) -> float:
+def _growth(archives: Sequence[SimulatedArchive], alone: float) -> float:
     """Return the stored bytes by which a single archive of a series has recently grown per day."""
     newest = archives[-1]
     since = newest.start - GROWTH_DAYS * DAY
@@ -288,5 +290,5 @@ def _growth(archives: Sequence[Point], alone: float) -> float:
     return grown / days * min(alone / newest.original_size, 1.0) if days >= 1 else 0.0
 
 
-def _of(stored: Sets, archives: Collection[Point]) -> int:
+def _of(stored: Sets, archives: Collection[SimulatedArchive]) -> int:
     return stored[frozenset(archive.engine_id for archive in archives)]

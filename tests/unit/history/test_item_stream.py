@@ -11,7 +11,7 @@ import msgpack  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from holdfast.history.chunks.consumer import Scan, StateMismatch, scan, shared_runs
+from holdfast.history.chunks.item_stream import Scan, StateMismatch, scan, shared_runs
 from holdfast.history.chunks.state import ChunkTable, SeriesState
 from holdfast.history.errors import GarbledItems, IndexDamaged
 

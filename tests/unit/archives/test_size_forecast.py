@@ -9,16 +9,16 @@ import pytest
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import aged
 from holdfast.archives.retention import simulate
-from holdfast.archives.retention.sizes_ahead import (
+from holdfast.archives.retention.size_forecast import (
     MOST_SERIES,
     Forecast,
-    Made,
-    Past,
+    ForecastData,
+    RecentBackup,
     days_ahead,
     samples,
     series_to_come,
 )
-from holdfast.archives.retention.sizes_stored import made_lately, point_of
+from holdfast.archives.retention.size_samples import recent_backups, simulated_archive
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.storage.session import Database
@@ -44,17 +44,17 @@ def in_order(*some: list[Archive]) -> list[Archive]:
     return sorted((one for each in some for one in each), key=lambda one: one.start)
 
 
-def past(known: list[Archive], coming: Sequence[datetime] = DAYS_TO_COME, **values: Any) -> Past:
+def past(known: list[Archive], coming: Sequence[datetime] = DAYS_TO_COME, **values: Any) -> ForecastData:
     class Nobody:
         def scalars(self, _statement: object) -> list[object]:
             return []
 
-    made = made_lately(Nobody(), 1, known, NOW)  # type: ignore[arg-type]
+    made = recent_backups(Nobody(), 1, known, NOW)  # type: ignore[arg-type]
     size = values.get("unique_size", 1_000_000_000 + 10_000_000 * len(known))
-    return Past([point_of(one) for one in known], samples(made), size, series_to_come(made, coming))
+    return ForecastData([simulated_archive(one) for one in known], samples(made), size, series_to_come(made, coming))
 
 
-def forecast(of: Past, policy: RetentionPolicy, ahead: int, stored: Any = None) -> Forecast:
+def forecast(of: ForecastData, policy: RetentionPolicy, ahead: int, stored: Any = None) -> Forecast:
     until = (NOW + ahead * DAY).date()
     dated = [aged(archive.start) for archive in reversed(of.archives)]
     coming = [start for start in of.coming or DAYS_TO_COME if start <= NOW + ahead * DAY]
@@ -139,7 +139,7 @@ def test_archives_that_are_gone_are_learned_from_as_well(database: Database) -> 
         session.flush()
         there = archive_records.all_of(session, repository.id)
 
-        found = samples(made_lately(session, repository.id, there, day(20)))
+        found = samples(recent_backups(session, repository.id, there, day(20)))
         (series,) = found
 
     assert len(there) == 5
@@ -229,6 +229,6 @@ def test_a_single_archive_of_another_series_stays_as_it_is() -> None:
     ],
 )
 def test_series_take_turns_as_they_did_so_far(turns: str, expected: str) -> None:
-    made = [Made(day(number), series, None) for number, series in enumerate(turns)]
+    made = [RecentBackup(day(number), series, None) for number, series in enumerate(turns)]
 
     assert "".join(series_to_come(made, DAYS_TO_COME[:4]).values()) == expected

@@ -19,20 +19,20 @@ _Name = tuple[bytes, list[int]]
 
 
 @frozen
-class LanesPage:
-    lanes: list[PathHistory]
+class FolderTimelinePage:
+    histories: list[PathHistory]
     """Ordered by the bytes of the name, without names that no archive contains any more."""
     total: int
     """Number of names the folder ever had in indexed archives."""
     next_cursor: str | None
 
 
-def lanes(snapshot: Snapshot, directory: bytes, limit: int, after_cursor: str | None) -> LanesPage:
+def folder_timeline(snapshot: Snapshot, directory: bytes, limit: int, after_cursor: str | None) -> FolderTimelinePage:
     wanted = directory_of(directory.removesuffix(b"/") or directory)
     after = cursor.name_of(after_cursor, "lanes") if after_cursor else None
     number = snapshot.find_directories([wanted]).get(wanted)
     if number is None:
-        return LanesPage([], 0, None)
+        return FolderTimelinePage([], 0, None)
     total = versions = 0
     asked: list[_Name] = []
     page = _Page(snapshot)
@@ -47,7 +47,9 @@ def lanes(snapshot: Snapshot, directory: bytes, limit: int, after_cursor: str | 
                 page.add(asked, limit)
                 asked, versions = [], 0
     page.add(asked, limit)
-    return LanesPage(page.lanes, total, None if page.last is None else cursor.encode("lanes", page.last.hex()))
+    return FolderTimelinePage(
+        page.histories, total, None if page.last is None else cursor.encode("lanes", page.last.hex())
+    )
 
 
 class _Page:
@@ -58,7 +60,7 @@ class _Page:
         self._engine_ids = {row.id: row.engine_id for row in snapshot.archives()}
         self._room = PageRoom()
         self._before = b""
-        self.lanes: list[PathHistory] = []
+        self.histories: list[PathHistory] = []
         self.names = 0
         self.last: bytes | None = None
         """The last name of the page if there are more; else None."""
@@ -79,7 +81,7 @@ class _Page:
             self.names += 1
             self._before = name
             if history is not None:
-                self.lanes.append(history)
+                self.histories.append(history)
 
     def _histories(self, versions: list[int]) -> dict[int, PathHistory]:
         """Return the history of each version's path, without versions that no archive contains any more."""

@@ -21,7 +21,7 @@ from holdfast.runner.inline import InlineCalls
 Answer = TypeVar("Answer")
 
 
-def ask(
+def query_engine(
     inline: InlineCalls,
     opener: Opener,
     repository: Repository,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.history import stored
+from holdfast.history import stored_bytes
 from holdfast.history.index import HistoryIndex
 from tests.unit.history.model import Files, a_directory, a_file, archive_of, changed, random_archive
 from tests.unit.history.sources import FakeChunks, chunks_of, listing_of
@@ -47,10 +47,10 @@ def test_the_bytes_of_archives_are_those_of_their_distinct_chunks(index: History
         files = with_sizes(rng, changed(rng, files))
     sets = [rng.sample(sorted(archives), rng.randint(0, 5)) for _ in range(8)]
 
-    assert index.stored(sets) == [by_hand(archives, wanted) for wanted in sets]
+    assert index.stored_bytes(sets) == [by_hand(archives, wanted) for wanted in sets]
     days = sorted(archives)
     so_far = [by_hand(archives, days[: number + 1]) for number in range(len(days))]
-    assert index.added(days) == [so_far[0], *(later - earlier for earlier, later in pairwise(so_far))]
+    assert index.added_bytes(days) == [so_far[0], *(later - earlier for earlier, later in pairwise(so_far))]
 
 
 def test_with_engine_2_the_bytes_of_chunks_are_those_that_its_repository_reports(index: HistoryIndex) -> None:
@@ -58,7 +58,7 @@ def test_with_engine_2_the_bytes_of_chunks_are_those_that_its_repository_reports
     source = FakeChunks().add("first", [entry])
     source.major = 2
     index.ingest_chunks("first", source, series="daily")
-    assert index.stored([["first"]]) == [sum(_first_byte(chunk) for chunk in chunks_of(entry))]
+    assert index.stored_bytes([["first"]]) == [sum(_first_byte(chunk) for chunk in chunks_of(entry))]
     assert index.damage() == []
 
 
@@ -67,9 +67,9 @@ def test_nothing_is_told_where_chunks_are_not_known(index: HistoryIndex, monkeyp
     index.ingest_chunks("chunked", FakeChunks().add("chunked", files.values()), series="daily")
     index.ingest_listing("listed", listing_of([a_file(b"d/b", size=1000)]))
 
-    assert index.stored([["chunked"]]) == [500]
-    assert index.added(["chunked", "listed"]) is None
-    assert index.stored([["chunked", "listed"]]) is None
-    assert index.stored([["chunked", "not indexed"]]) is None
-    monkeypatch.setattr(stored, "MOST_VERSIONS", 1)
-    assert index.stored([["chunked"]]) is None
+    assert index.stored_bytes([["chunked"]]) == [500]
+    assert index.added_bytes(["chunked", "listed"]) is None
+    assert index.stored_bytes([["chunked", "listed"]]) is None
+    assert index.stored_bytes([["chunked", "not indexed"]]) is None
+    monkeypatch.setattr(stored_bytes, "MOST_VERSIONS", 1)
+    assert index.stored_bytes([["chunked"]]) is None

@@ -21,12 +21,12 @@ MOST_BYTES_OF_ONE = MOST_BYTES // 4
 BYTES_BESIDE = 512
 """Memory per answer for its entry in the table."""
 
-Words = tuple[Hashable, ...]
+Question = tuple[Hashable, ...]
 """The question to a repository."""
 Request = Callable[[Engine, RepositoryLocation], Command]
 
 
-class Before:
+class StateBefore:
     """The state of a repository before its engine runs."""
 
     def __init__(self, repository: Repository) -> None:
@@ -35,21 +35,21 @@ class Before:
         self.place: RepositoryPlace | None = None
         self.state: RepositoryState | None = None
 
-    def looking(self, request: Request) -> Request:
+    def recording(self, request: Request) -> Request:
         """Wrap the request so that the state is recorded when the command is made, right before the engine runs."""
 
-        def looked(engine: Engine, location: RepositoryLocation) -> Command:
+        def recorded(engine: Engine, location: RepositoryLocation) -> Command:
             command = request(engine, location)
             if not self.repository.has_keyfile:  # a keyfile is outside the repository, so no state covers it
                 self.program, self.place = engine.program, place_of(command)
                 self.state = state_of(self.place) if self.place is not None else None
             return command
 
-        return looked
+        return recorded
 
 
 @frozen
-class _Known:
+class _Entry:
     given: object
     place: RepositoryPlace
     state: RepositoryState
@@ -57,21 +57,21 @@ class _Known:
     size: int
 
 
-class LiveMemory:
+class LiveAnswerCache:
     """Safe for use from many threads. The least recently used answers make room for new ones."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._known: OrderedDict[tuple[int, Words], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[int, Question], _Entry] = OrderedDict()
         self._bytes = 0
 
-    def has(self, repository_id: int, words: Words) -> bool:
+    def has(self, repository_id: int, question: Question) -> bool:
         """Return whether an answer is remembered, valid or not."""
-        return (repository_id, words) in self._known
+        return (repository_id, question) in self._known
 
-    def answer(self, words: Words, repository: Repository, program: EngineProgram, given: object) -> Any:
+    def answer(self, question: Question, repository: Repository, program: EngineProgram, given: object) -> Any:
         """Return the answer if everything it was made from is unchanged; else None."""
-        key = repository.id, words
+        key = repository.id, question
         known = self._known.get(key)
         if known is None:
             return None
@@ -83,19 +83,19 @@ class LiveMemory:
                 self._known.move_to_end(key)
         return known.answer
 
-    def keep(self, words: Words, before: Before, given: object, answer: object) -> None:
+    def keep(self, question: Question, before: StateBefore, given: object, answer: object) -> None:
         """Remember an engine's answer if the repository did not change while the engine ran.
 
         `given` is what else the answer depends on, besides the repository, its row and its engine.
         """
         if before.place is None or before.state is None or not before.state.is_settled:
             return
-        key = before.repository.id, words
+        key = before.repository.id, question
         made_of = _row(before.repository), before.program, given
         size = memory_of((key, made_of, before.place, before.state, answer)) + BYTES_BESIDE
         if size > MOST_BYTES_OF_ONE or state_of(before.place) != before.state:
             return
-        known = _Known(made_of, before.place, before.state, answer, size)
+        known = _Entry(made_of, before.place, before.state, answer, size)
         with self._guard:
             if (older := self._known.pop(key, None)) is not None:
                 self._bytes -= older.size
@@ -109,7 +109,7 @@ class LiveMemory:
             for key in [key for key in self._known if key[0] == repository_id]:
                 self._bytes -= self._known.pop(key).size
 
-    def _remove(self, key: tuple[int, Words], known: _Known) -> None:
+    def _remove(self, key: tuple[int, Question], known: _Entry) -> None:
         with self._guard:
             if self._known.get(key) is known:
                 self._bytes -= self._known.pop(key).size

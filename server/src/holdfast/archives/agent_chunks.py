@@ -15,7 +15,7 @@ from backup_engine.command import LARGEST_STREAM, Command
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ReadChunksRequest, RepositoryLocation, TryChunksRequest
 from backup_jobs.host import SUCCEEDED, Cancelled
-from holdfast.archives.engine_refused import EngineRefused
+from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.frames import (
     ANSWER_BYTES_MOST,
     CHUNK_BYTES_MOST,
@@ -49,11 +49,11 @@ class _NoPlaces:
         return self.segments(joined_ids)
 
 
-class CalledChunks(_NoPlaces):
+class AgentChunks(_NoPlaces):
     """Metadata chunks of a repository that an agent opens. The same limits apply to its responses as to a helper's.
 
-    Raise ChunkRouteFailed if the listing has to be used instead, EngineRefused if the repository cannot be opened,
-    Cancelled.
+    Raise ChunkRouteFailed if the listing has to be used instead, RepositoryNotOpened if the repository cannot be
+    opened, Cancelled.
     """
 
     is_usable = True
@@ -160,10 +160,10 @@ class Answer:
     def _ended_early(self) -> Exception:
         if self._outcome.status in SUCCEEDED or self._outcome.error_key == "engine.failed":
             return ChunkRouteFailed(self._outcome.message or "the agent's answer ends early")
-        return EngineRefused(self._outcome)
+        return RepositoryNotOpened(self._outcome)
 
 
-def tried(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]) -> Callable[[], None]:
+def self_test_on_agent(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]) -> Callable[[], None]:
     """Return a function that runs the self-test on an agent's machine. The function raises SelfTestFailed."""
 
     def test() -> None:
