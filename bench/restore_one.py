@@ -16,7 +16,7 @@ from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.detect import detect
 from backup_engine.environment import EngineEnvironment
-from backup_engine.far.remote_talk import interpreter_of
+from backup_engine.far.remote_helper import interpreter_of
 from backup_engine.interface import Engine, engine_for
 from backup_engine.requests import ExtractRequest, ListFilesRequest, RepositoryLocation
 from bench.history_support.real import Cost, run

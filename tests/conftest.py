@@ -83,7 +83,7 @@ ON_ONE_MACHINE = (
     "real/agent/test_sent_restores.py",
     "real/machines/test_cut_networks.py",
     "real/machines/test_kills.py",
-    "real/machines/test_poured_restores.py",
+    "real/machines/test_streamed_restores.py",
     "real/schedules/test_story.py::test_an_agent_that_was_away_gets_one_run_when_it_is_back",
     "real/scripts/test_on_ssh.py",
     "real/targets",

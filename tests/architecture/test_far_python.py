@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from backup_engine import own_places
-from backup_engine.chunks import helper, narrowed, trial
-from backup_engine.far import remote_talk, run, unpack
+from backup_engine.chunks import helper, narrowed, selftest_repository
+from backup_engine.far import remote_helper, run, unpack
 from backup_jobs import folders
-from backup_jobs.restore import occupied
+from backup_jobs.restore import existing_files
 from holdfast.machines import machines
 from holdfast.machines.probe import OLDEST_PYTHON
-from holdfast.restore import occupied_there, on_machine
+from holdfast.restore import existing_files_there, on_machine
 
 NEW_KEYWORDS = {"slots", "kw_only", "strict", "walk_up", "delete_on_close"}
 NEW_NAMES = {
@@ -23,11 +23,21 @@ NEW_NAMES = {
 }
 MODULES = {
     module.__name__: Path(str(module.__file__)).read_text()
-    for module in (own_places, folders, occupied, unpack, remote_talk, helper, narrowed, trial, *on_machine.TRAVELLING)
+    for module in (
+        own_places,
+        folders,
+        existing_files,
+        unpack,
+        remote_helper,
+        helper,
+        narrowed,
+        selftest_repository,
+        *on_machine.SHIPPED_MODULES,
+    )
 }
 SCRIPTS = {
     "on_machine": on_machine.LOAD + on_machine.MAIN,
-    "occupied_there": occupied_there.MAIN,
+    "existing_files_there": existing_files_there.MAIN,
     "left_out": machines.LEFT_OUT,
 }
 COPIED = {name: text for name, text in run.sources().items() if name.endswith(".py")}

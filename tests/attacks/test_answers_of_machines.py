@@ -11,7 +11,7 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import Survey
 from holdfast.errors import Unprocessable
 from holdfast.execution.ssh import Answer
-from holdfast.restore.occupied_there import OccupiedThere
+from holdfast.restore.existing_files_there import ExistingFilesThere
 from tests.support.peak import MIB
 
 BOUND = 64 * MIB
@@ -45,7 +45,9 @@ def test_the_last_line_is_the_answer() -> None:
 )
 def test_a_machine_that_answers_nonsense_about_a_destination_is_refused_in_a_sentence(answer: str) -> None:
     program = ("/bin/sh", "-c", f"cat > /dev/null; printf '%s\\n' '{answer}'", "sh")
-    there = OccupiedThere(Machine("there", program, "/usr/bin/python3"), Placement((), contents_only=False), b"/srv")
+    there = ExistingFilesThere(
+        Machine("there", program, "/usr/bin/python3"), Placement((), contents_only=False), b"/srv"
+    )
 
     with pytest.raises(Unprocessable) as refused:
         there.add_to(Survey())

@@ -11,7 +11,7 @@ import pytest
 
 from backup_agent.restore_to import NotAllowedThere, Place, RestoreTo
 from backup_jobs.restore.private_tree import PrivateTree
-from backup_jobs.restore.unfit import remove_unfit
+from backup_jobs.restore.unrestorable import remove_unrestorable
 from backup_jobs.restore.walking import OPEN, remove, walk
 
 LEVELS = 1500
@@ -75,7 +75,7 @@ def test_a_very_deep_tree_is_counted_cleaned_and_moved(private: PrivateTree, tmp
     os.mkfifo(tree_of(private) / "fifo")
 
     with private.tree() as tree:
-        assert remove_unfit(tree).special == [b"fifo"]
+        assert remove_unrestorable(tree).special == [b"fifo"]
     assert private.count() == (1, 0)
     placed = private.place((), "skip", lambda: False)
 

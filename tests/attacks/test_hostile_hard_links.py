@@ -15,7 +15,7 @@ import pytest
 from backup_engine.far.unpack import Unpacker
 from backup_jobs.endings import Failed
 from backup_jobs.restore.private_tree import PrivateTree
-from backup_jobs.restore.unfit import FOREIGN, remove_unfit
+from backup_jobs.restore.unrestorable import OUTSIDE_HARD_LINK, remove_unrestorable
 from backup_protocol.frames import DATA, END, SURVEY, frame
 from holdfast.restore.on_machine import placing_script
 from tests.real.restore.archives import Archive, Workshop
@@ -105,7 +105,7 @@ def test_the_service_never_restores_a_name_of_a_file_outside(
 
     assert (ended["status"], ended["error_key"]) == ("failed", "restore.incomplete")
     failed = {item["path"]: item["reason"] for item in ended["result"]["failed"]}
-    assert failed == {"direct": FOREIGN, "through": FOREIGN}
+    assert failed == {"direct": OUTSIDE_HARD_LINK, "through": OUTSIDE_HARD_LINK}
     check(victim, destination)
 
 
@@ -127,14 +127,14 @@ def test_an_ssh_machine_never_restores_a_name_of_a_file_outside(tmp_path: Path, 
 
     assert ran.returncode == 0, ran.stderr
     answer = json.loads(ran.stdout)
-    assert [(item["path"], item["reason"]) for item in answer["foreign"]] == [("direct", FOREIGN)]
+    assert [(item["path"], item["reason"]) for item in answer["foreign"]] == [("direct", OUTSIDE_HARD_LINK)]
     assert answer["files_restored"] == 3
     check(victim, destination)
     assert list((destination / "folder").iterdir()) == [], "no FIFO is restored"
 
 
 def test_a_stream_of_files_never_names_a_file_outside(tmp_path: Path, victim: Path) -> None:
-    """What an ssh machine and an agent unpack, poured from elsewhere."""
+    """What an ssh machine and an agent unpack, streamed from elsewhere."""
     tree = tmp_path / "tree"
     tree.mkdir()
     told: list[bytes] = []
@@ -198,9 +198,9 @@ def test_what_is_taken_out_of_a_tree_leaves_the_times_of_its_folders(tmp_path: P
     os.utime(tree / "a" / "b", ns=(5, 5))
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
 
-    found = remove_unfit(descriptor)
+    found = remove_unrestorable(descriptor)
     os.close(descriptor)
 
-    assert sorted(path for path, _ in found.foreign) == [b"a/b/one", b"two"]
+    assert sorted(path for path, _ in found.outside_links) == [b"a/b/one", b"two"]
     assert (tree / "a" / "b").stat().st_mtime_ns == 5
     assert victim.stat().st_nlink == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine.far.remote_talk import interpreter_of
+from backup_engine.far.remote_helper import interpreter_of
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG, Gate
 from tests.support.service import wait_until

@@ -56,7 +56,7 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 def warm_command(program: Path) -> list[str]:
     """The words before the engine's arguments; only the program itself if it cannot be kept warm."""
-    from backup_engine.far.remote_talk import interpreter_of
+    from backup_engine.far.remote_helper import interpreter_of
 
     client, python = _client(), interpreter_of(str(program))
     if client is None or python is None:
@@ -72,7 +72,7 @@ def warm_program(program: Path) -> Path:
     It is a link into a folder shared by all test runs, so that what a service finds out about it also holds for the
     next run.
     """
-    from backup_engine.far.remote_talk import interpreter_of
+    from backup_engine.far.remote_helper import interpreter_of
 
     client, python = _client(), interpreter_of(str(program))
     if client is None or python is None or len(python) != 1:

@@ -1,4 +1,4 @@
-"""Restores to an ssh machine: by the engine that runs there, or poured there from here."""
+"""Restores to an ssh machine: by the engine that runs there, or streamed there from here."""
 
 from pathlib import Path
 from typing import Any

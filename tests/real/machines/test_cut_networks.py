@@ -110,7 +110,7 @@ def look_into(site: Site, played: Round, ended: dict[str, Any], runs: int, desti
 
 
 def may_fail(played: Round, ended: dict[str, Any], runs: int) -> bool:
-    """An operation may not fail for a cut: only if it had not begun there, or was poured, or if its engine was
+    """An operation may not fail for a cut: only if it had not begun there, or was streamed, or if its engine was
     killed.
     """
     if ended["error_key"] == "engine.unreachable":

@@ -21,7 +21,7 @@ from backup_engine.chunks import commands
 from backup_engine.command import Command, Secret
 from backup_engine.detect import EngineUnsupported, identified
 from backup_engine.environment import EngineEnvironment
-from backup_engine.far import remote_talk, talk
+from backup_engine.far import helper_proxy, remote_helper
 from backup_engine.interface import engine_for
 from backup_engine.outcome import Outcome
 from backup_engine.requests import InvalidRequest, ReadChunksRequest, RepositoryLocation, TryChunksRequest
@@ -267,14 +267,14 @@ def test_a_silent_link_ends_the_program_that_it_had_started(tmp_path: Path) -> N
     waits = "import sys, time\nprint('begun', flush=True)\nsys.stdin.read()\nprint('ended', flush=True)\n"
     request = {"program": str(program), "texts": [("waits", waits)], "environment": {}, "secrets": {}}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", remote_talk.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-I", "-S", remote_helper.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as far_side:
         assert far_side.stdin is not None
         assert far_side.stdout is not None
-        far_side.stdin.write(talk.piece(json.dumps({**request, "silence_seconds": 1.0}).encode()))
+        far_side.stdin.write(helper_proxy.piece(json.dumps({**request, "silence_seconds": 1.0}).encode()))
         far_side.stdin.flush()
         said = far_side.stdout.read()  # to its end, while the input stays open
-    assert said.startswith(talk.MARK)
+    assert said.startswith(helper_proxy.MARK)
     assert said.endswith(b"begun\nended\n")
 
 
@@ -305,7 +305,7 @@ class Work:
         return commands.read_command(self.engine, location, request)
 
     def try_chunks(self, _location: RepositoryLocation, _request: TryChunksRequest) -> Command:
-        return commands.trial_command(PROGRAM)
+        return commands.selftest_command(PROGRAM)
 
     def step(self, name: str, command: Command, *, quiet: bool) -> Ran:
         assert quiet
@@ -350,7 +350,7 @@ def test_an_index_made_by_calls_is_the_one_made_by_a_helper(repository: RealRepo
 def test_the_self_test_of_an_agent_passes_with_a_real_engine(
     work: Any, monkeypatch: pytest.MonkeyPatch, program: Path, version: str
 ) -> None:
-    command = commands.trial_command(identified(str(program), version))
+    command = commands.selftest_command(identified(str(program), version))
     monkeypatch.setattr(work, "try_chunks", lambda *_: command)
     self_test_on_agent(work, work, int(version[0]), [])()
 
@@ -385,7 +385,7 @@ def test_an_engine_without_a_python_cannot_be_asked(tmp_path: Path) -> None:
     program = tmp_path / "borg"
     program.write_bytes(b"\x7fELF")
     with pytest.raises(EngineUnsupported, match="standalone"):
-        commands.trial_command(identified(str(program), "1.4.5"))
+        commands.selftest_command(identified(str(program), "1.4.5"))
 
 
 def framed(letter: bytes, content: bytes) -> bytes:

@@ -2,21 +2,21 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine.system_folders import meets_system
+from backup_engine.system_folders import overlaps_system
 
 
 @pytest.mark.parametrize("target", [b"/etc", b"/etc/ssh", b"/", b"/var", b"/usr/local", b"/var/spool/cron/crontabs"])
 def test_what_is_in_or_above_a_folder_of_the_system_meets_it(target: bytes) -> None:
-    assert meets_system(target, here=False)
-    assert meets_system(target, here=True)
+    assert overlaps_system(target, here=False)
+    assert overlaps_system(target, here=True)
 
 
 @pytest.mark.parametrize("target", [b"/home/anna", b"/etcetera", b"/srv/etc", b"/var/lib/data", b"/tmp/x"])
 def test_other_folders_do_not(target: bytes) -> None:
-    assert not meets_system(target, here=False)
-    assert not meets_system(target, here=True)
+    assert not overlaps_system(target, here=False)
+    assert not overlaps_system(target, here=True)
 
 
 def test_another_name_of_a_folder_of_the_system_is_found_on_this_machine(tmp_path: Path) -> None:
     (tmp_path / "another").symlink_to("/etc")
-    assert meets_system(bytes(tmp_path / "another" / "ssh"), here=True)
+    assert overlaps_system(bytes(tmp_path / "another" / "ssh"), here=True)

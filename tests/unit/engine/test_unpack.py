@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine.far.pour import joint_code
+from backup_engine.far.pipe_into import joint_code
 from backup_engine.far.unpack import BROKEN_OFF, BrokenOff, Unpacker, nanoseconds, opened
 
 Entry = tuple[str, bytes, str, str]

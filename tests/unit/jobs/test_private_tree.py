@@ -7,9 +7,9 @@ import pytest
 
 from backup_engine.listing import ListedFile
 from backup_engine.requests import InvalidRequest
+from backup_jobs.restore.existing_files import UnknownFiles
 from backup_jobs.restore.extract import destination_of, paths_of
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Unseen
 from backup_jobs.restore.private_tree import DestinationUnusable, PrivateTree
 from backup_jobs.restore.survey import Survey
 from backup_jobs.restore.survey import survey as surveyed
@@ -136,7 +136,7 @@ def test_wanted_paths_are_bytes_and_none_below_another() -> None:
 
 
 def survey(items: list[ListedFile], roots: tuple[bytes, ...], *, contents_only: bool) -> Survey:
-    return surveyed(items, Placement(roots, contents_only), Unseen())
+    return surveyed(items, Placement(roots, contents_only), UnknownFiles())
 
 
 def listed(path: bytes, kind: str = "-", size: int = 1) -> ListedFile:

@@ -10,10 +10,10 @@ from backup_engine.events import LogMessage
 from backup_engine.extracted import Complaints
 from backup_engine.listing import ListedFile
 from backup_jobs.restore import verify
+from backup_jobs.restore.existing_files import ExistingFiles
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Occupied
 from backup_jobs.restore.survey import Survey
-from backup_jobs.restore.verify import Plan, Verifier, remove_unfit
+from backup_jobs.restore.verify import Plan, Verifier, remove_rejected
 
 LONG_AGO = 1_000_000_000_123_456_789
 EVERYTHING = Placement((), contents_only=False)
@@ -29,10 +29,10 @@ def verified(
     complaints = Complaints()
     for message in warnings:
         complaints.on_event(warning(message))
-    occupied = Occupied(bytes(target or Path("/nonexistent")))
+    existing = ExistingFiles(bytes(target or Path("/nonexistent")))
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return Verifier(descriptor, EVERYTHING, occupied, (surveyed or Survey()).links_in_the_way, complaints).verify(
+        return Verifier(descriptor, EVERYTHING, existing, (surveyed or Survey()).links_in_the_way, complaints).verify(
             items
         )
     finally:
@@ -156,7 +156,7 @@ def test_what_is_unfit_is_removed_and_its_folder_keeps_its_time_however_often(tr
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
 
     for _ in range(2):
-        remove_unfit(descriptor, plan)
+        remove_rejected(descriptor, plan)
 
         assert sorted(path.name for path in (tree / "d").iterdir()) == ["hard", "link"]
         assert (tree / "d").stat().st_mtime_ns == LONG_AGO

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from backup_engine.listing import ListedFile
+from backup_jobs.restore.existing_files import ExistingFiles
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Occupied
 from backup_jobs.restore.survey import Survey, survey
 
 EVERYTHING = Placement((), contents_only=False)
@@ -25,7 +25,7 @@ def link(path: bytes) -> ListedFile:
 
 
 def surveyed(items: list[ListedFile], placement: Placement = EVERYTHING, at: Path = Path("/nonexistent")) -> Survey:
-    return survey(items, placement, Occupied(bytes(at)))
+    return survey(items, placement, ExistingFiles(bytes(at)))
 
 
 def test_files_folders_and_bytes_are_counted() -> None:

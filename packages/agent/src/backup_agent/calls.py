@@ -145,7 +145,7 @@ class Calls:
 def _made(engine: Engine, method: str, location: RepositoryLocation, request: Any) -> Command:
     """Raise InvalidRequest or EngineUnsupported."""
     if method == "try_chunks":
-        return chunk_commands.trial_command(engine.program)
+        return chunk_commands.selftest_command(engine.program)
     if method == "read_chunks":
         return chunk_commands.read_command(engine, location, request)
     command: Command = getattr(engine, method)(location, request)

@@ -62,7 +62,7 @@ def load(places: Places) -> Config:
         ) from error
     except OSError as error:
         raise ConfigUnreadable(f"{places.config_file} cannot be read: {error.strerror}.") from error
-    except own_files.NotOurs as error:
+    except own_files.UntrustedFile as error:
         raise ConfigUnreadable(str(error)) from error
     try:
         content = tomllib.loads(raw.decode())

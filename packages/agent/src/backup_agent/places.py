@@ -65,7 +65,7 @@ class Places:
 
     @property
     def holds(self) -> Path:
-        """Journal of services stopped by backups: see `backup_jobs.holds`."""
+        """Journal of services stopped by backups: see `backup_jobs.stopped_services`."""
         return self.state / "holds"
 
     @property

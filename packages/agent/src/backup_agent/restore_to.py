@@ -17,7 +17,7 @@ from backup_agent.places import Places
 from backup_engine.system_folders import SYSTEM, is_within
 from backup_jobs.restore.place import Refused
 from backup_jobs.restore.private_tree import PrivateTree, opened
-from backup_jobs.restore.unfit import Inside, accessible
+from backup_jobs.restore.unrestorable import Inside, accessible
 from backup_jobs.restore.walking import folders_in, walk
 
 NOT_ALLOWED = "restore.not_allowed_there"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from backup_jobs.backup import STEP
 from backup_jobs.engine_host import EngineHost
-from backup_jobs.holds import HeldServices, Hold, Holds
 from backup_jobs.services import Control, control_here, is_unit_name
+from backup_jobs.stopped_services import ServiceJournal, ServicesToStop, StoppedService
 from backup_protocol import BackupBlock, UnstartedService
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class StoppedServices:
     ) -> None:
         self._allowed = frozenset(allowed)
         self._stopping = stopping
-        self._holds = Holds(folder, lambda _place: control)
+        self._journal = ServiceJournal(folder, lambda _place: control)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.not_started: tuple[UnstartedService, ...] = ()
@@ -39,17 +39,17 @@ class StoppedServices:
     @property
     def is_busy(self) -> bool:
         """Whether any service is currently stopped."""
-        return self._holds.any()
+        return self._journal.any()
 
-    def of(self, host: EngineHost, block: BackupBlock) -> HeldServices:
+    def of(self, host: EngineHost, block: BackupBlock) -> ServicesToStop:
         """The services that this job stops; from now on the agent watches them and restarts them if needed."""
         if not block.services:
-            return HeldServices()
+            return ServicesToStop()
         refused = [name for name in block.services if name not in self._allowed or not is_unit_name(name)]
         if refused:
-            return HeldServices(names=block.services, refusal=REFUSED.format(names=", ".join(map(ascii, refused))))
+            return ServicesToStop(names=block.services, refusal=REFUSED.format(names=", ".join(map(ascii, refused))))
         self.look_after()
-        return HeldServices(host, self._holds, HERE, block.services, str(host.folder), STEP)
+        return ServicesToStop(host, self._journal, HERE, block.services, str(host.folder), STEP)
 
     def look_after(self) -> None:
         with self._lock:
@@ -60,12 +60,12 @@ class StoppedServices:
     def _look_forever(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._note(self._holds.look_after())
+                self._note(self._journal.look_after())
             except Exception:  # an error in one round must not end the loop
                 log.exception("Stopped services could not be checked; retrying.")
             self._stopping.wait(LOOK_SECONDS)
 
-    def _note(self, failed: Sequence[Hold]) -> None:
+    def _note(self, failed: Sequence[StoppedService]) -> None:
         told = tuple(UnstartedService(hold.name, (hold.error or "")[:300]) for hold in failed[:MOST_TOLD])
         for service in told:
             if service not in self.not_started:

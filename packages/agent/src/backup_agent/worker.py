@@ -38,8 +38,8 @@ from backup_engine.process import spools_below
 from backup_engine.requests import InvalidRequest
 from backup_jobs.bodies import attempt as attempt_at
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
-from backup_jobs.holds import HeldServices
 from backup_jobs.host import Stopping
+from backup_jobs.stopped_services import ServicesToStop
 from backup_jobs.work import Work
 from backup_protocol import (
     TERMINAL_JOB_STATUSES,
@@ -68,7 +68,7 @@ DISK_PAUSE_SECONDS = 10.0
 RUN_BEFORE = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
 
 
-class NotOurs(Exception):
+class JobLost(Exception):
     """The service does not give this agent the job, or has taken it away."""
 
 
@@ -110,7 +110,7 @@ class Worker:
                 self._claim_and_work_safely()
         except Stopping:
             return
-        except NotOurs as reason:
+        except JobLost as reason:
             log.info("Job %s no longer belongs to this agent: %s", self._job.job_id, reason)
             self._on_end(self._job, False)
             return
@@ -119,7 +119,7 @@ class Worker:
     def _claim_and_work_safely(self) -> None:
         try:
             self._claim_and_work()
-        except (Stopping, NotOurs):
+        except (Stopping, JobLost):
             raise
         except Exception:  # no error may leave the job unattended
             log.exception("Job %s could not be processed; retrying.", self._job.job_id)
@@ -130,7 +130,7 @@ class Worker:
         try:
             if not self._job.is_claimed or self._job.secrets is None:
                 self._claim()
-        except NotOurs as reason:
+        except JobLost as reason:
             if not self._job.is_claimed:
                 raise
             self._give_up(str(reason))
@@ -143,7 +143,7 @@ class Worker:
         """Claim the job. After a restart, claim it again to get its secrets, which are never on disk."""
         answer = self._until_answered(lambda: self._tools.api.claim(self._job.job_id))
         if answer.status in TERMINAL_JOB_STATUSES:
-            raise NotOurs(f"its status is {answer.status}")
+            raise JobLost(f"its status is {answer.status}")
         if answer.job is not None and answer.job.status == JobStatus.CANCEL_REQUESTED:
             self._job.cancel("cancellation was requested")
         self._job.secrets = secrets_of(answer.job.payload) if answer.job else self._job.secrets or {}
@@ -160,7 +160,7 @@ class Worker:
                 delay = backoff.failed()
                 log.warning("Job %s waits: the service refuses this agent: %s", self._job.job_id, refusal)
             except Refusal as refusal:
-                raise NotOurs(str(refusal)) from refusal
+                raise JobLost(str(refusal)) from refusal
             except NoAnswer as failure:
                 delay = backoff.failed(failure.retry_after)
             if self._tools.stopping.wait(delay):
@@ -294,8 +294,8 @@ class Worker:
         if isinstance(block, BackupBlock):
             expected = self._sizes().get(str(payload.repository.repository_id))
             sources = AgentSources(host, block, own, expected)
-            held = self._tools.services.of(host, block) if self._tools.services else HeldServices()
-            return Work(host, engine, opened.location, block, sources, held)
+            stops = self._tools.services.of(host, block) if self._tools.services else ServicesToStop()
+            return Work(host, engine, opened.location, block, sources, stops)
         return Work(host, engine, opened.location, block)
 
     def _sizes(self) -> dict[str, int]:

@@ -8,19 +8,21 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-class NotOurs(Exception):
+class UntrustedFile(Exception):
     """The file does not belong to this user alone. The message explains why."""
 
 
 def read(path: Path) -> bytes:
-    """Read a file. Raise NotOurs if another user, except root, owns it or can write to it."""
+    """Read a file. Raise UntrustedFile if another user, except root, owns it or can write to it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise NotOurs(f"{path} is not a plain file.")
+            raise UntrustedFile(f"{path} is not a plain file.")
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE:
-            raise NotOurs(f"{path} must be owned by root or the user of this program and not be writable by others.")
+            raise UntrustedFile(
+                f"{path} must be owned by root or the user of this program and not be writable by others."
+            )
         return file.read()
 
 

@@ -10,7 +10,7 @@ SYSTEM = (
 )
 
 
-def meets_system(target: bytes, *, here: bool) -> bool:
+def overlaps_system(target: bytes, *, here: bool) -> bool:
     """Whether something restored to or below a path could end up in a folder of the system.
 
     Compares names; for a path on this machine also device and inode, so that other names of these folders are found.

@@ -112,10 +112,10 @@ class BackupAttempt:
         progress = BackupProgress(self._host, self._work.sources.expected_size)
         try:
             if not self._host.has_begun(STEP):
-                services.hold()
+                services.stop()
             step = self._host.step(STEP, command, on_event=progress.on_event)
         finally:
-            not_started = services.release()
+            not_started = services.restart()
         if services.names:
             not_started = self._host.once("services", lambda: {"not_started": not_started})["not_started"]
             self._host.log(*(not_started or ["The services are running again."]))

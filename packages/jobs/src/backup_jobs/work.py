@@ -12,9 +12,9 @@ from backup_engine.interface import Engine
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import RepositoryLocation
 from backup_jobs.endings import Failed, Stopped, TryAgain, Warnings
-from backup_jobs.holds import HeldServices
 from backup_jobs.host import Host, Interrupted, Step
 from backup_jobs.sources import Sources
+from backup_jobs.stopped_services import ServicesToStop
 from backup_protocol import Block
 
 FINDING_OUT_TRIES = 5
@@ -57,7 +57,7 @@ class Work(Generic[Wanted]):
     location: RepositoryLocation
     block: Wanted
     known_sources: Sources | None = None
-    services: HeldServices = field(default_factory=HeldServices)
+    services: ServicesToStop = field(default_factory=ServicesToStop)
     """The services that a backup stops while its engine runs."""
 
     @property

@@ -24,7 +24,7 @@ from holdfast.history.chunks.frames import (
     IDS_BYTES_MOST,
     NUMBER_BYTES,
     PROTOCOL,
-    TRIAL_BYTES_MOST,
+    SELFTEST_BYTES_MOST,
     joined_ids,
     named_error,
 )
@@ -169,10 +169,10 @@ def self_test_on_agent(work: RepositoryWork, calls: ChunkCalls, major: int, spen
     def test() -> None:
         from holdfast.history.chunks.selftest import compare_recorded
 
-        command = replace(calls.try_chunks(work.location, TryChunksRequest()), most_output=4 * TRIAL_BYTES_MOST)
+        command = replace(calls.try_chunks(work.location, TryChunksRequest()), most_output=4 * SELFTEST_BYTES_MOST)
         try:
             with answer_of(work, "chunks-self-test", command, spent) as answer:
-                made = answer.json(TRIAL_BYTES_MOST)
+                made = answer.json(SELFTEST_BYTES_MOST)
                 latest = answer.hello().get("latest_nanoseconds")
                 recorded = Recorded(major, latest if isinstance(latest, int) else 0, answer)
                 compare_recorded(made, recorded, major)

@@ -15,7 +15,7 @@ from holdfast.backup.names import archive_name
 from holdfast.backup.on_agent import engine_name
 from holdfast.backup.schemas import BackupParams
 from holdfast.backup.services import stored
-from holdfast.backup.services.holding import ServiceHolds
+from holdfast.backup.services.stopped_services import StoppedServices
 from holdfast.backup.start import again, sources_outside
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
@@ -29,7 +29,7 @@ from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
 
 
-def kind(opener: Opener, holds: ServiceHolds) -> Kind:
+def kind(opener: Opener, services: StoppedServices) -> Kind:
     job = JobWork(
         JobKind.BACKUP_CREATE, partial(block, opener.own_places), conclude, may_repeat=True, leaves_archive=True
     )
@@ -37,7 +37,7 @@ def kind(opener: Opener, holds: ServiceHolds) -> Kind:
         opener,
         job,
         sources=partial(ServiceSources, opener),
-        services=holds.of,
+        services=services.of,
         name="backup",
         category="backup",
         access=Access.ADD,

@@ -11,8 +11,8 @@ from backup_engine.results import GarbledOutput, InfoResult, parse_info
 from backup_jobs.bodies import BODIES, attempt
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.endings import TryAgain as JobTryAgain
-from backup_jobs.holds import HeldServices
 from backup_jobs.sources import Sources
+from backup_jobs.stopped_services import ServicesToStop
 from backup_jobs.work import Work
 from backup_protocol import JobKind
 from holdfast.operations.context import Context
@@ -25,7 +25,7 @@ from holdfast.repositories.work import RepositoryWork
 
 Result = TypeVar("Result")
 MakeSources = Callable[[Context, RepositoryWork, Any], Sources]
-MakeServices = Callable[[Context, RepositoryWork, Any], HeldServices]
+MakeServices = Callable[[Context, RepositoryWork, Any], ServicesToStop]
 
 
 def job_kind(
@@ -67,8 +67,8 @@ def attempted(
     with context.database.reading() as session:
         block = job.block(session, context.operation)
     known = sources(context, opened, block) if sources else None
-    held = services(context, opened, block) if services else HeldServices()
-    work = Work(context, opened.engine, opened.location, block, known, held)
+    stops = services(context, opened, block) if services else ServicesToStop()
+    work = Work(context, opened.engine, opened.location, block, known, stops)
     return attempt(BODIES[JobKind(job.job_kind)], work)
 
 

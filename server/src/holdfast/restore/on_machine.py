@@ -23,9 +23,9 @@ from backup_engine.listing import ListedFile
 from backup_jobs.endings import Ended, Failed
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.paths import readable, shown
-from backup_jobs.restore import endings, occupied, placing, private_tree, unfit, walking
+from backup_jobs.restore import endings, existing_files, private_tree, tree_mover, unrestorable, walking
+from backup_jobs.restore.existing_files import UnknownFiles
 from backup_jobs.restore.extract import Restore
-from backup_jobs.restore.occupied import Unseen
 from backup_jobs.restore.place import RestorePlace, RestoreWork
 from backup_jobs.restore.progress import ExtractProgress
 from backup_jobs.restore.survey import MOST_SHOWN, Survey
@@ -42,7 +42,7 @@ from holdfast.restore.schemas import RestoreParams
 
 UNREADABLE = "The machine's response cannot be read. Check the destination before starting the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
-TRAVELLING = (guarded, occupied, walking, placing, unfit, private_tree)
+SHIPPED_MODULES = (guarded, existing_files, walking, tree_mover, unrestorable, private_tree)
 """Each module imports only the standard library and the modules before it."""
 LOAD = """
 import sys
@@ -62,7 +62,7 @@ import sys
 
 from backup_engine.guarded import Guard, GuardedTargets
 from backup_jobs.restore.private_tree import DestinationUnusable, PrivateTree
-from backup_jobs.restore.unfit import FOREIGN, remove_unfit
+from backup_jobs.restore.unrestorable import OUTSIDE_HARD_LINK, remove_unrestorable
 from backup_jobs.restore.walking import walk
 
 
@@ -85,7 +85,7 @@ def there(tree):
 
 def moved(tree, overwrite, roots, expected):
     with tree.tree() as descriptor:
-        foreign = [(path, FOREIGN) for path, _ in remove_unfit(descriptor).foreign[:1000]]
+        outside_links = [(path, OUTSIDE_HARD_LINK) for path, _ in remove_unrestorable(descriptor).outside_links[:1000]]
     files, size = tree.count()
     names = there(tree) if files < expected and files <= 10000 else None
     if names is not None and sum(map(len, names)) > 4 << 20:
@@ -106,7 +106,7 @@ def moved(tree, overwrite, roots, expected):
         "bytes_failed": placed.failed.size,
         "skipped": shown(placed.skipped.named),
         "failed": shown(placed.failed.named),
-        "foreign": shown(foreign),
+        "foreign": shown(outside_links),
         "names": names,
     }
 
@@ -148,7 +148,7 @@ print(json.dumps(main(*sys.argv[1:])))
 
 def placing_script() -> str:
     """Return the program for the machine's Python: these modules under their own names, followed by the main part."""
-    texts = [(module.__name__, Path(str(module.__file__)).read_text()) for module in TRAVELLING]
+    texts = [(module.__name__, Path(str(module.__file__)).read_text()) for module in SHIPPED_MODULES]
     return f"MODULES = {texts!r}\n{LOAD}\n{MAIN}"
 
 
@@ -196,8 +196,8 @@ class MachineRestore(Restore):
     def require_destination(self) -> None:
         """Do nothing: the machine checks the destination when the private folder is made."""
 
-    def occupied(self) -> Unseen:
-        return Unseen()
+    def existing(self) -> UnknownFiles:
+        return UnknownFiles()
 
     def remove_private(self) -> None:
         """Remove the private folder, if the machine allows it."""

@@ -16,8 +16,8 @@ from backup_engine.results import GarbledOutput
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import shown
 from backup_jobs.restore import endings
+from backup_jobs.restore.existing_files import ExistingFiles, UnknownFiles, free_bytes
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Occupied, Unseen, free_bytes
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
 from holdfast.downloads import errors as download_errors
@@ -27,7 +27,7 @@ from holdfast.repositories import archived_paths
 from holdfast.repositories.location import Opener
 from holdfast.restore import store
 from holdfast.restore.destination import normal_destination
-from holdfast.restore.occupied_there import OccupiedThere
+from holdfast.restore.existing_files_there import ExistingFilesThere
 from holdfast.restore.schemas import Overwrite, RestorePreview, ShownConflict, ShownFile
 from holdfast.restore.start import Wanted
 from holdfast.runner.inline import InlineCalls
@@ -46,17 +46,17 @@ class Effect:
     free_bytes: int | None
     bytes_per_second: float | None
 
-    def outcome(self, files: int, occupied: int) -> dict[str, int | None]:
+    def outcome(self, files: int, existing: int) -> dict[str, int | None]:
         """Return how many files would be new, replaced and kept."""
         if not self.looked:
             return {"would_write": None, "would_replace": None, "would_keep": None}
-        if self.overwrite == "fail" and occupied:
-            return {"would_write": 0, "would_replace": 0, "would_keep": occupied}
+        if self.overwrite == "fail" and existing:
+            return {"would_write": 0, "would_replace": 0, "would_keep": existing}
         replaces = self.overwrite == "replace"
         return {
-            "would_write": files - occupied,
-            "would_replace": occupied if replaces else 0,
-            "would_keep": 0 if replaces else occupied,
+            "would_write": files - existing,
+            "would_replace": existing if replaces else 0,
+            "would_keep": 0 if replaces else existing,
         }
 
 
@@ -76,7 +76,9 @@ class Previews:
             there = self._there(wanted, placement, destination, stack)
             is_here = wanted.may_look and wanted.params.destination_type == "local"
             surveyor = Surveyor(
-                placement, Occupied(destination) if is_here else Unseen(), GuardedTargets(wanted.guard, destination)
+                placement,
+                ExistingFiles(destination) if is_here else UnknownFiles(),
+                GuardedTargets(wanted.guard, destination),
             )
             source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
             stack.enter_context(closing(source))
@@ -109,12 +111,12 @@ class Previews:
 
     def _there(
         self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
-    ) -> OccupiedThere | None:
+    ) -> ExistingFilesThere | None:
         """Return what inspects a destination on an ssh machine; None for other destinations."""
         number = wanted.params.destination_machine_id
         if number is None or wanted.params.destination_type != "ssh" or not wanted.may_look:
             return None
-        there = OccupiedThere(self.opener.machines.machine(number), placement, destination)
+        there = ExistingFilesThere(self.opener.machines.machine(number), placement, destination)
         return stack.enter_context(closing(there))
 
     def _command(self, wanted: Wanted, roots: list[bytes]) -> Command:

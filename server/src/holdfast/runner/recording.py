@@ -28,7 +28,7 @@ log = structlog.get_logger("holdfast.runner")
 MAX_ATTEMPTS = 3
 
 
-class NotOurs(Exception):
+class OperationLost(Exception):
     """The operation no longer belongs to this runner, so nothing about its end may be stored."""
 
 
@@ -62,7 +62,7 @@ class Recorder:
             try:
                 self._record(operation, lines, ending, ended_at)
                 return
-            except NotOurs:
+            except OperationLost:
                 log.warning("another process has taken the operation over", kind=operation.kind)
                 return
             except Unavailable:
@@ -99,7 +99,7 @@ class Recorder:
     def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
         ended = transitions.finish(session, self.registry, operation, ending, self.progress_cache.latest(operation.id))
         if not ended:
-            raise NotOurs
+            raise OperationLost
 
 
 def end_of(operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> datetime:

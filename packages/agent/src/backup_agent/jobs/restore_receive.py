@@ -21,11 +21,11 @@ from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.paths import readable, to_json
 from backup_jobs.restore import endings
+from backup_jobs.restore.existing_files import ExistingFiles
 from backup_jobs.restore.extract import PLACE, Restore
-from backup_jobs.restore.occupied import Occupied
 from backup_jobs.restore.private_tree import PrivateTree, opened
 from backup_jobs.restore.survey import readable_paths
-from backup_jobs.restore.unfit import FOREIGN, remove_unfit
+from backup_jobs.restore.unrestorable import OUTSIDE_HARD_LINK, remove_unrestorable
 from backup_jobs.restore.verify import Plan, Verifier
 from backup_protocol import ReceiveEnd, ReceiveSurvey, read, write
 
@@ -106,11 +106,11 @@ class _Receiving(Restore):
             for path, reason in lost:
                 complaints.add(path, reason)
             with private.tree() as tree:
-                there = Occupied(self.destination)
+                there = ExistingFiles(self.destination)
                 verifier = Verifier(tree, self.placement, there, links, complaints, self.guarded())
                 return verifier.verify(map(_listed, survey.listed))
         with private.tree() as tree:
-            lost += [(path, FOREIGN) for path, _ in remove_unfit(tree).foreign]
+            lost += [(path, OUTSIDE_HARD_LINK) for path, _ in remove_unrestorable(tree).outside_links]
         roots = self.placement.roots if self.placement.contents_only else ()
         conflicts = private.conflicts(roots) if self.block.overwrite == "fail" else []
         files, size = private.count()

@@ -19,7 +19,7 @@ from backup_engine.borg2.list_files import ADDED_KEYS
 from backup_engine.command import LARGEST_STREAM, Command, Machine
 from backup_engine.detect import EngineProgram, EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
-from backup_engine.far.remote_talk import interpreter_of
+from backup_engine.far.remote_helper import interpreter_of
 from backup_engine.requests import (
     InvalidRequest,
     ListArchivesRequest,
@@ -34,7 +34,7 @@ HELPER = Path(__file__).with_name("helper.py")
 """Program that runs under the engine's own Python."""
 HELPER_2 = Path(__file__).with_name("helper_2.py")
 """The same for engine 2; it needs `helper.py` in the same folder."""
-TRIAL = Path(__file__).with_name("trial.py")
+SELFTEST_REPOSITORY = Path(__file__).with_name("selftest_repository.py")
 NARROWED = Path(__file__).with_name("narrowed.py")
 """Program that runs an engine's command for a few paths."""
 MOST_IDS = 500
@@ -78,11 +78,11 @@ def narrowed(command: Command, paths: Collection[str]) -> Command:
     return replace(command, argv=(*python, str(NARROWED), *command.argv), shown=shlex.join(command.argv))
 
 
-def trial_command(program: EngineProgram) -> Command:
+def selftest_command(program: EngineProgram) -> Command:
     """Command that creates the self-test's repository and reads it both ways. Raise EngineUnsupported."""
     given = specification(program.path, program.major)
     helper = HELPER if program.major == 1 else HELPER_2
-    words = (*_python(program), str(TRIAL), "--once", str(helper), json.dumps(given))
+    words = (*_python(program), str(SELFTEST_REPOSITORY), "--once", str(helper), json.dumps(given))
     return Command(words, {"PATH": SEARCH_PATH, "LANG": "C.UTF-8"})
 
 

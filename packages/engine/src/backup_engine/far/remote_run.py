@@ -54,13 +54,13 @@ class NobodyIsThere(Exception):
 
 def main() -> int:
     os.umask(0o077)
-    words = Words()
-    frames = Frames(words)
+    control = ControlInput()
+    frames = Frames(control)
     frames.begin()
-    request = words.request()
+    request = control.request()
     if request is None:
         return 0
-    words.silence_seconds = request.get("silence_seconds")
+    control.silence_seconds = request.get("silence_seconds")
     forget_old_runs()
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
@@ -73,9 +73,9 @@ def main() -> int:
         return 0
     if pipe is False:
         frames.send_end({"state": "not_started", "words": "the shim ended at once"})
-    elif not run.follow(words, frames, request, pipe):
+    elif not run.follow(control, frames, request, pipe):
         return 0
-    if words.wait_for_done():
+    if control.wait_for_done():
         shutil.rmtree(run.folder, ignore_errors=True)
     return 0
 
@@ -83,8 +83,8 @@ def main() -> int:
 class Frames:
     """Writes frames to standard output."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, control: ControlInput) -> None:
+        self._control = control
 
     def begin(self) -> None:
         os.write(1, MARK)
@@ -98,13 +98,13 @@ class Frames:
                 data = data[os.write(1, data) :]
             except BlockingIOError:
                 select.select([], [1], [], LOOK_SECONDS)
-                self._words.listen()
+                self._control.listen()
 
     def send_end(self, end: dict[str, Any]) -> None:
         self.send(b"x", json.dumps(end).encode())
 
 
-class Words:
+class ControlInput:
     """Reads words from standard input."""
 
     silence_seconds: float | None = None
@@ -208,7 +208,7 @@ class Run:
             time.sleep(0.01)
         return output[0] if output else None
 
-    def follow(self, words: Words, frames: Frames, request: dict[str, Any], pipe: int | None) -> bool:
+    def follow(self, control: ControlInput, frames: Frames, request: dict[str, Any], pipe: int | None) -> bool:
         """Stream the engine's output until the engine has ended. Return False if the connection ended first."""
         streams = [Stream(frames, self._file("err"), b"e", request["err"])]
         if not request["piped"]:
@@ -221,8 +221,8 @@ class Run:
             if free:
                 frames.send_end(self._end())
                 return True
-            wanted = [word for word in (*wanted, *words.new()) if not self._signal(word)]
-            if words.ended:
+            wanted = [word for word in (*wanted, *control.new()) if not self._signal(word)]
+            if control.ended:
                 return False
             ready = select.select([0] if pipe is None else [0, pipe], [], [], LOOK_SECONDS)[0]
             if pipe in ready:
@@ -336,7 +336,7 @@ def here(command: dict[str, Any]) -> dict[str, Any]:
 
 def narrowed(argv: list[str]) -> list[str]:
     """Run the engine through `narrowed.py` under its own Python, if it has one: see ``chunks.commands``."""
-    interpreter_of = runpy.run_path(os.path.join(HERE, "remote_talk.py"))["interpreter_of"]
+    interpreter_of = runpy.run_path(os.path.join(HERE, "remote_helper.py"))["interpreter_of"]
     python = interpreter_of(argv[0])
     return argv if python is None else [*python, os.path.join(HERE, "narrowed.py"), *argv]
 

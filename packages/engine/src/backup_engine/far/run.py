@@ -32,7 +32,7 @@ GRACE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 30.0
 CANCEL_PATIENCE_SECONDS = 600.0
 """How long to look for an engine that should stop on a machine that does not respond."""
-WORD_SECONDS = 5
+KEEPALIVE_SECONDS = 5
 SILENCES = 10
 """Number of missing signs of life after which the machine treats the connection as cut. The local ssh gives up later
 (`holdfast.execution.ssh`). So an engine that must not outlive its connection has stopped when this side reports the
@@ -135,7 +135,7 @@ class Unreadable(Exception):
     """The machine sends data that does not belong to a run."""
 
 
-class Words:
+class Keepalive:
     """Sends signs of life to a machine, even while the engine's output waits for a reader."""
 
     def __init__(self, link: "subprocess.Popen[bytes]") -> None:
@@ -143,10 +143,10 @@ class Words:
         self._descriptor = link.stdin.fileno()
 
     def begin(self) -> None:
-        signal.signal(signal.SIGALRM, self.say)
-        signal.setitimer(signal.ITIMER_REAL, WORD_SECONDS, WORD_SECONDS)
+        signal.signal(signal.SIGALRM, self.send)
+        signal.setitimer(signal.ITIMER_REAL, KEEPALIVE_SECONDS, KEEPALIVE_SECONDS)
 
-    def say(self, *_: object) -> None:
+    def send(self, *_: object) -> None:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._descriptor, b"HERE\n")
 
@@ -229,7 +229,7 @@ class FarRun:
             except BrokenPipeError:
                 end = None
             finally:
-                Words.end()
+                Keepalive.end()
                 code = hang_up(link)
             if end is not None:
                 return self._exit_code(end)
@@ -289,11 +289,11 @@ class FarRun:
             "err": self._offsets["e"],
             "out": self._offsets["o"],
             "must_exist": os.path.exists(self._place + ".collected"),
-            "silence_seconds": WORD_SECONDS * SILENCES,
+            "silence_seconds": KEEPALIVE_SECONDS * SILENCES,
         }
         link.stdin.write(json.dumps(request).encode() + b"\n")
         link.stdin.flush()
-        Words(link).begin()
+        Keepalive(link).begin()
         self._asked.clear()
 
     def _pass_on(self, letter: str, content: bytes) -> None:
@@ -484,7 +484,7 @@ def sources() -> dict[str, str]:
         "../repository_guard.py",
         "../feed.py",
         "../chunks/narrowed.py",
-        "remote_talk.py",
+        "remote_helper.py",
         "remote_run.py",
     )
     for name in copied:
@@ -531,10 +531,10 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
     with contextlib.suppress(BrokenPipeError):
         link.stdin.write(octal.encode() + b"\n")
         link.stdin.flush()
-    Words(link).begin()
+    Keepalive(link).begin()
     while link.poll() is None:
         if cancel.is_asked() and not link.stdin.closed:
-            Words.end()
+            Keepalive.end()
             link.stdin.close()
         time.sleep(LOOK_SECONDS)
     return link.returncode if link.returncode >= 0 else 128 - link.returncode
@@ -564,7 +564,7 @@ def plain_script(command: dict[str, Any]) -> str:
     directory = command.get("working_directory")
     script = PLAIN.format(
         names=" ".join(name for name in variables if name != "HOME"),
-        word_seconds=WORD_SECONDS,
+        word_seconds=KEEPALIVE_SECONDS,
         silences=SILENCES,
         guard=plain_guard(command.get("guard"), word(variables.get("BORG_BASE_DIR", "~/"))),
         enter=f"cd -- {shlex.quote(directory)} || exit 2\n" if directory else "",

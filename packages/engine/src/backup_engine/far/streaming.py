@@ -9,7 +9,7 @@ from pathlib import Path
 from backup_engine.command import Command, Machine
 
 # Referred to by path: these programs run separately, and an idle agent need not load them.
-POUR = Path(__file__).with_name("pour.py")
+PIPE_INTO = Path(__file__).with_name("pipe_into.py")
 UNPACK = Path(__file__).with_name("unpack.py")
 
 
@@ -31,7 +31,7 @@ def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command
 
 def joined(command: Command, engine: Command) -> Command:
     """Combine a command that has a receiver with the local command that runs its engine."""
-    argv = (sys.executable, "-I", "-S", str(POUR), str(len(command.into)), *command.into, *engine.argv)
+    argv = (sys.executable, "-I", "-S", str(PIPE_INTO), str(len(command.into)), *command.into, *engine.argv)
     return replace(engine, argv=argv, machine=None, into=())
 
 

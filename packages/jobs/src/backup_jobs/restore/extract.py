@@ -22,9 +22,9 @@ from backup_jobs.endings import Ended, Failed, Stopped
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.paths import ancestors, for_engine, from_json, readable, to_json
 from backup_jobs.restore import endings
+from backup_jobs.restore.existing_files import ExistingFiles, UnknownFiles
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.move import Move
-from backup_jobs.restore.occupied import Occupied, Unseen
 from backup_jobs.restore.place import Refused, RestoreWork
 from backup_jobs.restore.private_tree import (
     FORBIDDEN,
@@ -107,8 +107,8 @@ class Restore:
         if self.work.place.guard.holds(self.destination):
             raise DestinationForbidden(FORBIDDEN)
 
-    def occupied(self) -> Occupied | Unseen:
-        return Occupied(self.destination)
+    def existing(self) -> ExistingFiles | UnknownFiles:
+        return ExistingFiles(self.destination)
 
     def extracted(self, surveyed: Survey, listed: Callable[[], Iterable[ListedFile]]) -> Ended:
         """Extract, verify and move. `listed` rereads the archive's listing."""
@@ -159,7 +159,7 @@ class Restore:
     def _surveyed(self, listing: Step) -> Survey:
         def look() -> dict[str, Any]:
             items = items_of(listing.stdout)
-            return survey(items, self.placement, self.occupied(), self.guarded()).to_json()
+            return survey(items, self.placement, self.existing(), self.guarded()).to_json()
 
         return Survey.from_json(self.host.once("survey", look))
 
@@ -183,7 +183,7 @@ class Restore:
     ) -> Plan:
         with private.tree() as tree:
             links = surveyed.links_in_the_way
-            there = Occupied(self.destination)
+            there = ExistingFiles(self.destination)
             return Verifier(tree, self.placement, there, links, complaints, self.guarded()).verify(items)
 
     def guarded(self) -> GuardedTargets:

@@ -8,10 +8,10 @@ from backup_engine.frozen import frozen
 from backup_jobs.host import Host
 from backup_jobs.paths import shown
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.placing import Placed
 from backup_jobs.restore.private_tree import PrivateTree
 from backup_jobs.restore.survey import MOST_SHOWN
-from backup_jobs.restore.verify import Plan, remove_unfit
+from backup_jobs.restore.tree_mover import MoveResult
+from backup_jobs.restore.verify import Plan, remove_rejected
 
 
 @frozen
@@ -24,11 +24,11 @@ class Move:
     def run(self, plan: Plan) -> dict[str, Any]:
         """Move the files of the plan. Return the account from which the ending is built."""
         if plan.given_up:
-            return self._account(plan, Placed(), "given_up", moved=(0, 0))
+            return self._account(plan, MoveResult(), "given_up", moved=(0, 0))
         if self.overwrite == "fail" and plan.conflict_count:
-            return self._account(plan, Placed(), "conflicts", moved=(0, 0))
+            return self._account(plan, MoveResult(), "conflicts", moved=(0, 0))
         with self.private.tree() as tree:
-            remove_unfit(tree, plan)
+            remove_rejected(tree, plan)
         roots = self.placement.roots if self.placement.contents_only else ()
         placed = self.private.place(roots, self.overwrite, self.host.is_cancelled, plan.folders, self._report)
         if placed.cancelled:
@@ -42,7 +42,7 @@ class Move:
     def _report(self, moved: int) -> None:
         self.host.report(nfiles=moved, message="moving into place")
 
-    def _account(self, plan: Plan, placed: Placed, how: str, *, moved: tuple[int, int]) -> dict[str, Any]:
+    def _account(self, plan: Plan, placed: MoveResult, how: str, *, moved: tuple[int, int]) -> dict[str, Any]:
         failed = [_item(path, reason) for path, reason, _ in plan.failed]
         failed += [_item(path, reason) for path, reason in placed.failed.named]
         left = placed.skipped.files + placed.failed.files + placed.passed_over.files

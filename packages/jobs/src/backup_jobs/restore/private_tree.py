@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from backup_engine.guarded import OWN, Guard
-from backup_jobs.restore.occupied import FILE_THERE, FOLDER_THERE
-from backup_jobs.restore.placing import Folders, Placed, Placing, count_files
+from backup_jobs.restore.existing_files import FILE_THERE, FOLDER_THERE
+from backup_jobs.restore.tree_mover import Folders, MoveResult, TreeMover, count_files
 from backup_jobs.restore.walking import OPEN, reached, remove, walk
 
 PREFIX = ".holdfast-restore-"
@@ -202,16 +202,16 @@ class PrivateTree:
         is_cancelled: Callable[[], bool],
         folders: Folders | None = None,
         report: Callable[[int], None] | None = None,
-    ) -> Placed:
+    ) -> MoveResult:
         """Move everything into place. `folders` are existing folders that receive their archived times and modes."""
-        placing = Placing(overwrite, folders or {}, is_cancelled, report or _report_nothing, self._guard)
+        mover = TreeMover(overwrite, folders or {}, is_cancelled, report or _report_nothing, self._guard)
         with opened(self._destination) as target:
             for source in self.sources(roots):
                 if source.names is None:
-                    placing.contents(source.folder, target, source.path, self._destination)
+                    mover.contents(source.folder, target, source.path, self._destination)
                 for name in source.names or ():
-                    placing.single(source.folder, target, source.path, name, self._destination)
-        return placing.placed
+                    mover.single(source.folder, target, source.path, name, self._destination)
+        return mover.result
 
 
 def _report_nothing(moved: int) -> None:

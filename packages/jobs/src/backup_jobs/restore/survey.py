@@ -7,8 +7,8 @@ from typing import Any
 from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import LINK, ListedFile
 from backup_jobs.paths import ancestors, from_json, readable, shown, to_json
+from backup_jobs.restore.existing_files import ExistingFiles, UnknownFiles
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Occupied, Unseen
 
 MOST_SHOWN = 1000
 MOST_LINKS_IN_THE_WAY = 1000
@@ -67,11 +67,11 @@ PATH_LISTS = ("missing", "unsafe", "links_in_the_way", "collisions", "own", "own
 def survey(
     items: Iterable[ListedFile],
     placement: Placement,
-    occupied: Occupied | Unseen,
+    existing: ExistingFiles | UnknownFiles,
     guarded: GuardedTargets | None = None,
 ) -> Survey:
     """Given all wanted items of an archive, return the effect of restoring them."""
-    surveyor = Surveyor(placement, occupied, guarded)
+    surveyor = Surveyor(placement, existing, guarded)
     for item in items:
         surveyor.add(item)
     return surveyor.finished()
@@ -81,10 +81,13 @@ class Surveyor:
     """Processes items one by one. Remembers links, and targets only if they may collide."""
 
     def __init__(
-        self, placement: Placement, occupied: Occupied | Unseen, guarded: GuardedTargets | None = None
+        self,
+        placement: Placement,
+        existing: ExistingFiles | UnknownFiles,
+        guarded: GuardedTargets | None = None,
     ) -> None:
         self._placement = placement
-        self._occupied = occupied
+        self._existing = existing
         self._guarded = guarded
         self._found = Survey()
         self._seen_roots: set[bytes] = set()
@@ -146,7 +149,7 @@ class Surveyor:
             return
         if self._placement.may_collide:
             self._look_for_collision(target, item)
-        if reason := self._occupied.conflict(target, is_directory=item.is_directory):
+        if reason := self._existing.conflict(target, is_directory=item.is_directory):
             self._found.conflict_count += 1
             self._found.occupied_files += not item.is_directory
             if len(self._found.conflicts) < MOST_SHOWN:

@@ -11,12 +11,11 @@ from backup_engine.extracted import LINK_IN_THE_WAY, NOT_EXTRACTED, Complaints, 
 from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import REGULAR, ListedFile
 from backup_jobs.paths import from_json, to_json
+from backup_jobs.restore.existing_files import ExistingFiles
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Occupied
 from backup_jobs.restore.private_tree import remove_folder
 from backup_jobs.restore.survey import MOST_SHOWN, is_root
-from backup_jobs.restore.unfit import FOREIGN, Inside, accessible
-from backup_jobs.restore.unfit import remove_unfit as remove_never_placed
+from backup_jobs.restore.unrestorable import OUTSIDE_HARD_LINK, Inside, accessible, remove_unrestorable
 from backup_jobs.restore.walking import reached
 
 MOST_FAILED = 10_000
@@ -83,25 +82,25 @@ class Verifier:
         self,
         tree: int,
         placement: Placement,
-        occupied: Occupied,
+        existing: ExistingFiles,
         links_in_the_way: Iterable[bytes],
         complaints: Complaints,
         guarded: GuardedTargets | None = None,
     ) -> None:
         self._tree = tree
         self._placement = placement
-        self._occupied = occupied
+        self._existing = existing
         self._guarded = guarded
         self._in_the_way = frozenset(links_in_the_way)
         self._complaints = complaints
-        self._foreign: set[bytes] = set()
+        self._outside_links: set[bytes] = set()
         self._closed: dict[bytes, int] = {}
         self._inside = Inside(tree)
         self._plan = Plan(given_up=complaints.too_many)
 
     def verify(self, items: Iterable[ListedFile]) -> Plan:
         with accessible(self._tree) as self._closed, closing(Inside(self._tree)) as self._inside:
-            self._foreign = {path for path, _ in remove_never_placed(self._tree).foreign}
+            self._outside_links = {path for path, _ in remove_unrestorable(self._tree).outside_links}
             for item in items:
                 if not (self._plan.given_up or is_root(item)):
                     self._look_at(item)
@@ -129,12 +128,14 @@ class Verifier:
             self._accept(item, found)
 
     def _reason(self, item: ListedFile) -> str:
-        return FOREIGN if item.path in self._foreign else self._complaints.of(item.path) or NOT_EXTRACTED
+        if item.path in self._outside_links:
+            return OUTSIDE_HARD_LINK
+        return self._complaints.of(item.path) or NOT_EXTRACTED
 
     def _accept(self, item: ListedFile, found: os.stat_result) -> None:
         target = self._placement.target(item.path, is_directory=item.is_directory)
         if item.is_directory:
-            if target is not None and self._occupied.is_folder(target):
+            if target is not None and self._existing.is_folder(target):
                 self._plan.folders[item.path] = (
                     found.st_mtime_ns,
                     self._closed.get(item.path, stat.S_IMODE(found.st_mode)),
@@ -144,7 +145,7 @@ class Verifier:
             self._plan.size += found.st_size if item.type == REGULAR else 0
         if target is None or (self._guarded and self._guarded.is_own(target, is_directory=item.is_directory)):
             return
-        if reason := self._occupied.conflict(target, is_directory=item.is_directory):
+        if reason := self._existing.conflict(target, is_directory=item.is_directory):
             self._plan.conflict_count += 1
             if len(self._plan.conflicts) < MOST_SHOWN:
                 self._plan.conflicts.append((item.path, reason))
@@ -160,7 +161,7 @@ class Verifier:
             self._plan.removed.append((path, os.fstat(folder).st_mtime_ns))
 
 
-def remove_unfit(tree: int, plan: Plan) -> None:
+def remove_rejected(tree: int, plan: Plan) -> None:
     """Remove the files that must not be moved from the tree, keeping the times of its folders."""
     for path, time in plan.removed:
         folder, _, name = path.rpartition(b"/")

@@ -60,7 +60,7 @@ def saved_login() -> Login | None:
         saved = json.loads(own_files.read(login_file()))
         ca_file = os.environ.get("HOLDFAST_CA_FILE") or saved.get("ca_file")
         return Login((server or saved["server"]).rstrip("/"), saved["token"], ca_file)
-    except own_files.NotOurs as error:
+    except own_files.UntrustedFile as error:
         fail(f"{error} Remove it, and log in again.", exit_codes.USAGE)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from backup_engine.chunks.commands import TRIAL
+from backup_engine.chunks.commands import SELFTEST_REPOSITORY
 from backup_engine.command import Secret
-from backup_engine.far import remote_talk, talk
+from backup_engine.far import helper_proxy, remote_helper
 from backup_engine.frozen import frozen
 from holdfast.history.chunks.program import HELPER, HELPER_2
 
@@ -34,10 +34,10 @@ class FarEngine:
     @property
     def command(self) -> list[str]:
         """The command that runs here in place of the helper."""
-        return [sys.executable, "-I", "-S", talk.__file__]
+        return [sys.executable, "-I", "-S", helper_proxy.__file__]
 
     def opening(self, texts: Texts, environment: Mapping[str, str], given: Mapping[str, Secret]) -> bytes:
-        """Return the first line of that command's input: the request for `remote_talk`."""
+        """Return the first line of that command's input: the request for `remote_helper`."""
         request = {
             "program": self.program,
             "texts": texts,
@@ -53,8 +53,8 @@ def helper_texts(major: int) -> Texts:
     return [(file.stem, file.read_text()) for file in files]
 
 
-def trial_texts() -> Texts:
-    return [("trial", TRIAL.read_text())]
+def selftest_texts() -> Texts:
+    return [("selftest_repository", SELFTEST_REPOSITORY.read_text())]
 
 
 def fingerprint(about: Any) -> str:
@@ -66,7 +66,7 @@ def fingerprint(about: Any) -> str:
     program = str(told.get("program") or "")
     if not program:
         raise ValueError(str(told.get("problem") or "the machine does not name the engine's program")[:1000])
-    files = (HELPER, HELPER_2, Path(remote_talk.__file__))
+    files = (HELPER, HELPER_2, Path(remote_helper.__file__))
     known = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     known.update(program.encode("utf-8", "surrogateescape"))
     return known.hexdigest()[:32]

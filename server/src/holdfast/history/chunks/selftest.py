@@ -11,12 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from backup_engine.chunks import trial
+from backup_engine.chunks import selftest_repository
 from backup_engine.chunks.commands import specification
 from backup_engine.environment import SEARCH_PATH
-from holdfast.history.chunks.far import FarEngine, Texts, trial_texts
+from holdfast.history.chunks.far import FarEngine, Texts, selftest_texts
 from holdfast.history.chunks.file_chunks import FileChunks, Part
-from holdfast.history.chunks.frames import TRIAL_BYTES_MOST
+from holdfast.history.chunks.frames import SELFTEST_BYTES_MOST
 from holdfast.history.chunks.helper_process import HelperProcess
 from holdfast.history.chunks.ingest import ChunkSource
 from holdfast.history.chunks.metadata_chunks import EngineChunks
@@ -26,10 +26,10 @@ from holdfast.history.index import HistoryIndex
 from holdfast.history.json_listing import listing_of
 from holdfast.history.sqlite import SqliteStore
 
-_NONSENSE = (ValueError, TypeError, LookupError, AttributeError)  # raised if a machine's answer is not a trial
+_NONSENSE = (ValueError, TypeError, LookupError, AttributeError)  # raised if a machine's answer is nonsense
 
 
-class FarTrial(HelperProcess):
+class FarRepository(HelperProcess):
     """A small repository on another machine, made for the self-test and removed at the end."""
 
     def __init__(self, far: FarEngine, specification: Mapping[str, Any], *, environment: Mapping[str, str]) -> None:
@@ -38,27 +38,27 @@ class FarTrial(HelperProcess):
         self.made: dict[str, Any] = {}
 
     def _texts(self) -> Texts:
-        return trial_texts()
+        return selftest_texts()
 
     def _greet(self) -> None:
         self._send(self._opening)
-        made = self._json(TRIAL_BYTES_MOST)
+        made = self._json(SELFTEST_BYTES_MOST)
         if not isinstance(made, dict):
-            raise ChunkRouteFailed("the machine answers something else than a trial")
+            raise ChunkRouteFailed("the machine answers something else than a self-test repository")
         self.made = made
 
 
 def self_test(program: Path, major: int = 1) -> None:
     """Back up a small tree twice and read both archives by both routes. Raise SelfTestFailed if the results differ."""
     with _failures(), tempfile.TemporaryDirectory(prefix="holdfast-selftest-") as folder:
-        made = trial.made(Path(folder), specification(str(program), major))
+        made = selftest_repository.made(Path(folder), specification(str(program), major))
         _compare(program, made, major, None)
 
 
 def self_test_there(far: FarEngine, major: int) -> str:
     """Test an engine on another machine; return its program's fingerprint. Raise SelfTestFailed."""
     environment = {"PATH": SEARCH_PATH, "HOME": "~/", "LANG": "C.UTF-8"}
-    with _failures(), FarTrial(far, specification(far.program, major), environment=environment) as there:
+    with _failures(), FarRepository(far, specification(far.program, major), environment=environment) as there:
         _compare(Path(far.program), there.made, major, replace(far, tested=there.program_there))
         return there.program_there
 
@@ -69,7 +69,7 @@ def _failures() -> Iterator[None]:
         yield
     except SelfTestFailed:
         raise
-    except (HistoryError, trial.TrialFailed) as error:
+    except (HistoryError, selftest_repository.RepositoryFailed) as error:
         raise SelfTestFailed(str(error)) from error
     except (OSError, subprocess.SubprocessError, *_NONSENSE) as error:
         raise SelfTestFailed(f"{type(error).__name__}: {error}") from error
@@ -91,7 +91,7 @@ def _compare(program: Path, made: Mapping[str, Any], major: int, far: FarEngine 
 
 
 def compare_recorded(made: Mapping[str, Any], chunks: ChunkSource, major: int) -> None:
-    """Compare a machine's listings of its trial with the chunks that it has sent. Raise SelfTestFailed."""
+    """Compare a machine's listings of its repository with the chunks that it has sent. Raise SelfTestFailed."""
     with _failures(), tempfile.TemporaryDirectory(prefix="holdfast-selftest-index-") as folder:
         index = HistoryIndex(SqliteStore.create(Path(folder) / "index.db"))
         try:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from backup_engine.system_folders import is_within, meets_system
+from backup_engine.system_folders import is_within, overlaps_system
 from holdfast.access.caller import Caller
 from holdfast.access.models import User
 from holdfast.access.roles import Role
@@ -67,7 +67,7 @@ def _allowed(
     if role is Role.ADMIN:
         return True
     if place == own_machine(repository):
-        wanted = [] if place.type == "agent" else [one for one in wanted if meets_system(one, here=place == LOCAL)]
+        wanted = [] if place.type == "agent" else [one for one in wanted if overlaps_system(one, here=place == LOCAL)]
     granted = store.folders(session, user_id, role, place) if wanted else []
     return all(any(is_within(one, folder) for folder in granted) for one in wanted)
 

@@ -20,8 +20,8 @@ from backup_engine.requests import ExportTarRequest, InvalidRequest, ListFilesRe
 from backup_engine.results import GarbledOutput
 from backup_jobs import paths as job_paths
 from backup_jobs.restore import endings
+from backup_jobs.restore.existing_files import UnknownFiles
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Unseen
 from backup_jobs.restore.survey import Survey, Surveyor
 from backup_protocol import JobKind, write
 from backup_protocol.frames import (
@@ -133,7 +133,7 @@ class _Pouring:
             yield _end(ReceiveEnd("failed", error.key, message))
 
     def _frames(self) -> Iterator[bytes]:
-        surveyor, listed = Surveyor(self._placement, Unseen()), _Listed()
+        surveyor, listed = Surveyor(self._placement, UnknownFiles()), _Listed()
         with closing(self._source(self._list_command())) as source:
             try:
                 for item in read_listing(source.blocks()):

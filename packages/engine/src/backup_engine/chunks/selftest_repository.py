@@ -26,7 +26,7 @@ _MANY_FILES = 500  # with long names, so that their items fill several metadata 
 _MESSAGE_CHARACTERS = 400
 
 
-class TrialFailed(Exception):
+class RepositoryFailed(Exception):
     """The engine cannot create or list the repository."""
 
 
@@ -75,7 +75,7 @@ class _Engine:
         )
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip()[-_MESSAGE_CHARACTERS:]
-            raise TrialFailed(f"the engine's {arguments[1]} ended with code {done.returncode}: {said}")
+            raise RepositoryFailed(f"the engine's {arguments[1]} ended with code {done.returncode}: {said}")
         return done.stdout
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from backup_engine.command import Machine
 from backup_engine.listing import ListedFile
-from backup_jobs.restore import occupied
+from backup_jobs.restore import existing_files
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import MOST_SHOWN, Survey, is_safe
 from holdfast.errors import Unprocessable
@@ -56,7 +56,7 @@ def main(root, most):
     bad = in_the_way(root)
     if bad:
         return bad
-    there, count, files, found = Occupied(root), 0, 0, []
+    there, count, files, found = ExistingFiles(root), 0, 0, []
     received = fields()
     for kind, path, target in zip(received, received, received):
         reason = there.conflict(target, is_directory=kind == b"d")
@@ -83,14 +83,14 @@ class InTheWay(BaseModel):
     found: list[tuple[str, str]] = Field([], max_length=MOST_SHOWN)
 
 
-class OccupiedThere:
+class ExistingFilesThere:
     """Takes the paths of a restore, and reports conflicts at the end."""
 
     def __init__(self, machine: Machine, placement: Placement, destination: bytes) -> None:
         """Start the check. Raise Unprocessable if the machine has no Python."""
         if machine.python is None:
             raise errors.python_missing()
-        script = Path(occupied.__file__).read_text() + MAIN
+        script = Path(existing_files.__file__).read_text() + MAIN
         words = ("-I", "-S", "-c", script, base64.b64encode(destination).decode(), str(MOST_SHOWN))
         self._placement = placement
         try:

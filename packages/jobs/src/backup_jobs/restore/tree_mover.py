@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from backup_engine.guarded import ABOVE, ABOVE_OWN_PLACE, IN_OWN_PLACE, OWN, Guard
-from backup_jobs.restore.occupied import FILE_THERE, FILE_WHERE_FOLDER, FOLDER_THERE
+from backup_jobs.restore.existing_files import FILE_THERE, FILE_WHERE_FOLDER, FOLDER_THERE
 from backup_jobs.restore.walking import OPEN, ignored, is_above_rights, reached, walk
 
 DEEPEST = 200
@@ -52,7 +52,7 @@ class Tally:
 
 
 @dataclass
-class Placed:
+class MoveResult:
     """Files that stayed in the tree. All others were moved."""
 
     skipped: Tally = field(default_factory=Tally)
@@ -80,7 +80,7 @@ class _Level:
     """Time and mode to set if this restore created the target."""
 
 
-class Placing:
+class TreeMover:
     def __init__(
         self,
         overwrite: str,
@@ -90,7 +90,7 @@ class Placing:
         guard: Guard | None = None,
     ) -> None:
         self._guard = guard or Guard()
-        self.placed = Placed()
+        self.result = MoveResult()
         self._overwrite = overwrite
         self._folders = folders
         self._is_cancelled = is_cancelled
@@ -138,9 +138,9 @@ class Placing:
             self._one_file(_Level(source, target, folder, place, [], self._guard.names_in(target, place)), name, found)
 
     def _stopped(self) -> bool:
-        if not self.placed.cancelled:
-            self.placed.cancelled = self._is_cancelled()
-        return self.placed.cancelled
+        if not self.result.cancelled:
+            self.result.cancelled = self._is_cancelled()
+        return self.result.cancelled
 
     # --- one name ---------------------------------------------------------------------------------------------------
 
@@ -161,9 +161,9 @@ class Placing:
         minded = level.minded.get(name)
         size = found.st_size if stat.S_ISREG(found.st_mode) else 0
         if minded == OWN:
-            self.placed.passed_over.add(_join(level.path, name), IN_OWN_PLACE, size)
+            self.result.passed_over.add(_join(level.path, name), IN_OWN_PLACE, size)
         elif minded == ABOVE:
-            self.placed.failed.add(_join(level.path, name), ABOVE_OWN_PLACE, size)
+            self.result.failed.add(_join(level.path, name), ABOVE_OWN_PLACE, size)
         else:
             self._file(level, name, found)
 
@@ -224,26 +224,26 @@ class Placing:
             else:
                 reason = _put(name, level.source, level.target, found)
         except OSError as error:
-            self.placed.failed.add(path, _reason(error), size)
+            self.result.failed.add(path, _reason(error), size)
             return
         if reason is None:
             self._note_move()
         elif self._overwrite == "skip":
-            self.placed.skipped.add(path, reason if reason != FILE_THERE else KEPT, size)
+            self.result.skipped.add(path, reason if reason != FILE_THERE else KEPT, size)
         else:
-            self.placed.failed.add(path, reason, size)
+            self.result.failed.add(path, reason, size)
 
     def _fail_all(self, level: _Level, name: bytes, reason: str) -> None:
         """Leave a folder with all its contents behind. With `skip`, this counts as keeping the existing files."""
         files, size = count_files(level.source, name)
         kept = self._overwrite == "skip" and reason == FILE_WHERE_FOLDER
-        tally = self.placed.skipped if kept else self.placed.failed
+        tally = self.result.skipped if kept else self.result.failed
         tally.add(_join(level.path, name), reason, size, files)
 
     def _pass_over(self, level: _Level, name: bytes) -> None:
         """Leave a folder with all its contents behind because the existing one is protected."""
         files, size = count_files(level.source, name)
-        self.placed.passed_over.add(_join(level.path, name), IN_OWN_PLACE, size, files)
+        self.result.passed_over.add(_join(level.path, name), IN_OWN_PLACE, size, files)
 
     def _note_move(self) -> None:
         self._moves += 1
@@ -259,7 +259,7 @@ class Placing:
             try:
                 _give_attributes(level.source, level.target, *archived)
             except OSError as error:
-                self.placed.attributes.append((level.path, _reason(error)))
+                self.result.attributes.append((level.path, _reason(error)))
         _close(level)
         if above is not None and level.name is not None:
             with suppress(OSError):

@@ -1,9 +1,9 @@
-"""The near side of a talk with a program on another machine: keeps the connection and passes data in both directions.
+"""The near side of a helper on another machine: keeps the connection and passes data in both directions.
 
-Run as ``python -I -S talk.py``. The first line on standard input contains the ssh command and the request for
-`remote_talk.py`, including secrets. Everything after it goes to the program there, and that program's output comes out
+Run as ``python -I -S helper_proxy.py``. The first line on standard input contains the ssh command and the request for
+`remote_helper.py`, including secrets. Everything after it goes to the helper there, and the helper's output comes out
 here. The far side receives a sign of life every few seconds, even if nothing else is sent or this side's reader is
-slow; without one it stops the program. This process ends when either side does. It never buffers more than a few
+slow; without one it stops the helper. This process ends when either side does. It never buffers more than a few
 blocks.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
@@ -21,9 +21,9 @@ import time
 from typing import Any
 
 PIECE = struct.Struct(">I")
-MARK = b"\0holdfast talk\0"
+MARK = b"\0holdfast helper\0"
 BLOCK = 256 * 1024
-WORD_SECONDS = 5.0
+KEEPALIVE_SECONDS = 5.0
 SILENCES = 10
 """Number of missing signs of life after which the machine treats the connection as cut, before the local ssh does."""
 LONGEST_GREETING = 1 << 16
@@ -36,7 +36,7 @@ class Over(Exception):
     """One of the two sides has ended."""
 
 
-class Talk:
+class HelperProxy:
     def __init__(self, link: "subprocess.Popen[bytes]", request: dict[str, Any], rest: bytes) -> None:
         assert link.stdin is not None
         assert link.stdout is not None
@@ -46,7 +46,7 @@ class Talk:
         self._incoming = b""
         self._is_marked = False
         self._is_heard = True
-        self._said_at = time.monotonic()
+        self._sent_at = time.monotonic()
         for descriptor in (1, self._to_link):
             os.set_blocking(descriptor, False)
 
@@ -62,20 +62,20 @@ class Talk:
                 poller.register(0, select.POLLIN)
             if self._outgoing:
                 poller.register(self._to_link, select.POLLOUT)
-            ready = dict(poller.poll(WORD_SECONDS * 1000))
+            ready = dict(poller.poll(KEEPALIVE_SECONDS * 1000))
             if 1 in ready and not ready[1] & select.POLLOUT:
                 raise Over  # there is no reader any more
             if 0 in ready:
-                self._hear()
+                self._read_input()
             if self._from_link in ready and not self._receive():
                 return
             if 1 in ready:
                 self._incoming = self._incoming[os.write(1, self._incoming) :]
             if self._to_link in ready:
                 self._send()
-            self._say_that_we_are_here()
+            self._send_keepalive()
 
-    def _hear(self) -> None:
+    def _read_input(self) -> None:
         block = os.read(0, BLOCK)
         if not block:
             raise Over
@@ -98,11 +98,11 @@ class Talk:
             self._incoming = rest if mark else self._incoming[-LONGEST_GREETING:]
         return bool(block)
 
-    def _say_that_we_are_here(self) -> None:
+    def _send_keepalive(self) -> None:
         now = time.monotonic()
-        if now - self._said_at >= WORD_SECONDS and self._is_heard and not self._outgoing:
+        if now - self._sent_at >= KEEPALIVE_SECONDS and self._is_heard and not self._outgoing:
             self._outgoing += piece(b"")
-            self._said_at = now
+            self._sent_at = now
 
 
 def piece(content: bytes) -> bytes:
@@ -111,7 +111,7 @@ def piece(content: bytes) -> bytes:
 
 def far_text() -> str:
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(f"{here}/remote_talk.py", encoding="utf-8") as file:
+    with open(f"{here}/remote_helper.py", encoding="utf-8") as file:
         return file.read()
 
 
@@ -143,7 +143,7 @@ def main() -> int:
         wanted, rest = first_line()
     except Over:
         return CANNOT
-    request = {**wanted["request"], "silence_seconds": WORD_SECONDS * SILENCES}
+    request = {**wanted["request"], "silence_seconds": KEEPALIVE_SECONDS * SILENCES}
     words = shlex.join((wanted["python"], "-I", "-S", "-c", far_text()))
     try:
         link = subprocess.Popen(
@@ -153,7 +153,7 @@ def main() -> int:
         os.write(2, f"ssh cannot be run: {error}\n".encode())
         return CANNOT
     try:
-        Talk(link, request, rest).run()
+        HelperProxy(link, request, rest).run()
     except (Over, BrokenPipeError):
         pass
     finally:

@@ -1,4 +1,4 @@
-"""Restores from the repository of one machine to another: poured through the service, without a copy of the archive."""
+"""Restores from the repository of one machine to another: streamed through the service, without a copy."""
 
 import stat
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def make_site(services: Services, folder: Path, first: Sshd, second: Sshd, engin
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    services = Services(tmp_path_factory.mktemp("poured"))
+    services = Services(tmp_path_factory.mktemp("streamed"))
     yield services
     services.stop()
 

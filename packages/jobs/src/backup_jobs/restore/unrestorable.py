@@ -18,28 +18,28 @@ from dataclasses import dataclass, field
 
 from backup_jobs.restore.walking import folders_in, is_above_rights, reached, remove, walk
 
-FOREIGN = "it is a hard link to a file outside the restored folder"
+OUTSIDE_HARD_LINK = "it is a hard link to a file outside the restored folder"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Inode = tuple[int, int]
 
 
 @dataclass
-class Unfit:
-    foreign: list[tuple[bytes, int]] = field(default_factory=list)
+class Unrestorable:
+    outside_links: list[tuple[bytes, int]] = field(default_factory=list)
     """Paths, each with the size of the file it referred to."""
     special: list[bytes] = field(default_factory=list)
 
 
-def remove_unfit(tree: int) -> Unfit:
+def remove_unrestorable(tree: int) -> Unrestorable:
     """Remove such entries from an opened tree and return them."""
     with accessible(tree):
         shared = _shared_with_outside(tree)
-        found = Unfit()
+        found = Unrestorable()
         for visited in walk(tree):
             for name, status in _names(visited.folders[0]):
                 if _inode(status) in shared:
-                    found.foreign.append((_join(visited.path, name), status.st_size))
+                    found.outside_links.append((_join(visited.path, name), status.st_size))
                 elif _is_special(status):
                     found.special.append(_join(visited.path, name))
                 else:

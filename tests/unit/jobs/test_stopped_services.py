@@ -12,9 +12,9 @@ import pytest
 
 from backup_engine.command import Command
 from backup_engine.process import Spool
-from backup_jobs import holds, services
-from backup_jobs.holds import Hold, Holds, User
+from backup_jobs import services, stopped_services
 from backup_jobs.services import Answer, NotStopped
+from backup_jobs.stopped_services import ServiceJournal, StoppedService, User
 
 UNIT = "web.service"
 
@@ -54,8 +54,8 @@ def machine() -> Machine:
 
 
 @pytest.fixture
-def journal(tmp_path: Path, machine: Machine) -> Holds:
-    return Holds(tmp_path / "holds", lambda _place: machine.control)
+def journal(tmp_path: Path, machine: Machine) -> ServiceJournal:
+    return ServiceJournal(tmp_path / "holds", lambda _place: machine.control)
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ def end(spool: Spool) -> None:
 
 def user(folder: Path, *, far: bool = False, dead: bool = False) -> User:
     folder.mkdir(parents=True, exist_ok=True)
-    return User(str(folder), "create", far, dead_process() if dead else holds.this_process())
+    return User(str(folder), "create", far, dead_process() if dead else stopped_services.this_process())
 
 
 def dead_process() -> str:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    start = holds.process_start_time(child.pid)
+    start = stopped_services.process_start_time(child.pid)
     child.communicate(b"\n")
-    return f"{holds._boot()} {child.pid} {start}"
+    return f"{stopped_services._boot()} {child.pid} {start}"
 
 
 def no_wait(seconds: float) -> None:
@@ -95,7 +95,7 @@ def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killer, kills = dead_process(), 0
-    write = holds.keep
+    write = stopped_services.keep
     while True:
         machine, folder = Machine(web=True), tmp_path / str(kills)
         left = [kills]
@@ -111,10 +111,10 @@ def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
             pass_point()
 
         machine.pass_point = pass_point
-        monkeypatch.setattr(holds, "keep", kept)
-        journal = Holds(folder / "holds", lambda _place, machine=machine: machine.control)  # type: ignore[misc]
+        monkeypatch.setattr(stopped_services, "keep", kept)
+        journal = ServiceJournal(folder / "holds", lambda _place, machine=machine: machine.control)  # type: ignore[misc]
         try:
-            journal.hold("local", UNIT, User(str(folder), "create", False, killer), no_wait)
+            journal.stop("local", UNIT, User(str(folder), "create", False, killer), no_wait)
             assert machine.running[UNIT] is False
             pass_point()
             journal.leave("local", UNIT, str(folder), no_wait)
@@ -125,17 +125,17 @@ def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
             break
         finally:
             machine.pass_point = lambda: None
-            monkeypatch.setattr(holds, "keep", write)
-        Holds(folder / "holds", lambda _place, machine=machine: machine.control).look_after()  # type: ignore[misc]
+            monkeypatch.setattr(stopped_services, "keep", write)
+        ServiceJournal(folder / "holds", lambda _place, machine=machine: machine.control).look_after()  # type: ignore[misc]
         assert machine.running[UNIT] is True, f"killed at point {kills}"
         assert not journal.any()
     assert kills > 8
 
 
 def test_a_service_stays_down_while_the_engine_of_a_killed_process_runs(
-    tmp_path: Path, machine: Machine, journal: Holds, engine: Spool
+    tmp_path: Path, machine: Machine, journal: ServiceJournal, engine: Spool
 ) -> None:
-    journal.hold("local", UNIT, user(tmp_path / "attempt", dead=True), no_wait)
+    journal.stop("local", UNIT, user(tmp_path / "attempt", dead=True), no_wait)
     journal.look_after()
     assert machine.running[UNIT] is False
     assert journal.leave("local", UNIT, str(tmp_path / "attempt"), no_wait) is None  # a host that stops
@@ -146,31 +146,31 @@ def test_a_service_stays_down_while_the_engine_of_a_killed_process_runs(
 
 
 def test_a_service_stays_down_until_the_last_backup_that_needs_it_ends(
-    tmp_path: Path, machine: Machine, journal: Holds
+    tmp_path: Path, machine: Machine, journal: ServiceJournal
 ) -> None:
     for name in ("a", "b"):
-        journal.hold("local", UNIT, user(tmp_path / name), no_wait)
+        journal.stop("local", UNIT, user(tmp_path / name), no_wait)
     journal.leave("local", UNIT, str(tmp_path / "a"), no_wait)
     assert machine.running[UNIT] is False
     journal.leave("local", UNIT, str(tmp_path / "b"), no_wait)
     assert machine.running[UNIT] is True
 
 
-def test_a_service_that_did_not_run_is_not_started(tmp_path: Path, journal: Holds, machine: Machine) -> None:
+def test_a_service_that_did_not_run_is_not_started(tmp_path: Path, journal: ServiceJournal, machine: Machine) -> None:
     machine.running[UNIT] = False
-    journal.hold("local", UNIT, user(tmp_path / "a"), no_wait)
+    journal.stop("local", UNIT, user(tmp_path / "a"), no_wait)
     journal.leave("local", UNIT, str(tmp_path / "a"), no_wait)
     assert machine.running[UNIT] is False
     assert not journal.any()
 
 
 def test_a_service_that_somebody_started_meanwhile_is_stopped_for_the_next_backup(
-    tmp_path: Path, journal: Holds, machine: Machine
+    tmp_path: Path, journal: ServiceJournal, machine: Machine
 ) -> None:
     machine.running[UNIT] = False
-    journal.hold("local", UNIT, user(tmp_path / "a"), no_wait)
+    journal.stop("local", UNIT, user(tmp_path / "a"), no_wait)
     machine.running[UNIT] = True
-    journal.hold("local", UNIT, user(tmp_path / "b"), no_wait)
+    journal.stop("local", UNIT, user(tmp_path / "b"), no_wait)
     assert machine.running[UNIT] is False
     for name in ("a", "b"):
         journal.leave("local", UNIT, str(tmp_path / name), no_wait)
@@ -178,11 +178,11 @@ def test_a_service_that_somebody_started_meanwhile_is_stopped_for_the_next_backu
 
 
 def test_a_service_that_does_not_start_is_tried_again_after_longer_and_longer_pauses(
-    tmp_path: Path, machine: Machine, journal: Holds, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, machine: Machine, journal: ServiceJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000_000.0]
-    monkeypatch.setattr(holds.time, "time", lambda: now[0])
-    journal.hold("local", UNIT, user(tmp_path / "a"), no_wait)
+    monkeypatch.setattr(stopped_services.time, "time", lambda: now[0])
+    journal.stop("local", UNIT, user(tmp_path / "a"), no_wait)
     machine.fails = "start"
     assert journal.leave("local", UNIT, str(tmp_path / "a"), no_wait) == "start failed"
     pauses = []
@@ -192,7 +192,7 @@ def test_a_service_that_does_not_start_is_tried_again_after_longer_and_longer_pa
             now[0] += 1
             failing = journal.look_after()
         pauses.append(now[0] - before)
-        assert [(hold.name, hold.failing_since) for hold in failing] == [(UNIT, 1_000_000.0)]
+        assert [(stopped.name, stopped.failing_since) for stopped in failing] == [(UNIT, 1_000_000.0)]
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300, 300, 300]
     now[0] -= 86_400  # the clock is set back
     machine.fails = ""
@@ -208,17 +208,17 @@ def test_a_machine_that_cannot_be_reached_keeps_its_journal(tmp_path: Path, mach
             raise LookupError(f"no {place}")
         return machine.control
 
-    journal = Holds(tmp_path / "holds", control_of)
-    journal.hold("ssh:3", UNIT, user(tmp_path / "a", far=True), no_wait)
+    journal = ServiceJournal(tmp_path / "holds", control_of)
+    journal.stop("ssh:3", UNIT, user(tmp_path / "a", far=True), no_wait)
     reached[0] = False
     assert "no ssh:3" in str(journal.leave("ssh:3", UNIT, str(tmp_path / "a"), no_wait))
-    assert [hold.place for hold in journal.look_after()] == ["ssh:3"]
+    assert [stopped.place for stopped in journal.look_after()] == ["ssh:3"]
 
 
 def test_an_engine_elsewhere_keeps_its_service_down_when_only_the_link_was_killed(
-    tmp_path: Path, machine: Machine, journal: Holds, engine: Spool
+    tmp_path: Path, machine: Machine, journal: ServiceJournal, engine: Spool
 ) -> None:
-    journal.hold("ssh:3", UNIT, user(tmp_path / "attempt", far=True, dead=True), no_wait)
+    journal.stop("ssh:3", UNIT, user(tmp_path / "attempt", far=True, dead=True), no_wait)
     end(engine)  # by a signal: what followed the engine is gone, the engine is not
     journal.look_after()
     assert machine.running[UNIT] is False
@@ -233,22 +233,24 @@ def test_an_engine_elsewhere_keeps_its_service_down_when_only_the_link_was_kille
     ("fails", "unit", "key"), [("stop", UNIT, services.NOT_STOPPED), ("", "no.service", services.UNKNOWN)]
 )
 def test_what_cannot_be_stopped_fails_the_backup_and_is_started_again(
-    tmp_path: Path, machine: Machine, journal: Holds, fails: str, unit: str, key: str
+    tmp_path: Path, machine: Machine, journal: ServiceJournal, fails: str, unit: str, key: str
 ) -> None:
     machine.fails = fails
     with pytest.raises(NotStopped) as refused:
-        journal.hold("local", unit, user(tmp_path / "a"), no_wait)
+        journal.stop("local", unit, user(tmp_path / "a"), no_wait)
     assert refused.value.key == key
     journal.leave("local", unit, str(tmp_path / "a"), no_wait)
     assert machine.running[UNIT] is True
     assert not journal.any()
 
 
-def test_a_service_is_stopped_and_started_by_one_at_a_time(tmp_path: Path, journal: Holds, machine: Machine) -> None:
+def test_a_service_is_stopped_and_started_by_one_at_a_time(
+    tmp_path: Path, journal: ServiceJournal, machine: Machine
+) -> None:
     with journal._locked_if_free("local", UNIT) as is_free:
         assert is_free
         with pytest.raises(AssertionError, match="it waits"):
-            journal.hold("local", UNIT, user(tmp_path / "a"), no_wait)
+            journal.stop("local", UNIT, user(tmp_path / "a"), no_wait)
         assert journal.look_after() == []
     assert machine.said == []
 
@@ -270,8 +272,8 @@ def test_names_that_are_not_units_are_not_passed_on() -> None:
 
 
 def test_a_record_survives_being_read_again() -> None:
-    hold = Hold("local", UNIT, True, (User("/a", "create"),), 2, 5.0, 1.0, "no")
-    assert Hold.read(holds.asdict(hold)) == hold
+    stopped = StoppedService("local", UNIT, True, (User("/a", "create"),), 2, 5.0, 1.0, "no")
+    assert StoppedService.read(stopped_services.asdict(stopped)) == stopped
 
 
 def test_a_backup_never_stops_the_unit_in_which_it_runs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

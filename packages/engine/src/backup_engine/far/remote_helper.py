@@ -1,4 +1,4 @@
-"""The far side of a talk: starts a program under the engine's own Python on this machine and passes on what the near
+"""The far side of a helper: starts a program under the engine's own Python on this machine and passes on what the near
 side sends.
 
 Its text is sent over ssh and run as ``python3 -I -S -c TEXT``; it imports only the standard library and must run under
@@ -28,7 +28,7 @@ from typing import Any
 
 PIECE = struct.Struct(">I")
 FRAME = struct.Struct(">cQ")
-MARK = b"\0holdfast talk\0"
+MARK = b"\0holdfast helper\0"
 BLOCK = 256 * 1024
 LOOK_SECONDS = 0.2
 STOP_SECONDS = 10.0

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from backup_jobs.restore import placing
-from backup_jobs.restore.placing import Placed, Placing, count_files
+from backup_jobs.restore import tree_mover
+from backup_jobs.restore.tree_mover import MoveResult, TreeMover, count_files
 from tests.support.trees import look_at, make_difficult_tree
 
 MODES = ("skip", "replace", "fail")
@@ -42,12 +42,12 @@ def place(
     overwrite: str,
     folders: dict[bytes, tuple[int, int]] | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Placed:
+) -> MoveResult:
     known = folders_of(tree) if folders is None else folders
-    moving = Placing(overwrite, known, is_cancelled, lambda _moved: None)
+    moving = TreeMover(overwrite, known, is_cancelled, lambda _moved: None)
     with opened(tree, target) as (source, destination):
         moving.contents(source, destination, b"")
-    return moving.placed
+    return moving.result
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_tree_moved_into_an_empty_folder_is_the_same_tree(tmp_path: Path, targ
     placed = place(tree, target, overwrite)
 
     after = look_at(target)
-    assert placed == Placed()
+    assert placed == MoveResult()
     assert {path: seen for path, seen in after.items() if path} == {path: seen for path, seen in before.items() if path}
     assert list(tree.iterdir()) == []
 
@@ -147,7 +147,7 @@ def test_replace_replaces_files_and_links_but_never_what_a_link_leads_to(
 
     placed = place(tree, target, "replace")
 
-    assert placed == Placed()
+    assert placed == MoveResult()
     assert (target / "file").read_text() == "archived"
     assert not (target / "link").is_symlink()
     assert (target / "gone").readlink() == Path("archived-target")
@@ -196,7 +196,7 @@ def test_a_link_that_is_swapped_in_while_the_tree_is_moved_is_not_followed(
     (tree / "folder").mkdir()
     (tree / "folder" / "file").write_text("archived")
     (target / "folder").mkdir()
-    real = placing._mode_at
+    real = tree_mover._mode_at
 
     def look_and_swap(folder: int, name: bytes) -> int:
         mode = real(folder, name)
@@ -205,7 +205,7 @@ def test_a_link_that_is_swapped_in_while_the_tree_is_moved_is_not_followed(
             (target / "folder").symlink_to(outside)
         return mode
 
-    monkeypatch.setattr(placing, "_mode_at", look_and_swap)
+    monkeypatch.setattr(tree_mover, "_mode_at", look_and_swap)
     placed = place(tree, target, "replace")
 
     assert placed.failed.files == 1
@@ -259,7 +259,7 @@ def test_what_belongs_on_another_file_system_is_named_and_left(
     monkeypatch.setattr(os, "rename", refuse)
     placed = place(tree, target, "replace")
 
-    assert placed.failed.named == [(b"file", placing.OTHER_FILE_SYSTEM)]
+    assert placed.failed.named == [(b"file", tree_mover.OTHER_FILE_SYSTEM)]
     assert (tree / "file").exists()
 
 
@@ -276,14 +276,14 @@ def test_a_move_that_is_cancelled_leaves_the_rest_where_it_is(tree: Path, target
 
 
 def test_folders_nested_beyond_reason_are_left_and_named(tree: Path, target: Path) -> None:
-    deep = Path(*["d"] * (placing.DEEPEST + 5))
+    deep = Path(*["d"] * (tree_mover.DEEPEST + 5))
     (tree / deep).mkdir(parents=True)
     (tree / deep / "file").touch()
     (target / deep).mkdir(parents=True)
 
     placed = place(tree, target, "replace", folders={})
 
-    assert (placed.failed.files, placed.failed.named[0][1]) == (1, placing.TOO_DEEP)
+    assert (placed.failed.files, placed.failed.named[0][1]) == (1, tree_mover.TOO_DEEP)
 
 
 class Killed(BaseException):

@@ -6,8 +6,8 @@ from typing import Any
 import structlog
 
 from backup_jobs.backup import STEP
-from backup_jobs.holds import HeldServices, Holds, unstarted
 from backup_jobs.services import Control, control_here
+from backup_jobs.stopped_services import ServiceJournal, ServicesToStop, unstarted
 from backup_protocol import BackupBlock
 from holdfast.api.parts import Part
 from holdfast.operations import limits
@@ -25,26 +25,26 @@ NOT_STARTED = "services_not_started"
 HERE, SSH = "local", "ssh:"
 
 
-class ServiceHolds:
-    """`folder` contains the journal; see `backup_jobs.holds`."""
+class StoppedServices:
+    """`folder` contains the journal; see `backup_jobs.stopped_services`."""
 
     def __init__(self, folder: Path, database: Database, machines: SshMachines) -> None:
         self._database = database
         self._machines = machines
-        self._holds = Holds(folder, self._control)
+        self._journal = ServiceJournal(folder, self._control)
         self._told: list[dict[str, Any]] | None = None
 
-    def of(self, context: Context, work: RepositoryWork, block: BackupBlock) -> HeldServices:
+    def of(self, context: Context, work: RepositoryWork, block: BackupBlock) -> ServicesToStop:
         """The services that an attempt at a backup stops."""
         if not block.services:
-            return HeldServices()
+            return ServicesToStop()
         place, operation = place_of(work.repository), context.operation
         folder = str(Path(operation.spool or "") / str(operation.attempt))
-        return HeldServices(context, self._holds, place, block.services, folder, STEP, far=place != HERE)
+        return ServicesToStop(context, self._journal, place, block.services, folder, STEP, far=place != HERE)
 
     def look_after(self) -> None:
         """Start services that no backup needs stopped any more. Those that fail to start are stored for the alarm."""
-        told = unstarted(self._holds.look_after())
+        told = unstarted(self._journal.look_after())
         if told == self._told:
             return
         with self._database.writing() as session:
@@ -57,7 +57,7 @@ class ServiceHolds:
         return control_here if place == HERE else self._machines.control(int(place.removeprefix(SSH)))
 
 
-SERVICE_HOLDS = Part[ServiceHolds]("service_holds")
+STOPPED_SERVICES = Part[StoppedServices]("stopped_services")
 
 
 def place_of(repository: Repository) -> str:

@@ -1,6 +1,6 @@
 """Detect files that already exist at the destination.
 
-The text of this file is also run by the Python of other machines (`occupied_there`): it imports only the standard
+The text of this file is also run by the Python of other machines (`existing_files_there`): it imports only the standard
 library.
 """
 
@@ -31,7 +31,7 @@ def free_bytes(path: bytes) -> int | None:
             return space.f_bavail * space.f_frsize
 
 
-class Unseen:
+class UnknownFiles:
     """A destination that cannot be inspected from here; reports no conflicts."""
 
     def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
@@ -39,7 +39,7 @@ class Unseen:
         return None
 
 
-class Occupied:
+class ExistingFiles:
     """Checks paths below a destination one by one, never looking through a symbolic link.
 
     An answer holds only at that moment: code that writes later must not rely on it, as others may change the folder.

@@ -63,7 +63,7 @@ class User:
 
 
 @frozen
-class Hold:
+class StoppedService:
     """The journal's record of one service."""
 
     place: str
@@ -77,15 +77,15 @@ class Hold:
     error: str | None = None
 
     @staticmethod
-    def read(record: dict[str, Any]) -> "Hold":
-        return Hold(**{**record, "users": tuple(User(**user) for user in record["users"])})
+    def read(record: dict[str, Any]) -> "StoppedService":
+        return StoppedService(**{**record, "users": tuple(User(**user) for user in record["users"])})
 
     def is_due(self) -> bool:
         """Whether the next try is due. A clock that was set back must not delay it for long."""
         return not 0 < self.next_try_at - time.time() <= LONGEST_PAUSE_SECONDS
 
 
-class Holds:
+class ServiceJournal:
     """A host's journal. `control_of` returns the control for a place; it may raise any exception."""
 
     def __init__(self, folder: Path, control_of: Callable[[str], Control]) -> None:
@@ -95,18 +95,18 @@ class Holds:
     def any(self) -> bool:
         return any(self._folder.glob("*.json"))
 
-    def hold(self, place: str, name: str, user: User, wait: Callable[[float], None]) -> None:
+    def stop(self, place: str, name: str, user: User, wait: Callable[[float], None]) -> None:
         """Stop a service for a user. Raise NotStopped; even then, the user must call `leave`."""
         with self._locked(place, name, wait):
-            known = self._read(self._file(place, name)) or Hold(place, name)
+            known = self._read(self._file(place, name)) or StoppedService(place, name)
             others = tuple(other for other in known.users if other.folder != user.folder and other.needs_it())
-            hold = replace(known, users=(*others, user))
-            self._write(hold)
+            stopped = replace(known, users=(*others, user))
+            self._write(stopped)
             control = self._control(place)
-            if not hold.was_running:
-                hold = replace(hold, was_running=services.is_running(control, name))
-                self._write(hold)
-            if hold.was_running:
+            if not stopped.was_running:
+                stopped = replace(stopped, was_running=services.is_running(control, name))
+                self._write(stopped)
+            if stopped.was_running:
                 services.stop(control, name)
 
     def leave(self, place: str, name: str, folder: str, wait: Callable[[float], None]) -> str | None:
@@ -117,51 +117,51 @@ class Holds:
         if not self._file(place, name).exists():
             return None
         with self._locked(place, name, wait):
-            hold = self._read(self._file(place, name))
-            if hold is None or any(user.folder == folder and user.engine_runs() for user in hold.users):
+            stopped = self._read(self._file(place, name))
+            if stopped is None or any(user.folder == folder and user.engine_runs() for user in stopped.users):
                 return None
-            users = tuple(user for user in hold.users if user.folder != folder and user.needs_it())
-            return self._start_unless_needed(replace(hold, users=users))
+            users = tuple(user for user in stopped.users if user.folder != folder and user.needs_it())
+            return self._start_unless_needed(replace(stopped, users=users))
 
-    def look_after(self) -> list[Hold]:
+    def look_after(self) -> list[StoppedService]:
         """Start every service that no backup needs stopped any more. Return those that cannot be started.
 
         Those with the fewest failures come first: an unresponsive machine must not delay the others.
         """
-        found = [hold for file in self._folder.glob("*.json") if (hold := self._read(file)) is not None]
-        for hold in sorted(found, key=lambda hold: hold.tries):
-            with self._locked_if_free(hold.place, hold.name) as is_free:
-                now = self._read(self._file(hold.place, hold.name)) if is_free else None
+        found = [stopped for file in self._folder.glob("*.json") if (stopped := self._read(file)) is not None]
+        for stopped in sorted(found, key=lambda stopped: stopped.tries):
+            with self._locked_if_free(stopped.place, stopped.name) as is_free:
+                now = self._read(self._file(stopped.place, stopped.name)) if is_free else None
                 if now is not None and now.is_due():
                     needed = tuple(user for user in now.users if user.needs_it())
                     self._start_unless_needed(replace(now, users=needed), was=now)
         remaining = (self._read(file) for file in self._folder.glob("*.json"))
-        return [hold for hold in remaining if hold is not None and hold.failing_since is not None]
+        return [stopped for stopped in remaining if stopped is not None and stopped.failing_since is not None]
 
-    def _start_unless_needed(self, hold: Hold, was: Hold | None = None) -> str | None:
-        if hold.users:
-            if hold != was:
-                self._write(hold)
+    def _start_unless_needed(self, stopped: StoppedService, was: StoppedService | None = None) -> str | None:
+        if stopped.users:
+            if stopped != was:
+                self._write(stopped)
             return None
-        error = self._start(hold) if hold.was_running else None
+        error = self._start(stopped) if stopped.was_running else None
         if error is None:
-            self._file(hold.place, hold.name).unlink(missing_ok=True)
+            self._file(stopped.place, stopped.name).unlink(missing_ok=True)
             return None
-        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(hold.tries, 10))
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(stopped.tries, 10))
         self._write(
             replace(
-                hold,
-                tries=hold.tries + 1,
+                stopped,
+                tries=stopped.tries + 1,
                 next_try_at=time.time() + pause,
-                failing_since=hold.failing_since or time.time(),
+                failing_since=stopped.failing_since or time.time(),
                 error=error,
             )
         )
         return error
 
-    def _start(self, hold: Hold) -> str | None:
+    def _start(self, stopped: StoppedService) -> str | None:
         try:
-            return services.start(self._control(hold.place), hold.name)
+            return services.start(self._control(stopped.place), stopped.name)
         except NotStopped as error:
             return error.message
 
@@ -176,13 +176,13 @@ class Holds:
     def _file(self, place: str, name: str) -> Path:
         return self._folder / f"{hashlib.sha256(f'{place} {name}'.encode()).hexdigest()[:32]}.json"
 
-    def _read(self, file: Path) -> Hold | None:
+    def _read(self, file: Path) -> StoppedService | None:
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            return Hold.read(json.loads(file.read_bytes()))
+            return StoppedService.read(json.loads(file.read_bytes()))
         return None
 
-    def _write(self, hold: Hold) -> None:
-        keep(self._file(hold.place, hold.name), asdict(hold))
+    def _write(self, stopped: StoppedService) -> None:
+        keep(self._file(stopped.place, stopped.name), asdict(stopped))
 
     @contextlib.contextmanager
     def _locked(self, place: str, name: str, wait: Callable[[float], None]) -> Iterator[None]:
@@ -204,11 +204,11 @@ class Holds:
 
 
 @frozen
-class HeldServices:
+class ServicesToStop:
     """Services that one backup attempt stops, in this order; they are restarted in reverse order."""
 
     host: Host | None = None
-    holds: Holds | None = None
+    journal: ServiceJournal | None = None
     place: str = ""
     names: tuple[str, ...] = ()
     folder: str = ""
@@ -217,28 +217,28 @@ class HeldServices:
     refusal: str | None = None
     """Why this machine refuses to stop them, if it does."""
 
-    def hold(self) -> None:
-        """Stop the services. Raise NotStopped, Cancelled or Stopping; `release` then restarts those already stopped."""
+    def stop(self) -> None:
+        """Stop the services. Raise NotStopped, Cancelled or Stopping; `restart` then restarts those already stopped."""
         if not self.names:
             return
         if self.refusal is not None:
             raise NotStopped(services.REFUSED, self.refusal)
-        assert self.holds is not None
+        assert self.journal is not None
         assert self.host is not None
         Path(self.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         user = User(self.folder, self.step, self.far, this_process())
         for name in self.names:
             self.host.require_going_on()
-            self.holds.hold(self.place, name, user, self.host.pause)
+            self.journal.stop(self.place, name, user, self.host.pause)
 
-    def release(self) -> list[str]:
+    def restart(self) -> list[str]:
         """Restart what this attempt stopped. Return a message for each service that does not start."""
         if not self.names or self.refusal is not None:
             return []
-        assert self.holds is not None
+        assert self.journal is not None
         failed = []
         for name in reversed(self.names):
-            error = self.holds.leave(self.place, name, self.folder, self._wait)
+            error = self.journal.leave(self.place, name, self.folder, self._wait)
             if error is not None:
                 failed.append(f"{name} could not be restarted; retrying until it starts: {error}")
         return failed
@@ -251,11 +251,16 @@ class HeldServices:
         time.sleep(seconds)
 
 
-def unstarted(holds: Sequence[Hold]) -> list[dict[str, Any]]:
+def unstarted(services: Sequence[StoppedService]) -> list[dict[str, Any]]:
     """Report of the services that cannot be started."""
     return [
-        {"place": hold.place, "name": hold.name, "since": hold.failing_since, "error": (hold.error or "")[:300]}
-        for hold in holds
+        {
+            "place": stopped.place,
+            "name": stopped.name,
+            "since": stopped.failing_since,
+            "error": (stopped.error or "")[:300],
+        }
+        for stopped in services
     ]
 
 

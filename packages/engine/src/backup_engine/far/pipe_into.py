@@ -1,6 +1,6 @@
 """Pipe an engine's output into another program, as one run under the shim; neither stream is stored in a file.
 
-Run as ``python -I -S pour.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words of the receiver's command.
+Run as ``python -I -S pipe_into.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words in RECEIVER.
 Either side may be on another machine: the receiver over ssh, the engine through ``run.py``. The exit code is the
 engine's, or the receiver's if that fails first, since the engine then only notices a closed pipe. If the receiver
 reports a truncated stream, that counts only if the engine reports nothing worse.
