@@ -77,7 +77,7 @@ def _write(url: str, seconds: int) -> tuple[dict[str, float], list[float]]:
         }
         before = time.monotonic()
         with database.writing() as session:
-            outbox.tell_news(session, "schedule.run", [payload])
+            outbox.publish_for_admins(session, "schedule.run", [payload])
         costs.append(time.monotonic() - before)
         sent[f"Run of schedule {name} was missed"] = time.time()
     database.dispose()

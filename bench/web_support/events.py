@@ -27,7 +27,7 @@ class Source:
         with self.database.writing() as session:
             for number in range(count):
                 if number % 2:
-                    outbox.tell(
+                    outbox.publish(
                         session,
                         "operation.updated",
                         {"status": "running"},
@@ -35,7 +35,9 @@ class Source:
                         operation_id=self.operation,
                     )
                 else:
-                    outbox.tell(session, "repository.updated", {"changed": ["evidence"]}, repository_id=self.repository)
+                    outbox.publish(
+                        session, "repository.updated", {"changed": ["evidence"]}, repository_id=self.repository
+                    )
 
     def replay(self, seconds: float, per_second: float) -> None:
         begun, told = time.monotonic(), 0.0

@@ -20,7 +20,7 @@ from holdfast.mirror.remotes import REMOTES
 from holdfast.operations import cancel as cancelling
 from holdfast.repositories.register import REGISTER
 from holdfast.restore.preview import PREVIEWS as RESTORE_PREVIEWS
-from holdfast.restore.to_agent.pouring import POURINGS
+from holdfast.restore.to_agent.restore_streams import RESTORE_STREAMS
 from tests.architecture.test_guards import calls, name_of, routes
 from tests.architecture.test_single_places import dotted, trees
 
@@ -30,7 +30,7 @@ ASK_ENGINES = {
     DRY_RUNS,
     LIVE_ANSWERS,
     MACHINES,
-    POURINGS,
+    RESTORE_STREAMS,
     REGISTER,
     REMOTES,
     RESTORE_PREVIEWS,

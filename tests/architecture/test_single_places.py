@@ -36,7 +36,7 @@ MAY_START_PROCESSES = {
     "holdfast/mirror/engine_rclone.py": "becomes the rclone of an engine that starts one itself",
     "holdfast/mirror/program.py": "asks rclone short questions inside requests",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
-    "holdfast/kit/computing.py": "starts the process that computes what would take the interpreter from everyone else",
+    "holdfast/kit/compute_process.py": "starts the process that runs long computations",
 }
 STARTS_PROCESSES = {
     *("subprocess", "multiprocessing", "pty", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_agent.received import LinkCut, Received
+from backup_agent.restore_stream import LinkCut, RestoreStream
 from backup_engine import bounded_json
 from backup_engine.borg1.engine import Borg1Engine
 from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, Machine
@@ -27,7 +27,7 @@ from backup_engine.requests import InfoRequest, ListArchivesRequest, ListFilesRe
 from backup_engine.results import GarbledOutput, parse_archives
 from backup_jobs.restore.survey import Survey
 from backup_protocol.frames import LARGEST_MESSAGE, SURVEY, frame
-from holdfast.restore.to_agent.pouring import _survey
+from holdfast.restore.to_agent.restore_streams import _survey
 from tests.contract.fields import error_of
 from tests.support.engines import ENGINES
 from tests.support.peak import MIB, growths_of
@@ -160,10 +160,10 @@ measured(lambda: len(parse_archives(content)))
 SURVEYED = """
 import io
 from pathlib import Path
-from backup_agent.received import Received
+from backup_agent.restore_stream import RestoreStream
 from backup_protocol.frames import SURVEY, frame
 content = frame(SURVEY, Path(sys.argv[1]).read_bytes())
-measured(lambda: Received(io.BytesIO(content)).survey().files)
+measured(lambda: RestoreStream(io.BytesIO(content)).survey().files)
 """
 
 
@@ -203,12 +203,12 @@ def test_a_survey_that_is_too_long_for_the_agent_is_sent_without_its_items() -> 
     assert len(told) < LARGEST_MESSAGE
     assert json.loads(told)["listed"] == []
     few = _survey(Survey(files=1), items[:1])
-    assert Received(io.BytesIO(frame(SURVEY, few))).survey().listed == tuple(items[:1])  # type: ignore[union-attr]
+    assert RestoreStream(io.BytesIO(frame(SURVEY, few))).survey().listed == tuple(items[:1])  # type: ignore[union-attr]
 
 
 def test_a_survey_beyond_its_bound_is_not_received() -> None:
     with pytest.raises(LinkCut):
-        Received(io.BytesIO(frame(SURVEY, b'{"files": 1, "size": 1}' + b" " * LARGEST_MESSAGE))).survey()
+        RestoreStream(io.BytesIO(frame(SURVEY, b'{"files": 1, "size": 1}' + b" " * LARGEST_MESSAGE))).survey()
 
 
 def test_json_of_very_many_values_is_refused_and_honest_json_read() -> None:

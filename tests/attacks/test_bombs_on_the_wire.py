@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from backup_agent.client import NoAnswer, _understood
-from backup_agent.received import LinkCut as StreamCut
-from backup_agent.received import Received
+from backup_agent.restore_stream import LinkCut as StreamCut
+from backup_agent.restore_stream import RestoreStream
 from backup_engine import bounded
 from backup_engine.far import agent_call, run
 from backup_engine.far.unpack import BoundedTar, BrokenOff, Unpacker, opened
@@ -138,7 +138,7 @@ def test_json_that_nests_too_deep_is_not_json_to_an_agent() -> None:
     with pytest.raises(NoAnswer):
         _understood(200, HTTPMessage(), DEEP)
     with pytest.raises(StreamCut):
-        Received(io.BytesIO(frame(SURVEY, DEEP))).survey()
+        RestoreStream(io.BytesIO(frame(SURVEY, DEEP))).survey()
 
 
 def test_json_that_nests_too_deep_is_not_json_to_the_service() -> None:

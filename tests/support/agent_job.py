@@ -67,7 +67,7 @@ def run_restore(
     opened = open_repository(read, lambda _name: None)
     places = Places(folder / "config", folder / "state")
     job = JobFolder.make(places.jobs, Job(1, "restore", "2026-11-16T00:00:00+00:00", payload))
-    host = AgentHost(job, 1, opened.surroundings, threading.Event(), 5.0)
+    host = AgentHost(job, 1, opened.environment, threading.Event(), 5.0)
     engine = Engines(places, {major: str(program)}).engine(major) if stream is None else None
 
     def open_stream() -> AbstractContextManager[Any]:

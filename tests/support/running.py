@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.alarms.models import Alarm
 from holdfast.kit import clock
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin, Subject, enqueue
 from holdfast.operations.status import Status, Trigger
@@ -47,7 +47,7 @@ BACKUP = Kind(
     limit_group="backup",
     run=lambda _context: Outcome(Status.FAILED),
     params=BaseModel,
-    on_interrupted=again_when_interrupted,
+    on_interrupted=retry_when_interrupted,
 )
 
 

@@ -20,9 +20,9 @@ from fastapi import Request, Response
 
 from holdfast.api import threads
 from holdfast.errors import Unavailable, Unprocessable
-from holdfast.kit import computing
-from holdfast.kit.computing import ComputationFailed, Computer, call
-from holdfast.kit.computing_child import NICENESS
+from holdfast.kit import compute_process
+from holdfast.kit.compute_child import NICENESS
+from holdfast.kit.compute_process import ComputationFailed, ComputeProcess, call
 from holdfast.runner import computations
 from holdfast.runner.computations import COMPUTATIONS, MOST_OF_A_USER, Computations, Steps
 from holdfast.schedules.calendar import entries
@@ -37,9 +37,9 @@ SMALL = call(math.factorial, 5)
 HEAVY = ["sqlalchemy", "pydantic", "fastapi", "numpy"]
 
 
-def computed(*packed: bytes, computer: Computer | None = None) -> list[Any]:
+def computed(*packed: bytes, computer: ComputeProcess | None = None) -> list[Any]:
     async def run() -> list[Any]:
-        chosen = computer or Computer()
+        chosen = computer or ComputeProcess()
         try:
             return [await chosen.compute(each) for each in packed]
         finally:
@@ -77,7 +77,7 @@ def test_the_process_loads_neither_the_store_nor_the_api() -> None:
 @pytest.mark.parametrize("is_computing", [True, False])
 def test_a_process_that_is_killed_costs_one_answer_at_most(*, is_computing: bool) -> None:
     async def run() -> None:
-        computer = Computer()
+        computer = ComputeProcess()
         first = await computer.compute(call(os.getpid))
         if is_computing:
             with pytest.raises(Unavailable) as refused:
@@ -94,13 +94,13 @@ def test_a_process_that_is_killed_costs_one_answer_at_most(*, is_computing: bool
 
 
 def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_works() -> None:
-    for much in (call(bytes, 2 << 30), call(bytes, computing.MOST_BYTES_ANSWERED + 1)):
+    for much in (call(bytes, 2 << 30), call(bytes, compute_process.MOST_BYTES_ANSWERED + 1)):
         with pytest.raises(Unprocessable) as refused:
             computed(SMALL, much)
         assert kind_of(refused) == (422, "api.computation_too_large")
 
     async def run() -> list[Any]:
-        computer = Computer()
+        computer = ComputeProcess()
         with contextlib.suppress(Unprocessable):
             await computer.compute(call(bytes, 2 << 30))
         answer = [await computer.compute(SMALL)]
@@ -111,7 +111,7 @@ def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_w
 
 
 def test_values_that_are_too_many_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(computing, "MOST_BYTES_GIVEN", 1000)
+    monkeypatch.setattr(compute_process, "MOST_BYTES_GIVEN", 1000)
     with pytest.raises(Unprocessable) as refused:
         call(len, b"x" * 1000)
     assert kind_of(refused) == (422, "api.computation_too_large")
@@ -122,7 +122,7 @@ def test_values_that_are_too_many_are_not_sent(monkeypatch: pytest.MonkeyPatch) 
     [({"seconds": 1, "clock_seconds": 10_000}, call(sum, range(10**12))), ({"clock_seconds": 1}, ENDLESS)],
 )
 def test_a_computation_that_takes_too_long_is_ended(limit: dict[str, int], packed: bytes) -> None:
-    computer = Computer(**limit)
+    computer = ComputeProcess(**limit)
     with pytest.raises(Unprocessable) as refused:
         computed(packed, computer=computer)
     assert kind_of(refused) == (422, "api.computation_too_large")
@@ -131,7 +131,7 @@ def test_a_computation_that_takes_too_long_is_ended(limit: dict[str, int], packe
 
 def test_a_function_that_fails_is_told_and_does_not_end_the_process() -> None:
     async def run() -> None:
-        computer = Computer()
+        computer = ComputeProcess()
         first = await computer.compute(call(os.getpid))
         with pytest.raises(ComputationFailed, match="ZeroDivisionError"):
             await computer.compute(call(divmod, 1, 0))
@@ -148,7 +148,7 @@ def test_an_answer_can_make_the_service_run_nothing() -> None:
 
 def test_the_process_ends_when_nobody_has_needed_it_for_a_while() -> None:
     async def run() -> int:
-        computer = Computer(idle_seconds=0.01)
+        computer = ComputeProcess(idle_seconds=0.01)
         pid: int = await computer.compute(call(os.getpid))
         await until(lambda: computer.pid is None)
         return pid
@@ -181,7 +181,7 @@ class Client:
 
 
 def the_computations(**settings: Any) -> Computations:
-    return Computations(Settings(**settings), Computer())
+    return Computations(Settings(**settings), ComputeProcess())
 
 
 def ask(place: Computations, user_id: int, steps: Callable[[], Steps], client: Client | None = None) -> Any:
@@ -292,12 +292,12 @@ def test_a_crowd_that_computes_takes_no_thread_and_what_is_too_much_is_refused(
 ) -> None:
     began, go_on = threading.Event(), threading.Event()
 
-    async def held(_computer: Computer, _packed: bytes) -> bytes:
+    async def held(_computer: ComputeProcess, _packed: bytes) -> bytes:
         began.set()
         await until(go_on.is_set)
         return b"{}"
 
-    monkeypatch.setattr(Computer, "compute", held)
+    monkeypatch.setattr(ComputeProcess, "compute", held)
     monkeypatch.setattr(entries, "SMALL", -1)
     admin = running.login()
     with ThreadPoolExecutor(MANY) as others:

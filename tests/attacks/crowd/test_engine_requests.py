@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from backup_engine.command import Command, Machine
 from holdfast.errors import Unavailable
-from holdfast.kit.wake import Wake
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import lane_of
@@ -28,7 +28,7 @@ from holdfast.runner.engine_requests import SECONDS_BETWEEN_ANSWERS, EngineReque
 from holdfast.runner.engine_turns import in_turn
 from holdfast.runner.inline import INLINE_CALLS
 from holdfast.runner.lane_ticket import (
-    GIVES_WAY,
+    LOW_PRIORITY,
     TICKET,
     LaneNotFree,
     LaneTicket,
@@ -343,7 +343,7 @@ def test_of_simultaneous_requests_of_one_user_only_the_first_runs_at_the_usual_p
         loop = asyncio.get_running_loop()
 
         def work(user: int) -> None:
-            seen.append((user, GIVES_WAY.get()))
+            seen.append((user, LOW_PRIORITY.get()))
             asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE)
 
         started = []
@@ -361,7 +361,7 @@ def test_of_simultaneous_requests_of_one_user_only_the_first_runs_at_the_usual_p
 
 
 def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place_when_it_fails() -> None:
-    work, calls, withdrawn = Wake(), [0], [0]
+    work, calls, withdrawn = ChangeSignal(), [0], [0]
 
     async def in_thread(call: Any) -> Any:
         return await asyncio.to_thread(call)
@@ -400,7 +400,7 @@ def test_a_place_in_a_queue_is_given_up_although_no_thread_is_free() -> None:
         raise LaneNotFree
 
     with pytest.raises(Unavailable):
-        asyncio.run(without_a_thread(in_thread, use_case, Wake(), LaneTicket(PATIENCE)))
+        asyncio.run(without_a_thread(in_thread, use_case, ChangeSignal(), LaneTicket(PATIENCE)))
 
     assert given_up == [2]
 

@@ -47,7 +47,7 @@ def test_a_missing_secret_says_how_to_set_it() -> None:
 
 
 def test_every_secret_is_taken_out_of_what_is_said() -> None:
-    redactor = opened(backup(), SECRETS).surroundings.redactor
+    redactor = opened(backup(), SECRETS).environment.redactor
 
     assert redactor.redact(f"opening with {PASSPHRASE} now") == "opening with *** now"
 
@@ -55,7 +55,7 @@ def test_every_secret_is_taken_out_of_what_is_said() -> None:
 def test_further_variables_reach_the_engine_and_secret_ones_not_by_its_record() -> None:
     payload = backup(BORG_FILES_CACHE_TTL="30", BORG_NEW_PASSPHRASE={"secret_ref": "new"})
 
-    command = opened(payload, {**SECRETS, "new": {"value": "another secret"}}).surroundings.around(Command(("borg",)))
+    command = opened(payload, {**SECRETS, "new": {"value": "another secret"}}).environment.apply_to(Command(("borg",)))
 
     assert command.environment == {"BORG_FILES_CACHE_TTL": "30"}
     assert command.secrets["BORG_NEW_PASSPHRASE"].value == "another secret"

@@ -151,7 +151,7 @@ def test_a_job_for_which_no_thread_can_be_had_takes_no_place(
         agent._accept(offered)
 
     assert agent._free() == 1
-    assert not agent._held
+    assert not agent._jobs
 
 
 def test_a_folder_of_a_job_that_nobody_can_read_does_not_end_the_agent(tmp_path: Path) -> None:

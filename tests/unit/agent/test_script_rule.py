@@ -78,7 +78,7 @@ def payload(environment: dict[str, object], **secrets: dict[str, str]) -> Payloa
 
 def test_secret_parameters_come_with_the_job_and_never_from_the_secrets_of_the_machine() -> None:
     given = payload({"HOLDFAST_PARAM_A": {"secret_ref": "one"}}, one={"value": "hush"})
-    assert open_repository(given, lambda _: None).surroundings.secrets["HOLDFAST_PARAM_A"].value == "hush"
+    assert open_repository(given, lambda _: None).environment.secrets["HOLDFAST_PARAM_A"].value == "hush"
     with pytest.raises(SecretMissing):
         open_repository(payload({"HOLDFAST_PARAM_A": {"secret_ref": "repository-1"}}), lambda _: "passphrase")
     with pytest.raises(InvalidRequest):

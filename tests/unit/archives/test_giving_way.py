@@ -10,7 +10,7 @@ from holdfast.archives.giving_way import _waiter, continuation
 from holdfast.archives.params import StageParams
 from holdfast.kit import clock
 from holdfast.operations import limits
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
@@ -23,7 +23,7 @@ HISTORY = Kind(
     category="index",
     run=lambda _context: Outcome(Status.COMPLETED),
     params=StageParams,
-    on_interrupted=again_when_interrupted,
+    on_interrupted=retry_when_interrupted,
     access=Access.READ,
 )
 

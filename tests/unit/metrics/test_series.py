@@ -128,11 +128,11 @@ def test_ends_of_operations_are_counted_with_their_durations(database: Database)
         for seconds in (0.5, 30, 4000):
             ended = began + timedelta(seconds=seconds)
             done = add_operation(session, "backup", "completed", started_at=began, completed_at=ended)
-            transitions.note(session, done.id, None, Status.RUNNING)
-            transitions.note(session, done.id, None, Status.COMPLETED)
+            transitions.publish_status(session, done.id, None, Status.RUNNING)
+            transitions.publish_status(session, done.id, None, Status.COMPLETED)
         skipped = add_operation(session, "prune", "skipped", started_at=None)
-        transitions.note(session, skipped.id, None, Status.SKIPPED)
-        transitions.note(session, 999_999, None, Status.FAILED)
+        transitions.publish_status(session, skipped.id, None, Status.SKIPPED)
+        transitions.publish_status(session, 999_999, None, Status.FAILED)
     with database.writing() as session:
         totals.count(session, entries(database))
     found = parsed(read(database))
@@ -160,7 +160,7 @@ def test_ends_of_operations_are_counted_with_their_durations(database: Database)
 def test_totals_add_up_over_batches(database: Database) -> None:
     with database.writing() as session:
         done = add_operation(session, "check", "failed")
-        transitions.note(session, done.id, None, Status.FAILED)
+        transitions.publish_status(session, done.id, None, Status.FAILED)
     for _ in range(3):
         with database.writing() as session:
             totals.count(session, entries(database))

@@ -88,12 +88,12 @@ class World:
             session.add(operation)
             session.flush()
             payload = {"id": operation.id, "status": status}
-            outbox.tell(session, "operation.updated", payload, repository_id=repository, operation_id=operation.id)
+            outbox.publish(session, "operation.updated", payload, repository_id=repository, operation_id=operation.id)
             return operation.id
 
     def tell(self, topic: str, repository: int | None = None, **payload: Any) -> None:
         with self.database.writing() as session:
-            outbox.tell(session, topic, payload, repository_id=repository)
+            outbox.publish(session, topic, payload, repository_id=repository)
 
     def read(self) -> None:
         while self.readers.catch_up():

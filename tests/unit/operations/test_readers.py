@@ -27,7 +27,7 @@ WRITERS = 6
 
 def tell(database: Database, topic: str = "test", **payload: int) -> None:
     with database.writing() as session:
-        outbox.tell(session, topic, payload, repository_id=None)
+        outbox.publish(session, topic, payload, repository_id=None)
 
 
 def ids(database: Database) -> list[int]:
@@ -85,7 +85,7 @@ def test_rows_that_take_long_come_in_smaller_batches_and_all_of_them_in_order(da
 
     with database.writing() as session:
         for _ in range(60):
-            outbox.tell(session, "test", {}, repository_id=None)
+            outbox.publish(session, "test", {}, repository_id=None)
     reader = Readers(database, Supervisor(), Horizon(database))
     reader.register(Reader("test", slowly, starts="oldest", most_rows=40))
     reader.know()
@@ -120,8 +120,8 @@ def test_a_reader_may_leave_out_operations_that_have_not_ended_always_or_for_a_t
     def report(*statuses: str) -> list[int]:
         with database.writing() as session:
             for status in statuses:
-                outbox.tell(session, "operation.updated", {"status": status}, repository_id=None)
-            outbox.tell(session, "schedule.updated", {"status": "pending"}, repository_id=None)
+                outbox.publish(session, "operation.updated", {"status": status}, repository_id=None)
+            outbox.publish(session, "schedule.updated", {"status": "pending"}, repository_id=None)
         while both.catch_up():
             pass
         return ids(database)[-len(statuses) - 1 :]
@@ -294,7 +294,7 @@ def unfinished(database: Database, statement: Callable[[Session], object]) -> It
 
 
 def a_row(session: Session) -> None:
-    outbox.tell(session, "test", {}, repository_id=None)
+    outbox.publish(session, "test", {}, repository_id=None)
 
 
 def test_a_row_that_commits_late_is_read_before_those_that_follow_it(postgresql: Database) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.two_stream_log import Stream, log_text, read_back
 from holdfast.runner import spooled_lines
-from holdfast.runner.plain import PlainReader
+from holdfast.runner.plain_reader import PlainReader
 
 LARGE = 1 << 30
 BYTES = st.binary(max_size=400) | st.text(max_size=100).map(str.encode) | st.from_regex(rb"(out\| |err~ |\\x0|\n|\t)*")

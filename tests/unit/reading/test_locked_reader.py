@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.history.errors import ChunkRouteFailed, GaveWay
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.kit.supervisor import Supervisor
-from holdfast.kit.wake import Wake
 from holdfast.reading import locked_reader as module
 from holdfast.reading.locked_reader import LockedReader
 from holdfast.runner.lane_ticket import LaneNotFree, LaneTicket
@@ -34,7 +34,7 @@ class Site:
         self.answers.set()
         self.is_usable = True
         self.repository_id = "id"
-        self.work = Wake()
+        self.work = ChangeSignal()
         self.supervisor = Supervisor()
         anything: Any = self
         self.reader = LockedReader(anything, anything, self.work, self.supervisor)

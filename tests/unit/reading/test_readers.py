@@ -11,8 +11,8 @@ import pytest
 from holdfast.downloads.source import NobodyWaits
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.kit.supervisor import Supervisor
-from holdfast.kit.wake import Wake
 from holdfast.machines.models import SshConnection
 from holdfast.reading import readers as module
 from holdfast.reading.contents import AT_ONCE_BYTES, AT_ONCE_CHUNKS, parts_of
@@ -50,7 +50,7 @@ class Stored:
 
     def __init__(self) -> None:
         self.rows: list[Repository] = []
-        self.work = Wake()
+        self.work = ChangeSignal()
         self.connection = SshConnection(username="a", host="b", port=22, key_id=1, host_key="k", engine_path=None)
 
     def get(self, _kind: type[SshConnection], _number: int) -> SshConnection:

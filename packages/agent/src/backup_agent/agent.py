@@ -61,7 +61,7 @@ class Agent:
         self._lock = threading.Lock()
         self._calls: Calls | None = None
         self._services: StoppedServices | None = None
-        self._held: dict[int, JobFolder] = {}
+        self._jobs: dict[int, JobFolder] = {}
         self._working: dict[int, Worker] = {}
         self._not_given: dict[int, float] = {}
         """The last job that was offered but could not be claimed, and when. The agent does not try it again at once."""
@@ -102,7 +102,7 @@ class Agent:
 
         Modules that drive the engine stay in memory once loaded. A restart takes a tenth of a second and frees them.
         """
-        is_busy = bool(self._held) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
+        is_busy = bool(self._jobs) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
         is_busy = is_busy or (self._services is not None and self._services.is_busy)
         if is_busy or not self._has_worked:
             self._idle_since = None
@@ -117,10 +117,10 @@ class Agent:
         self._begin()
         try:
             self._beat()
-            if not self._held:
+            if not self._jobs:
                 for job in self._api.poll(1, 0).jobs[:1]:
                     self._accept(job)
-            while self._held and not self.stopping.is_set():
+            while self._jobs and not self.stopping.is_set():
                 if time.monotonic() >= self._heartbeat_due:
                     self._round(poll=False)
                 self._wait(1.0)
@@ -134,7 +134,7 @@ class Agent:
             self._stopped_services().look_after()
         for job in JobFolder.all_below(self._places.jobs):
             log.info("Resuming unfinished job %s.", job.job_id)
-            self._hold(job)
+            self._adopt(job)
 
     def _end(self) -> None:
         self.stopping.set()
@@ -179,7 +179,7 @@ class Agent:
                 agent_version=AGENT_VERSION,
                 engine_versions=self._engines.versions(),
                 capabilities=CAPABILITIES,
-                running_job_ids=tuple(sorted(self._held)),
+                running_job_ids=tuple(sorted(self._jobs)),
                 sent_at=sent.isoformat(),
                 last_error=self._last_error or self._courier.trouble,
                 unstarted_services=self._services.not_started if self._services else (),
@@ -189,7 +189,7 @@ class Agent:
         self._heartbeat_seconds = max(1.0, float(answer.heartbeat_interval_seconds))
         self._heartbeat_due = before + self._heartbeat_seconds
         for job_id in answer.cancel_job_ids:
-            job = self._held.get(job_id)
+            job = self._jobs.get(job_id)
             if job is not None:
                 job.cancel("cancellation was requested")
         self._note_status(heartbeat=True, skew=_skew(answer.server_time, sent, time.monotonic() - before))
@@ -199,7 +199,7 @@ class Agent:
 
         An agent at its job limit still polls, because users wait for the results of calls.
         """
-        wait = 0 if self._held else int(min(self._poll_seconds, self._until_heartbeat(), LONGEST_POLL_WAIT))
+        wait = 0 if self._jobs else int(min(self._poll_seconds, self._until_heartbeat(), LONGEST_POLL_WAIT))
         free = max(0, self._free())
         offered = self._api.poll(max(1, free), max(0, wait))
         accepted = [self._accept(job) for job in offered.jobs[:free]]
@@ -229,19 +229,19 @@ class Agent:
     def _accept(self, job: Job) -> bool:
         """Accept an offered job. Return False if the agent already has it."""
         if (
-            job.id in self._held
+            job.id in self._jobs
             or time.monotonic() - self._not_given.get(job.id, -NOT_GIVEN_SECONDS) < NOT_GIVEN_SECONDS
         ):
             return False
         log.info("Job %s (%s): offered.", job.id, job.type)
-        self._hold(JobFolder.make(self._places.jobs, job))
+        self._adopt(JobFolder.make(self._places.jobs, job))
         return True
 
-    def _hold(self, job: JobFolder) -> None:
+    def _adopt(self, job: JobFolder) -> None:
         worker = self._worker(job)
         self._has_worked = True
         with self._lock:
-            self._held[job.job_id] = job
+            self._jobs[job.job_id] = job
             self._working[job.job_id] = worker
         if job.is_claimed or job.is_ended:
             self._courier.take(job)
@@ -251,7 +251,7 @@ class Agent:
             worker.start()
         except BaseException:  # without a thread, nothing would ever free the job's place
             with self._lock:
-                self._held.pop(job.job_id, None)
+                self._jobs.pop(job.job_id, None)
                 self._working.pop(job.job_id, None)
             self._courier.drop(job)
             raise
@@ -289,7 +289,7 @@ class Agent:
         with self._lock:
             self._working.pop(job.job_id, None)
             if not has_ending:
-                self._held.pop(job.job_id, None)
+                self._jobs.pop(job.job_id, None)
                 self._not_given = {job.job_id: time.monotonic()}
         if has_ending:
             self._courier.take(job)
@@ -300,7 +300,7 @@ class Agent:
 
     def _reported(self, job: JobFolder, ending: Ending | None) -> None:
         with self._lock:
-            self._held.pop(job.job_id, None)
+            self._jobs.pop(job.job_id, None)
         if self.on_reported is not None:
             self.on_reported(ending)
         self._changed.set()

@@ -103,7 +103,7 @@ class Calls:
         try:
             private_files.make_folder(self._places.calls)
             if LOOK in call.payload:
-                self._api.call_output(call.id, looked(call.payload[LOOK]))
+                self._api.call_output(call.id, folder_answer(call.payload[LOOK]))
             else:
                 self._api.call_output(call.id, run.frames(lambda: self._command(call)))
         except TooLarge as refusal:
@@ -138,8 +138,8 @@ class Calls:
         method, request = _request(payload)
         command = _made(engine, method, opened.location, request)
         kept_here = not payload.secrets  # the service redacts its own secrets, and more precisely
-        redact = opened.surroundings.redactor.redact if kept_here else None
-        return _Asked(opened.surroundings.around(command), method not in SENT_AS_IT_IS, redact)
+        redact = opened.environment.redactor.redact if kept_here else None
+        return _Asked(opened.environment.apply_to(command), method not in SENT_AS_IT_IS, redact)
 
 
 def _made(engine: Engine, method: str, location: RepositoryLocation, request: Any) -> Command:
@@ -253,7 +253,7 @@ class _Run:
                 self._spool.remove()
 
 
-def looked(question: object) -> Iterator[bytes]:
+def folder_answer(question: object) -> Iterator[bytes]:
     """Answer a question about folders in a separate process, so that an unresponsive file system blocks nothing
     else.
     """

@@ -18,7 +18,7 @@ KNOWN_PROGRESS = frozenset(each.name for each in fields(Progress))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Surroundings:
+class JobEnvironment:
     """Variables of the payload, set in every engine run, and the redactor that removes the job's secrets from
     output.
     """
@@ -27,7 +27,7 @@ class Surroundings:
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
 
-    def around(self, command: Command) -> Command:
+    def apply_to(self, command: Command) -> Command:
         if not self.variables and not self.secrets:
             return command
         return replace(
@@ -48,7 +48,7 @@ class AgentHost(EngineHost):
         self,
         job: JobFolder,
         attempt: int,
-        surroundings: Surroundings,
+        environment: JobEnvironment,
         stopping: threading.Event,
         grace_seconds: float,
         *,
@@ -60,7 +60,7 @@ class AgentHost(EngineHost):
         self._attempt = attempt
         self._earlier = earlier or {}
         self._ran_before = ran_before
-        self._surroundings = surroundings
+        self._environment = environment
         self._reported_at = 0.0
 
     @property
@@ -76,17 +76,17 @@ class AgentHost(EngineHost):
         return self._ran_before
 
     def log(self, *lines: str) -> None:
-        self._job.log.write(map(self._surroundings.redactor.redact, lines), LogStream.AGENT)
+        self._job.log.write(map(self._environment.redactor.redact, lines), LogStream.AGENT)
 
     def _write(self, lines: Sequence[str]) -> None:
         self._job.log.write(lines)
 
-    def _surrounded(self, command: Command) -> Command:
-        return self._surroundings.around(command)
+    def _with_environment(self, command: Command) -> Command:
+        return self._environment.apply_to(command)
 
     def _redactor(self, command: Command) -> Redactor:
         del command  # the job's secrets include those of the command
-        return self._surroundings.redactor
+        return self._environment.redactor
 
     def report(self, **progress: Any) -> None:
         if time.monotonic() - self._reported_at < PROGRESS_SECONDS:

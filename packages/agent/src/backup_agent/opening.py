@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backup_agent.host import Surroundings
+from backup_agent.host import JobEnvironment
 from backup_agent.jobs import KINDS
 from backup_engine.command import Older, Secret
 from backup_engine.redact import Redactor
@@ -32,7 +32,7 @@ class UnsupportedJob(Exception):
 @dataclass(frozen=True, slots=True, repr=False)
 class Opened:
     location: RepositoryLocation
-    surroundings: Surroundings
+    environment: JobEnvironment
 
 
 def payload_of(
@@ -84,4 +84,4 @@ def open_repository(payload: Payload, local_secret: Callable[[str], str | None])
         engine_id=_engine_id(repository.engine_id),
         older=OLDER.get(repository.older, "refuse"),
     )
-    return Opened(location, Surroundings(Redactor(known), plain, secrets))
+    return Opened(location, JobEnvironment(Redactor(known), plain, secrets))

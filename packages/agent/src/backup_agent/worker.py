@@ -249,7 +249,7 @@ class Worker:
             host = AgentHost(
                 self._job,
                 attempt,
-                opened.surroundings,
+                opened.environment,
                 self._tools.stopping,
                 self._tools.grace_seconds,
                 earlier=earlier,
@@ -284,7 +284,7 @@ class Worker:
                 open_stream=lambda: self._tools.api.restore_stream(self._job.job_id),
             )
         if isinstance(block, ScriptBlock):
-            values = {name: secret.value for name, secret in opened.surroundings.secrets.items()}
+            values = {name: secret.value for name, secret in opened.environment.secrets.items()}
             return ScriptWork(host, engine, opened.location, block, rule=self._tools.scripts, secrets=values)
         if isinstance(block, DumpBlock):
             rule, passwords = self._tools.databases, {ref: one["value"] for ref, one in payload.secrets.items()}

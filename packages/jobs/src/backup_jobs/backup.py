@@ -23,9 +23,9 @@ from backup_jobs.work import (
     LOCKED,
     EvidenceUnknown,
     Work,
-    again_when_interrupted,
     ended_without_success,
     readable,
+    retry_when_interrupted,
     try_again,
     warnings_of,
 )
@@ -137,7 +137,7 @@ class BackupAttempt:
             return self._ask_again(unknown)
         if found is not None:
             return self._by_evidence(found, interrupted.accumulator, LEFT_NO_RECORD)
-        return again_when_interrupted(interrupted)
+        return retry_when_interrupted(interrupted)
 
     def _command(self) -> Command:
         return self._work.engine.create(self._work.location, self._request())

@@ -10,14 +10,14 @@ from backup_jobs import backup, break_lock, check, compact, delete, dump, init, 
 from backup_jobs.endings import Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.restore import extract
-from backup_jobs.work import EvidenceUnknown, Work, again_when_interrupted, try_again
+from backup_jobs.work import EvidenceUnknown, Work, retry_when_interrupted, try_again
 from backup_protocol import JobKind
 
 
 def _again(work: Work[Any], interrupted: Interrupted) -> Ended:
     """Default for work that can simply be repeated."""
     del work
-    return again_when_interrupted(interrupted)
+    return retry_when_interrupted(interrupted)
 
 
 @frozen
@@ -55,7 +55,7 @@ def attempt(body: Body, work: Work[Any]) -> Ended:
         except Interrupted as interrupted:
             return body.interrupted(work, interrupted)
     except Interrupted as interrupted:
-        return again_when_interrupted(interrupted)
+        return retry_when_interrupted(interrupted)
     except EvidenceUnknown as unknown:
         return try_again(work.host, unknown.key, unknown.message)
     except Cancelled:

@@ -10,7 +10,7 @@ from backup_jobs.archives import EVERYTHING, archives_now, described, ids, read_
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.progress import PhaseProgress
-from backup_jobs.work import EvidenceUnknown, Work, again_when_interrupted, ended_without_success, warnings_of
+from backup_jobs.work import EvidenceUnknown, Work, ended_without_success, retry_when_interrupted, warnings_of
 from backup_protocol import DeleteBlock
 
 LOOK, STEP, EVIDENCE = "look", "delete", "evidence"
@@ -44,7 +44,7 @@ def run(work: Work[DeleteBlock]) -> Ended:
 
 def interrupted(work: Work[DeleteBlock], interrupted: Interrupted) -> Ended:
     """Handle an unknown ending of the engine: the repository shows whether the archive is gone."""
-    again = again_when_interrupted(interrupted)
+    again = retry_when_interrupted(interrupted)
     if interrupted.step != STEP:
         return again
     found = _find(work, _look(work))

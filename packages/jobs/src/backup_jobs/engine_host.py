@@ -57,7 +57,7 @@ class EngineHost(Host):
     def _write(self, lines: Sequence[str]) -> None:
         """Append the engine's lines to the log."""
 
-    def _surrounded(self, command: Command) -> Command:
+    def _with_environment(self, command: Command) -> Command:
         """Return the command with the settings that apply to all runs of this job."""
         return command
 
@@ -113,7 +113,7 @@ class EngineHost(Host):
         quiet: bool = False,
     ) -> Step:
         spool = Spool(self.folder / name)
-        command = self._surrounded(command)
+        command = self._with_environment(command)
         if not quiet:
             self.log(f"$ {display(command)}")
         write = None if quiet else self._write

@@ -6,7 +6,7 @@ from backup_engine.requests import InitRequest
 from backup_jobs.archives import Info, info_now
 from backup_jobs.endings import Completed, Ended
 from backup_jobs.host import Interrupted
-from backup_jobs.work import EvidenceUnknown, Work, again_when_interrupted, ended_without_success, warnings_of
+from backup_jobs.work import EvidenceUnknown, Work, ended_without_success, retry_when_interrupted, warnings_of
 from backup_protocol import InitBlock
 
 STEP = "init"
@@ -29,7 +29,7 @@ def run(work: Work[InitBlock]) -> Ended:
 def interrupted(work: Work[InitBlock], interrupted: Interrupted) -> Ended:
     """Handle an unknown ending of the engine: a repository that opens with the job's passphrase is the job's own."""
     found = _made_before(work, AFTER) if interrupted.step == STEP else None
-    return found or again_when_interrupted(interrupted)
+    return found or retry_when_interrupted(interrupted)
 
 
 def _made_before(work: Work[InitBlock], question: str) -> Completed | None:

@@ -17,9 +17,9 @@ from backup_jobs.progress import PhaseProgress
 from backup_jobs.work import (
     EvidenceUnknown,
     Work,
-    again_when_interrupted,
     ended_without_success,
     readable,
+    retry_when_interrupted,
     warnings_of,
     with_details,
 )
@@ -93,7 +93,7 @@ def run(work: Work[PruneBlock]) -> Ended:
 
 def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
     """Handle an unknown ending of the engine: the repository shows what is gone."""
-    again = again_when_interrupted(interrupted)
+    again = retry_when_interrupted(interrupted)
     if not interrupted.step.startswith(STEP):
         return with_details(again, _so_far(work, ()))
     step, whole = _planned(work)

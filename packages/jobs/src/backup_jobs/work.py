@@ -107,7 +107,7 @@ def try_again(host: Host, key: str, message: str | None = None) -> TryAgain:
     return TryAgain(key, message or SENTENCES[key], BACKOFF_SECONDS * host.attempt)
 
 
-def again_when_interrupted(interrupted: Interrupted) -> TryAgain:
+def retry_when_interrupted(interrupted: Interrupted) -> TryAgain:
     return TryAgain(INTERRUPTED, interrupted.sentence())
 
 

@@ -23,9 +23,9 @@ from holdfast.errors import Conflict
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations import logs, pages, transitions
 from holdfast.operations.filters import require_known, unknown_word
+from holdfast.operations.list_conditions import TheListConditions, visible_part
 from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
-from holdfast.operations.narrowing import Narrowed, visible_part
 from holdfast.operations.present import Presenter, ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
 from holdfast.operations.visible import require, unknown
@@ -45,7 +45,7 @@ def recent(
     category: Annotated[Many, Depends(many("category"))],
     trigger: Annotated[Many, Depends(many("trigger"))],
     status: Annotated[Many, Depends(many("status", brackets=False))],
-    narrowing: Narrowed,
+    conditions: TheListConditions,
     response: Response,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     job_type: JobType | None = None,
@@ -62,7 +62,7 @@ def recent(
         raise unknown_word("job_type", all_words(presenter.registry))
     collapsed = collapse_runs and job_type is None and INDEX not in category
     wanted = pages.Filter(categories=category, kinds=kinds, statuses=status, triggers=trigger, parents_only=collapsed)
-    narrowed = visible_part(session, caller, repository_id, narrowing, wanted)
+    narrowed = visible_part(session, caller, repository_id, conditions, wanted)
     if narrowed is None:
         return []
     operations, next_cursor = pages.page(session, narrowed, limit, cursor)

@@ -167,7 +167,9 @@ class Jobs:
             if operation.status == Status.RUNNING and job is not None and job.started_at is None:
                 job.started_at = self._corrected(machine, started_at, job)
                 job.updated_at = clock.now()
-                transitions.note(session, operation.id, operation.repository_id, Status.RUNNING, job_status="running")
+                transitions.publish_status(
+                    session, operation.id, operation.repository_id, Status.RUNNING, job_status="running"
+                )
                 record_event(session, agent.agent_id, operation, "job_started")
             return acknowledged(operation, job)
 
@@ -265,7 +267,7 @@ class Jobs:
             )
         job.updated_at = clock.now()
         if report.succeeded:
-            transitions.tell_listeners(session, self.registry, operation.id)
+            transitions.notify_listeners(session, self.registry, operation.id)
 
     def _finish(self, session: Session, agent: AgentMachine, operation: Operation, job: AgentJob, body: Body) -> None:
         parts = body.result.parts if body.result else 0

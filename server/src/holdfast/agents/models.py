@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from backup_protocol import AgentStatus
-from holdfast.operations import presence
+from holdfast.operations import agent_presence
 from holdfast.storage.base import NEVER_REUSED, Base, NumberedRow
 from holdfast.storage.json_list import lists
 from holdfast.storage.types import Identifier, JsonValue
@@ -61,7 +61,7 @@ class AgentMachine(NumberedRow):
     )
 
 
-class _Agents(presence.Presence):
+class _Agents(agent_presence.Presence):
     """Tells the kernel, from the table above, whether an agent can take an operation."""
 
     def is_online(self, machine_id: Any) -> ColumnElement[bool]:
@@ -74,7 +74,7 @@ class _Agents(presence.Presence):
         return exists().where(*online, lists(agent.capabilities, job_kind))
 
 
-presence.answered_by(_Agents())
+agent_presence.answered_by(_Agents())
 
 
 class EnrollmentToken(NumberedRow):

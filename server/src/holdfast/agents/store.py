@@ -144,7 +144,7 @@ def note_seen(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 def forget(session: Session, agent: AgentMachine) -> None:
     session.delete(agent)
     session.flush()
-    outbox.tell(
+    outbox.publish(
         session, "agent.updated", {"id": agent.id, "agent_id": agent.agent_id, "deleted": True}, repository_id=None
     )
 
@@ -155,7 +155,7 @@ def tell(session: Session, *agents: AgentMachine) -> None:
         {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}
         for agent in agents
     ]
-    outbox.tell_news(session, "agent.updated", payloads)
+    outbox.publish_for_admins(session, "agent.updated", payloads)
 
 
 # --- the fleet's generation ----------------------------------------------------------------------------------------

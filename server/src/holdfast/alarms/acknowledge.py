@@ -57,7 +57,7 @@ def _tell(session: Session, alarm: Alarm) -> None:
     since, reason = alarm.since, "acknowledged"
     news = News("alarm.changed", alarm.kind, subject, alarm.severity, alarm.evidence, since, reason, alarm.id)
     payload = present.news_payload(BY_NAME.get(alarm.kind), news, name, alarm.id)
-    outbox.tell(session, "alarm.changed", payload, repository_id=alarm.repository_id)
+    outbox.publish(session, "alarm.changed", payload, repository_id=alarm.repository_id)
 
 
 def settings(session: Session) -> AlarmSettings:

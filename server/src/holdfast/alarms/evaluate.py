@@ -14,7 +14,7 @@ from holdfast.alarms.models import State
 from holdfast.alarms.plan import News, Plan, plan
 from holdfast.alarms.present import news_payload
 from holdfast.api.parts import Part
-from holdfast.kit import clock, courtesy
+from holdfast.kit import clock, request_priority
 from holdfast.operations import limits as kernel_settings
 from holdfast.operations import outbox
 from holdfast.repositories.overdue import OverdueRules
@@ -58,7 +58,7 @@ class Rounds:
 
     def run(self, now: datetime, minute: int | None = None) -> None:
         """Evaluate all kinds. Evidence is read without the write lock, which is taken only to apply the changes."""
-        with self._database.reading() as session, courtesy.shown(COURTESY_SECONDS):
+        with self._database.reading() as session, request_priority.giving_way_at_most(COURTESY_SECONDS):
             planned = self._plan(session, now)
         if planned.is_empty and not planned.still_there:
             return
@@ -76,7 +76,7 @@ class Rounds:
         current = store.not_cleared(session)
         whole = RoundPlan()
         for kind in self._kinds:
-            courtesy.give_way()
+            request_priority.give_way()
             known = current.get(kind.name, {})
             subjects = frozenset(Subject.parse(one).id for one in known)
             look = Look(session, now, in_force, overdue, subjects, least)
@@ -136,7 +136,7 @@ def _tell(session: Session, news: Sequence[News]) -> None:
             for one in news
             if one.topic == topic
         ]
-        outbox.tell_many(session, topic, rows)
+        outbox.publish_many(session, topic, rows)
 
 
 def _is_due(last: int | None, minute: int) -> bool:

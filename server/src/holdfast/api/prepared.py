@@ -30,7 +30,7 @@ from starlette.responses import Response
 from backup_engine.frozen import frozen
 from holdfast.api.dependencies import WORK
 from holdfast.api.threads import Work, in_thread
-from holdfast.kit import courtesy
+from holdfast.kit import request_priority
 from holdfast.storage.remembered import Remembered, StoreVersion
 
 Checked = tuple[dict[str, Any], list[Any]]
@@ -147,7 +147,7 @@ class PreparedRoute:
             body = await self._body(request)
             if not self._reads:
                 return await self._answer(request, body)
-            with courtesy.answering():  # not only around its thread: the route also computes on the event loop
+            with request_priority.answering():  # not only around its thread: the route also computes on the event loop
                 return await self._answer(request, body)
         finally:
             if self._takes_form:

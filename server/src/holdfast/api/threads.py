@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from holdfast.kit import courtesy
+from holdfast.kit import request_priority
 
 Work = Literal["reading", "writing", "other"]
 Result = TypeVar("Result")
@@ -25,7 +25,7 @@ _limiters: dict[Work, RunVar[CapacityLimiter]] = {work: RunVar(f"threads for {wo
 async def in_thread(work: Work, call: Callable[[], Result]) -> Result:
     if work != "reading":
         return await to_thread.run_sync(call, limiter=_limiter(work))
-    with courtesy.answering():
+    with request_priority.answering():
         return await to_thread.run_sync(call, limiter=_limiter(work))
 
 

@@ -37,7 +37,7 @@ from holdfast.operations.routes import Cursor
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import HiddenPaths, ThePlaces
-from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
+from holdfast.runner.engine_requests import TheEngineRequest, asks_engine
 
 routes = router("/api/repositories/{repository_id}", "archives")
 
@@ -203,7 +203,7 @@ async def browse(
     index: TheIndex,
     live: TheLiveAnswers,
     lookup: TheLookup,
-    engine_requests: TheEngineRequests,
+    engine_requests: TheEngineRequest,
     asked: RequestedPath,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
     cursor: NameCursor = None,

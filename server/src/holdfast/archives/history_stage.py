@@ -27,7 +27,7 @@ from holdfast.history.errors import (
 from holdfast.history.excludes import Excludes
 from holdfast.kit import clock
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
@@ -64,7 +64,7 @@ def kind(opener: Opener, indexes: Indexes, chooser: RouteChooser, on_indexed: Ca
         access=Access.READ,
         params=StageParams,
         run=run,
-        on_interrupted=again_when_interrupted,
+        on_interrupted=retry_when_interrupted,
     )
     return history
 

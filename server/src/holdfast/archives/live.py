@@ -29,7 +29,7 @@ from holdfast.repositories.engine_queries import archives_of, query_engine
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
-from holdfast.runner.engine_requests import Asking
+from holdfast.runner.engine_requests import EngineRequest
 from holdfast.runner.inline import InlineCalls
 from holdfast.runner.lane_ticket import reading_without_a_lane
 from holdfast.storage.session import Database
@@ -42,11 +42,11 @@ class LiveAnswers:
     opener: Opener
     cache: LiveAnswerCache = field(default_factory=LiveAnswerCache)
 
-    async def archives(self, asking: Asking, user_id: int, repository: Repository) -> Written:
+    async def archives(self, asking: EngineRequest, user_id: int, repository: Repository) -> Written:
         """Return the engine's current list of archives (LiveList). Simultaneous requests of a user share one run."""
         return await asking.run(user_id, partial(self._archives, repository), same=("archives", repository.id))
 
-    async def browse(self, asking: Asking, user_id: int, folder: "EngineFolder") -> BrowsePage:
+    async def browse(self, asking: EngineRequest, user_id: int, folder: "EngineFolder") -> BrowsePage:
         """Return a folder of an archive that is not indexed, from the engine's listing."""
         archive_records.require_present(folder.archive)
         return await asking.run(user_id, partial(self._browse, folder), same=folder.same)

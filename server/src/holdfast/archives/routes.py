@@ -27,7 +27,7 @@ from holdfast.repositories import actions, archive_records, errors, protection, 
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.lookup import TheRepositoryLookup
 from holdfast.repositories.models import Repository
-from holdfast.runner.engine_requests import TheEngineRequests
+from holdfast.runner.engine_requests import TheEngineRequest
 
 routes = router("/api/repositories/{repository_id}", "archives")
 second_version = router("/api/v2/repositories/{repository_id}", "archives")
@@ -88,7 +88,7 @@ async def live_archives(
     repository_id: RowId,
     repositories: TheRepositoryLookup,
     live: TheLiveAnswers,
-    engine_requests: TheEngineRequests,
+    engine_requests: TheEngineRequest,
 ) -> Written:
     engine_requests.require_room(caller.user_id)
     repository = await repositories.found(caller, repository_id)
@@ -101,7 +101,7 @@ async def old_list(
     response: Response,
     database: TheDatabase,
     live: TheLiveAnswers,
-    engine_requests: TheEngineRequests,
+    engine_requests: TheEngineRequest,
     repository: Annotated[str, PlainText(1, 4096)] | None = None,
     repository_id: RowId | None = None,
 ) -> Written:

@@ -16,7 +16,7 @@ from holdfast.backup.on_agent import engine_name
 from holdfast.backup.schemas import BackupParams
 from holdfast.backup.services import stored
 from holdfast.backup.services.stopped_services import StoppedServices
-from holdfast.backup.start import again, sources_outside
+from holdfast.backup.start import retry, sources_outside
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
@@ -44,7 +44,7 @@ def kind(opener: Opener, services: StoppedServices) -> Kind:
         params=BackupParams,
         effects=CHANGES_ARCHIVES,
         present=present,
-        again=again,
+        retry=retry,
     )
 
 

@@ -14,9 +14,9 @@ from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
 from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus
 from holdfast.kit.fields import RowId
-from holdfast.operations.again import start_again, started_again
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.present import ThePresenter
+from holdfast.operations.retrying import queue_retry, retry_answer
 from holdfast.operations.schemas import RetryAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs
@@ -53,7 +53,7 @@ JOBS.page("/jobs", BackupJobs, name="backup_jobs", summary="Backups, newest firs
 def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, presenter: ThePresenter, once: Once) -> Any:
     def again() -> RetryAnswer:
         failed = require(session, caller, job_id, Role.OPERATOR, "backup")
-        return started_again(start_again(session, caller, presenter.registry, failed), presenter.registry)
+        return retry_answer(queue_retry(session, caller, presenter.registry, failed), presenter.registry)
 
     return once(session, again)
 

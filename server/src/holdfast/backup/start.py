@@ -11,10 +11,10 @@ from holdfast.backup.names import archive_name
 from holdfast.backup.schemas import BackupParams, BackupStart
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
-from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
+from holdfast.operations.retrying import origin_of
 from holdfast.operations.status import Trigger
 from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
@@ -39,7 +39,7 @@ def start(session: Session, caller: Caller, kind: Kind, wanted: BackupStart) -> 
     return enqueue(session, caller, kind, repository, params, Origin(Trigger.MANUAL, caller.user_id, caller.username))
 
 
-def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
+def retry(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
     repository = store.require(session, caller, failed.repository_id or 0, Role.OPERATOR)
     params = BackupParams.model_validate(failed.params)
     return enqueue(session, caller, kind, repository, params, origin_of(caller, failed))

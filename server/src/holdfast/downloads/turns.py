@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import HoldfastError, TooManyRequests, Unavailable
-from holdfast.kit.turns import Turns
+from holdfast.kit.per_user import PerUserCount
 from holdfast.settings import Settings
 
 RETRY_SECONDS = 30
@@ -16,7 +16,7 @@ class DownloadTurns:
     def __init__(self, settings: Settings) -> None:
         self.most = settings.downloads
         self.most_per_user = settings.downloads_per_user
-        self._running = Turns()
+        self._running = PerUserCount()
 
     @contextmanager
     def turn(self, user_id: int) -> Iterator[None]:

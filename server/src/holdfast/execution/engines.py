@@ -103,7 +103,7 @@ class Engines:
                 continue
         return programs
 
-    def look(self) -> None:
+    def detect_all(self) -> None:
         """Detect the programs before a request needs them: engine 2 takes seconds to report its version."""
         self.found()
 

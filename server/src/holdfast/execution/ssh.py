@@ -32,7 +32,7 @@ BY_PASSWORD = (
 PASSWORD_VARIABLE = "HOLDFAST_SSH_PASSWORD"  # noqa: S105 -- the name of a variable
 ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${PASSWORD_VARIABLE}\"\n"
 
-WITH_LAST_WORDS = 'ssh "$@"; code=$?; [ "$code" = 0 ] || sleep 0.5; exit "$code"'
+SSH_ENDING_LATE = 'ssh "$@"; code=$?; [ "$code" = 0 ] || sleep 0.5; exit "$code"'
 """Delay the end of the output after a failure: the engine stops reading ssh's errors once its output has ended."""
 
 HOST_KEY_CHANGED = "ssh.host_key_changed"
@@ -86,7 +86,7 @@ class SshLink:
     @property
     def rsh(self) -> str:
         """The remote shell command for the engine, which appends port, user and host itself."""
-        return shlex.join(("sh", "-c", WITH_LAST_WORDS, "ssh", *self.options, "-i", str(self.key_file)))
+        return shlex.join(("sh", "-c", SSH_ENDING_LATE, "ssh", *self.options, "-i", str(self.key_file)))
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ def run_here(command: tuple[str, ...], seconds: float = ANSWER_SECONDS) -> Answe
 TOO_MUCH = "the machine's answer is too long"
 
 
-class Telling:
+class RemoteProgram:
     """A program on another machine that reads all of its input before it writes an answer."""
 
     def __init__(self, command: tuple[str, ...]) -> None:
@@ -186,11 +186,11 @@ class Telling:
             start_new_session=True,
         )
 
-    def tell(self, words: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Send bytes to the program. If it has stopped reading, its answer gives the reason."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write(words)
+            self._process.stdin.write(data)
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> Answer:
         try:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from backup_engine.frozen import frozen
 from holdfast.api.parts import Part
-from holdfast.kit import clock, courtesy
+from holdfast.kit import clock, request_priority
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, unsafe_paths
 from holdfast.operations.context import Context
 from holdfast.repositories.work import RepositoryWork
@@ -179,7 +179,7 @@ class _Check:
 
     def _between(self, record: ArchivedFile) -> None:
         self._context.require_going_on()
-        courtesy.give_way_for(COURTESY_SECONDS)
+        request_priority.give_way_for(COURTESY_SECONDS)
         if self._checked is None:
             self._report(self._listing_percent * self._archive.share_read, f"Looking at {record.path}")
 

@@ -22,7 +22,7 @@ def _kinds(parts: Parts) -> tuple[Kind, ...]:
     opener = parts[OPENER]
     modules = (check, prune, compact, delete_archive, undelete_archive)
     kinds = [*(module.kind(opener) for module in modules), restore_check.kind(opener, parts[ARCHIVE_READERS])]
-    return (*(replace(kind, again=start.again) for kind in kinds), erase.kind(opener))
+    return (*(replace(kind, retry=start.retry) for kind in kinds), erase.kind(opener))
 
 
 FEATURE = Feature(

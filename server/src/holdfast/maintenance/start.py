@@ -23,9 +23,9 @@ from holdfast.maintenance import check
 from holdfast.maintenance.restore_check import DEFAULT_SAMPLE, Mode, RestoreCheckParams, archived_paths
 from holdfast.maintenance.retention import PruneParams, merged
 from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody, UndeleteParams
-from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.retrying import origin_of
 from holdfast.repositories import archive_records, errors, jobs, protection, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -133,7 +133,7 @@ def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, rep
     return jobs.start(session, caller, kind, repository, params, archive_name=params.archive, details=details)
 
 
-def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
+def retry(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
     """Queue a maintenance operation of any kind again, with the same parameters."""
     params = kind.params.model_validate(failed.params)
     is_repair = isinstance(params, CheckBody) and params.repair

@@ -35,7 +35,7 @@ def _places(parts: Parts) -> MirroredPlaces:
 
 def _kinds(parts: Parts) -> tuple[Kind, ...]:
     mirrors = parts[MIRRORS]
-    return replace(mirrors.sync, again=mirrors.sync_again), replace(mirrors.hydrate, again=mirrors.hydrate_again)
+    return replace(mirrors.sync, retry=mirrors.retry_sync), replace(mirrors.hydrate, retry=mirrors.retry_hydrate)
 
 
 FEATURE = Feature(

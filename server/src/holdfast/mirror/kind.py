@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast.operations.kinds import Kind, Run, again_when_interrupted
+from holdfast.operations.kinds import Kind, Run, retry_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 
@@ -31,6 +31,6 @@ def mirror_kind(
         access=access,
         params=params,
         run=run,
-        on_interrupted=again_when_interrupted,
+        on_interrupted=retry_when_interrupted,
         present=present,
     )

@@ -17,10 +17,10 @@ from holdfast.mirror.hydrate import check_destination
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.mirror.schemas import HydrateParams, MirrorSettings, SyncParams
 from holdfast.operations import pages, queue, transitions
-from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
+from holdfast.operations.retrying import origin_of
 from holdfast.operations.status import SUCCEEDED, Status, Trigger
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
@@ -99,12 +99,12 @@ class Mirrors:
         details = {"override_sanity": override_sanity}
         return jobs.start(session, caller, self.sync, repository, params, origin=origin, details=details)
 
-    def sync_again(self, session: Session, caller: Caller, _kind: Kind, failed: Operation) -> Operation:
+    def retry_sync(self, session: Session, caller: Caller, _kind: Kind, failed: Operation) -> Operation:
         override = SyncParams.model_validate(failed.params).override_sanity
         origin = origin_of(caller, failed)
         return self.start_sync(session, caller, failed.repository_id or 0, override_sanity=override, origin=origin)
 
-    def hydrate_again(self, session: Session, caller: Caller, _kind: Kind, failed: Operation) -> Operation:
+    def retry_hydrate(self, session: Session, caller: Caller, _kind: Kind, failed: Operation) -> Operation:
         destination = HydrateParams.model_validate(failed.params).destination
         origin = origin_of(caller, failed)
         return self.start_hydrate(session, caller, failed.repository_id or 0, destination, origin)

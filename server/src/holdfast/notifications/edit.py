@@ -237,7 +237,9 @@ def _room(session: Session, table: Any, most: int, what: str) -> None:
 def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:
     what = action.split(".")[0]
     audit.note(session, caller, action, what, row.id, {"name": row.name, **details})
-    outbox.tell_news(session, "notification.updated", [{"what": what.removeprefix("notification_"), "id": row.id}])
+    outbox.publish_for_admins(
+        session, "notification.updated", [{"what": what.removeprefix("notification_"), "id": row.id}]
+    )
 
 
 def _no_rule(rule_id: int) -> NotFound:

@@ -19,8 +19,8 @@ from holdfast.access.caller import Caller, as_now, with_final_password
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
+from holdfast.kit.per_user import PerUserCount
 from holdfast.kit.supervisor import Supervisor
-from holdfast.kit.turns import Turns
 from holdfast.operations.models import Operation, OutboxEntry
 from holdfast.operations.outbox import Topic
 from holdfast.operations.present import Presenter
@@ -116,7 +116,7 @@ class EventHub:
         horizon: Horizon,
     ) -> None:
         self._settings = settings
-        self._open = Turns()
+        self._open = PerUserCount()
         """Number of open streams by user; used only on the event loop."""
         self._supervisor = supervisor
         self._database = database

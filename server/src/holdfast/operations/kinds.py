@@ -35,12 +35,12 @@ Run = Callable[[Context], Outcome | TryAgain]
 OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
 
-StartAgain = Callable[[Session, Caller, "Kind", Operation], Operation]
+Retry = Callable[[Session, Caller, "Kind", Operation], Operation]
 """Given the caller and an operation that did not succeed, queue the same work again under the caller's current rights.
 """
 
 
-def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
+def retry_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
     """Retry; for work that can simply be repeated."""
     del context
     return TryAgain("operations.interrupted", interrupted.sentence())
@@ -82,7 +82,7 @@ class Kind:
     """How an agent executes it; None if only this service can execute the kind."""
     step_rules: StepRules | None = None
     """The kind's rules as a step of a schedule."""
-    again: "StartAgain | None" = None
+    retry: "Retry | None" = None
     """Retries it; None for a kind that needs a new start, so that a person sees what it is about to do."""
 
     @property

@@ -34,7 +34,7 @@ Topic = Literal[
 """The topics of rows. Each is also an event of the stream, with its schema in `event_schemas`."""
 
 
-def tell(
+def publish(
     session: Session,
     topic: Topic,
     payload: dict[str, Any],
@@ -47,15 +47,15 @@ def tell(
     wake_after_commit(session)
 
 
-def tell_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
-    """Like `tell`, for many rows, each with a payload, a repository id and an operation id."""
+def publish_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
+    """Like `publish`, for many rows, each with a payload, a repository id and an operation id."""
     if rows:
         now = clock.now()
         insert_many(session, OutboxEntry, [_values(topic, *row, now) for row in rows])
         wake_after_commit(session)
 
 
-def tell_news(session: Session, topic: Topic, payloads: Sequence[dict[str, Any]]) -> None:
+def publish_for_admins(session: Session, topic: Topic, payloads: Sequence[dict[str, Any]]) -> None:
     """Write rows for administrators that do not affect operations, without waking runners and waiting agents."""
     session.execute(_ROW, [_values(topic, payload, None, None) for payload in payloads])
     news_after_commit(session)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from holdfast.kit import cursor
-from holdfast.operations import newest
+from holdfast.operations import indexed_lists
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
 from holdfast.storage.rows import find_row
@@ -40,7 +40,7 @@ def repository_exists(session: Session, repository_id: int) -> bool:
 
 
 @frozen
-class Filter(newest.Narrowing):
+class Filter(indexed_lists.ListConditions):
     """Restrictions on a list of operations. None means: no restriction."""
 
     repositories: frozenset[int] | None = None
@@ -66,12 +66,12 @@ def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> t
 
     A search examines a limited number of operations at a time, so its page may be short or empty before the last one.
     """
-    below = int(cursor.decode(after, int)[0]) if after else newest.BEYOND_ALL_IDS
+    below = int(cursor.decode(after, int)[0]) if after else indexed_lists.BEYOND_ALL_IDS
     if narrowed.run_id is not None:
         rows, reached = list(session.scalars(_of_run(narrowed, below).limit(limit + 1))), 0
     else:
         bounds, reached = _bounds(session, narrowed, below)
-        rows = _by_ids(session, newest.newest_ids(session, _axes(session, narrowed), bounds, limit + 1))
+        rows = _by_ids(session, indexed_lists.newest_ids(session, _axes(session, narrowed), bounds, limit + 1))
     if len(rows) > limit:
         return rows[:limit], cursor.encode(rows[limit - 1].id)
     return rows, cursor.encode(reached) if reached else None
@@ -81,11 +81,11 @@ def total(session: Session, narrowed: Filter) -> int | None:
     """Return how many operations match, at most `MOST_COUNTED`; None if a search would have to examine too many."""
     if narrowed.run_id is not None:
         return session.scalar(select(func.count()).select_from(_of_run(narrowed).limit(MOST_COUNTED).subquery()))
-    bounds, reached = _bounds(session, narrowed, newest.BEYOND_ALL_IDS)
-    return None if reached else newest.count(session, _axes(session, narrowed), bounds, MOST_COUNTED)
+    bounds, reached = _bounds(session, narrowed, indexed_lists.BEYOND_ALL_IDS)
+    return None if reached else indexed_lists.count(session, _axes(session, narrowed), bounds, MOST_COUNTED)
 
 
-def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Bounds, int]:
+def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[indexed_lists.Bounds, int]:
     """Return the bounds of a page, and the id at which a search stops for now; 0 if it examines everything."""
     floor = _floor(session, narrowed.since)
     below = min(below, _ceiling(session, narrowed.until))
@@ -94,10 +94,10 @@ def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Boun
         below = min(below, (session.scalar(_NEWEST_ID) or 0) + 1)
         if floor < below - MOST_SEARCHED:
             floor = reached = below - MOST_SEARCHED
-    bounds = newest.Bounds(
+    bounds = indexed_lists.Bounds(
         below=below,
         floor=floor,
-        **narrowed.narrowing(),
+        **narrowed.list_conditions(),
         of_repositories_only=narrowed.of_repositories_only
         and narrowed.repository_id is None
         and narrowed.repositories is None,
@@ -106,9 +106,9 @@ def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Boun
     return bounds, reached
 
 
-def _axes(session: Session, narrowed: Filter) -> newest.Axes:
+def _axes(session: Session, narrowed: Filter) -> indexed_lists.Axes:
     """Return the columns that the filter restricts, each with the allowed values that may occur in the record."""
-    axes: newest.Axes = {}
+    axes: indexed_lists.Axes = {}
     if narrowed.repository_id is not None:
         seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
         axes["repository_id"] = (narrowed.repository_id,) if seen else ()
@@ -117,7 +117,7 @@ def _axes(session: Session, narrowed: Filter) -> newest.Axes:
     if narrowed.kinds or narrowed.categories:
         axes["kind"] = tuple(
             kind
-            for kind, category in newest.known_kinds(session).items()
+            for kind, category in indexed_lists.known_kinds(session).items()
             if (not narrowed.kinds or kind in narrowed.kinds)
             and (not narrowed.categories or category in narrowed.categories)
         )
@@ -136,25 +136,25 @@ def _floor(session: Session, since: datetime | None) -> int:
     if since is None:
         return 0
     first = session.scalar(_FIRST_SINCE, {"since": since})
-    return first - CREATED_SLACK if first is not None else newest.BEYOND_ALL_IDS
+    return first - CREATED_SLACK if first is not None else indexed_lists.BEYOND_ALL_IDS
 
 
 def _ceiling(session: Session, until: datetime | None) -> int:
     """Return the id below which all operations of this time or earlier are."""
     if until is None:
-        return newest.BEYOND_ALL_IDS
+        return indexed_lists.BEYOND_ALL_IDS
     last = session.scalar(_LAST_UNTIL, {"until": until})
     return last + CREATED_SLACK if last is not None else 0
 
 
-def _of_run(narrowed: Filter, below: int = newest.BEYOND_ALL_IDS) -> Select[Operation]:
+def _of_run(narrowed: Filter, below: int = indexed_lists.BEYOND_ALL_IDS) -> Select[Operation]:
     """Return the matching operations of a run, newest first. A run is small, so each of its operations is checked."""
-    bounds = newest.Bounds(
-        **narrowed.narrowing(),
+    bounds = indexed_lists.Bounds(
+        **narrowed.list_conditions(),
         of_repositories_only=narrowed.of_repositories_only,
         parents_only=narrowed.parents_only,
     ).values()
-    conditions = [newest.CONDITIONS[name] for name in bounds]
+    conditions = [indexed_lists.CONDITIONS[name] for name in bounds]
     statement = select(Operation).where(Operation.run_id == narrowed.run_id, Operation.id < below, *conditions)
     for filtered, values in (
         (Operation.category, narrowed.categories),
@@ -240,7 +240,7 @@ def newest_ended(session: Session, repositories: Sequence[int], kinds: Sequence[
     found: dict[tuple[int, str], Ended] = {}
     for first in range(0, len(repositories), REPOSITORIES_AT_ONCE):
         some = tuple(repositories[first : first + REPOSITORIES_AT_ONCE])
-        ids = newest.newest_of_each(session, {"repository_id": some, "kind": tuple(kinds)}, LOOKED_AT)
+        ids = indexed_lists.newest_of_each(session, {"repository_id": some, "kind": tuple(kinds)}, LOOKED_AT)
         columns = select(
             Operation.id, Operation.repository_id, Operation.kind, Operation.status, Operation.completed_at
         )
@@ -257,8 +257,8 @@ def by_ids(session: Session, ids: Iterable[int]) -> list[Operation]:
 
 
 def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
-    axes: newest.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
-    return _by_ids(session, newest.newest_ids(session, axes, newest.Bounds(), limit))
+    axes: indexed_lists.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
+    return _by_ids(session, indexed_lists.newest_ids(session, axes, indexed_lists.Bounds(), limit))
 
 
 def _by_ids(session: Session, ids: list[int]) -> list[Operation]:

@@ -13,14 +13,14 @@ from sqlalchemy.orm import Session, aliased
 from backup_engine.frozen import frozen
 from holdfast.errors import TooManyRequests
 from holdfast.kit import clock
-from holdfast.kit.courtesy import give_way
+from holdfast.kit.request_priority import give_way
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
 from holdfast.operations.models import Operation, has_status
 from holdfast.operations.status import AGEING_SECONDS_PER_POINT, PRIORITY, TERMINAL, LockMode, Needs, Status, Trigger
-from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
+from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, publish_status, skip
 from holdfast.operations.waiting_reasons import excludes, verdicts
 from holdfast.storage.bulk import insert_many, next_ids
 
@@ -94,7 +94,7 @@ def enqueue(
     operation = Operation(**values, archive_name=archive_name, package_name=package_name)
     session.add(operation)
     session.flush()
-    note(session, operation.id, operation.repository_id, Status.PENDING)
+    publish_status(session, operation.id, operation.repository_id, Status.PENDING)
     if origin.depends_on_id is not None:
         _settle_with_dependency(session, operation, origin.depends_on_id)
     return operation
@@ -149,7 +149,7 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
             repository_id = link.subject.repository_id if link.subject else None
             news.append(({"id": number, "status": str(Status.PENDING)}, repository_id, number))
     insert_many(session, Operation, rows)
-    outbox.tell_many(session, "operation.updated", news)
+    outbox.publish_many(session, "operation.updated", news)
     return ids
 
 

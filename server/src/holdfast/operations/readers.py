@@ -18,7 +18,7 @@ To use one in a feature:
   them.
 - It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and
   SQLite has one writer.
-- It may write outbox rows of its own (`outbox.tell`); they are read like any others.
+- It may write outbox rows of its own (`outbox.publish`); they are read like any others.
 - `topics` limits the rows that are passed; None passes everything. Rows of other topics count as read.
 - `ends_only` leaves out rows of operations that wait or run: always, or while a function returns true.
 - A new reader starts after the existing rows (`starts="newest"`), or with the oldest stored row (`starts="oldest"`).
@@ -44,7 +44,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from holdfast.api.parts import Part
-from holdfast.kit import clock, courtesy
+from holdfast.kit import clock, request_priority
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
 from holdfast.operations.status import ACTIVE
@@ -232,7 +232,7 @@ class Readers:
 
     def _handle_batch(self, reader: Reader, complete: int, most: int) -> tuple[int, bool]:
         """Handle one batch. Return how many rows it had, and whether there are more."""
-        courtesy.give_way_for(BESIDE_REQUESTS_SECONDS)
+        request_priority.give_way_for(BESIDE_REQUESTS_SECONDS)
         with self._database.writing() as session:
             row = session.scalar(_OWN, {"name": reader.name})
             if row is None:
@@ -247,7 +247,7 @@ class Readers:
             if rows:
                 began = time.thread_time()
                 reader.handle(session, rows)
-                seconds = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else BATCH_SECONDS
+                seconds = BESIDE_REQUESTS_SECONDS if request_priority.has_requests() else BATCH_SECONDS
                 self._sizes[reader.name] = next_size(len(rows), time.thread_time() - began, reader.most_rows, seconds)
             has_more = len(rows) == size
             row.position = rows[-1].id if has_more else complete

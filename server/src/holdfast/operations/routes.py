@@ -19,11 +19,11 @@ from holdfast.kit import clock
 from holdfast.kit.fields import PageLimit, PlainText, RowId
 from holdfast.operations import actions, outbox, pages
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations.again import start_again, started_again
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.derived import DERIVED_DATA, DerivedDataSource
 from holdfast.operations.filters import require_known
 from holdfast.operations.limits import Limits, LimitsChange
+from holdfast.operations.list_conditions import TheListConditions, visible_part
 from holdfast.operations.log_answers import (
     FindText,
     LineLimit,
@@ -34,9 +34,9 @@ from holdfast.operations.log_answers import (
     log_match,
     log_page,
 )
-from holdfast.operations.narrowing import Narrowed, visible_part
 from holdfast.operations.present import ThePresenter
 from holdfast.operations.queue_view import read_queue
+from holdfast.operations.retrying import queue_retry, retry_answer
 from holdfast.operations.schemas import (
     CancelAnswer,
     DerivedDataList,
@@ -69,7 +69,7 @@ def list_operations(
     kind: Annotated[Many, Depends(many("kind"))],
     status: Annotated[Many, Depends(many("status"))],
     trigger: Annotated[Many, Depends(many("trigger"))],
-    narrowing: Narrowed,
+    conditions: TheListConditions,
     repository_id: RowId | None = None,
     run_id: Annotated[str, PlainText(1, 64)] | None = None,
     limit: PageLimit = 100,
@@ -78,7 +78,7 @@ def list_operations(
     """Only operations of repositories that you may see. The cursor stays valid while new operations arrive."""
     require_known(presenter.registry, category=category, kind=kind, status=status, trigger=trigger)
     wanted = pages.Filter(categories=category, kinds=kind, statuses=status, triggers=trigger, run_id=run_id)
-    narrowed = visible_part(session, caller, repository_id, narrowing, wanted)
+    narrowed = visible_part(session, caller, repository_id, conditions, wanted)
     if narrowed is None:
         return OperationPage(items=[], next_cursor=None, total=0)
     operations, next_cursor = pages.page(session, narrowed, limit, cursor)
@@ -141,7 +141,7 @@ def change_limits(caller: AdminOnly, wanted: LimitsChange, session: Writing) -> 
     """Changes the given limits immediately, without a restart."""
     limits = kernel_limits.change(session, wanted)
     audit.record(session, actor=caller, action="operations.limits", details=limits.model_dump())
-    _tell_settings(session)
+    _publish_settings(session)
     return limits
 
 
@@ -159,7 +159,7 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     values = items[0].model_dump()
     values["followups"] = [item for item in items[1:] if item.parent_id == operation.id]
     allowed, refused = actions.on_operation(
-        session, caller, operation, can_repeat=kind is not None and kind.again is not None
+        session, caller, operation, can_repeat=kind is not None and kind.retry is not None
     )
     return OperationDetail(
         **values,
@@ -195,7 +195,7 @@ def retry_operation(
 
     def again() -> RetryAnswer:
         failed = require(session, caller, operation_id, Role.OPERATOR)
-        return started_again(start_again(session, caller, presenter.registry, failed), presenter.registry)
+        return retry_answer(queue_retry(session, caller, presenter.registry, failed), presenter.registry)
 
     return once(session, again)
 
@@ -235,9 +235,9 @@ def download_logs(caller: SignedIn, operation_id: RowId, session: Reading, setti
 def _set_paused(session: Writing, caller: AdminOnly, *, paused: bool) -> Paused:
     kernel_limits.put(session, "paused", paused)
     audit.record(session, actor=caller, action="operations.pause" if paused else "operations.resume")
-    _tell_settings(session)
+    _publish_settings(session)
     return Paused(paused=paused)
 
 
-def _tell_settings(session: Writing) -> None:
-    outbox.tell(session, "queue.updated", {"repository_id": None, "change": "settings"}, repository_id=None)
+def _publish_settings(session: Writing) -> None:
+    outbox.publish(session, "queue.updated", {"repository_id": None, "change": "settings"}, repository_id=None)

@@ -33,10 +33,10 @@ def is_enough(needs: Needs, ended: Status, *, started: bool) -> bool:
     return ended in SUCCEEDED
 
 
-def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
+def publish_status(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
     """Write the outbox row for a status change."""
     payload = {"id": operation_id, "status": str(status), **more}
-    outbox.tell(session, "operation.updated", payload, repository_id=repository_id, operation_id=operation_id)
+    outbox.publish(session, "operation.updated", payload, repository_id=repository_id, operation_id=operation_id)
 
 
 def move(
@@ -61,7 +61,7 @@ def move(
         return False
     row = changed[0]
     if row.executor != INLINE_EXECUTOR:
-        note(session, operation_id, row.repository_id, new)
+        publish_status(session, operation_id, row.repository_id, new)
     elif new is not Status.RUNNING:
         lanes_after_commit(session)
     log_ending(session, new, values=values, operation_id=operation_id, kind=row.kind, repository=row.repository_name)
@@ -143,7 +143,7 @@ def finish(
         return False
     settle_dependants(session, operation.id, outcome.status)
     if outcome.status in SUCCEEDED or outcome.had_effects:
-        tell_listeners(session, registry, operation.id)
+        notify_listeners(session, registry, operation.id)
     return True
 
 
@@ -155,10 +155,10 @@ def name_archive(session: Session, operation: Operation, name: str, result: dict
         .values(archive_name=name, result=result)
         .execution_options(synchronize_session=False)
     )
-    note(session, operation.id, operation.repository_id, Status(operation.status))
+    publish_status(session, operation.id, operation.repository_id, Status(operation.status))
 
 
-def tell_listeners(session: Session, registry: Registry, operation_id: int) -> None:
+def notify_listeners(session: Session, registry: Registry, operation_id: int) -> None:
     operation = session.get(Operation, operation_id, populate_existing=True)
     kind = registry.kinds.get(operation.kind) if operation else None
     if operation is None or kind is None:
@@ -228,7 +228,7 @@ def _ask_to_stop(session: Session, operation_id: int) -> bool:
         .execution_options(synchronize_session=False)
     ).all()
     if asked:
-        note(session, operation_id, asked[0].repository_id, Status.RUNNING, cancel_requested=True)
+        publish_status(session, operation_id, asked[0].repository_id, Status.RUNNING, cancel_requested=True)
     return bool(asked)
 
 

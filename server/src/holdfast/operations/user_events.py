@@ -25,7 +25,7 @@ def report(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
     """Publish the user changes among these entries, for admins only: nobody else may see users."""
     changes = [found for entry in entries if (found := _change(entry)) is not None]
     if changes:
-        outbox.tell_news(session, "user.updated", changes)
+        outbox.publish_for_admins(session, "user.updated", changes)
 
 
 def _change(entry: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -23,11 +23,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
+from holdfast.operations import agent_presence
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import presence
+from holdfast.operations.agent_presence import Presence
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge, reason_of_its_own
 from holdfast.operations.models import Operation, has_status, waits_here
-from holdfast.operations.presence import Presence
 from holdfast.operations.status import ACTIVE, HELD_BY_PAUSE, LockMode, Status
 from holdfast.storage.bulk import beside_objects
 from holdfast.storage.types import Identifier, UtcDateTime
@@ -57,12 +57,12 @@ def verdicts(
     by_group, total = limits.by_group(), limits.max_running_total
     if only_lanes is not None:
         assert everyone, "what may start is looked for in all lanes"
-        statement = _of_lanes(presence.current())
+        statement = _of_lanes(agent_presence.current())
         values: dict[str, Any] = {"lanes": list(only_lanes)}
     elif everyone:
-        statement, values = _waiting(presence.current()), {}
+        statement, values = _waiting(agent_presence.current()), {}
     else:
-        statement = _startable(presence.current())
+        statement = _startable(agent_presence.current())
         full = full_groups(running, by_group, total)
         values = {"now": now, "paused": int(paused), "full": sorted(full), "most": CANDIDATES}
     waiting = [_waiter(row) for row in session.execute(statement, values).all()]
@@ -88,7 +88,7 @@ def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]
     full = full_groups(running, by_group, total)
 
     def judged(ids: set[int]) -> tuple[list[Waiter], dict[int, Verdict]]:
-        rows = connection.execute(_these(presence.current()), {"ids": sorted(ids)})
+        rows = connection.execute(_these(agent_presence.current()), {"ids": sorted(ids)})
         waiting = [_waiter(row) for row in rows.all()]
         return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
 
@@ -106,7 +106,7 @@ def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]
             if group is not None and group not in full:
                 most = min(by_group.get(group, total), total)
                 values = {"now": now, "paused": int(paused), "group": group, "most": most}
-                ids |= set(connection.scalars(_front(presence.current()), values))
+                ids |= set(connection.scalars(_front(agent_presence.current()), values))
         waiting, found = judged(ids)
     return found
 
@@ -139,7 +139,7 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
         Operation.lock_key.in_(lanes),
         has_status(Operation, Status.RUNNING),
         Operation.executor == "agent",
-        ~presence.current().is_online(Operation.machine_id),
+        ~agent_presence.current().is_online(Operation.machine_id),
     )
     stuck = set(session.scalars(silent))
     for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # a dependency has the lower id

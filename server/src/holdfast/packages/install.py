@@ -34,7 +34,7 @@ def kind() -> Kind:
         run=run,
         on_interrupted=interrupted,
         present=present,
-        again=start.again,
+        retry=start.retry,
     )
 
 

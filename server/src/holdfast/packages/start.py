@@ -6,10 +6,10 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller, forbidden
 from holdfast.access.roles import Role
 from holdfast.operations import queue
-from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
+from holdfast.operations.retrying import origin_of
 from holdfast.operations.status import Trigger
 from holdfast.packages import store
 from holdfast.packages.schemas import InstallParams
@@ -28,6 +28,6 @@ def start(session: Session, caller: Caller, kind: Kind, package_id: int, origin:
     return operation
 
 
-def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
+def retry(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
     package_id = InstallParams.model_validate(failed.params).package_id
     return start(session, caller, kind, package_id, origin_of(caller, failed))

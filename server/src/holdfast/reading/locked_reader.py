@@ -15,8 +15,8 @@ from typing import Self
 from holdfast.errors import Unavailable
 from holdfast.history.chunks.file_chunks import FileChunks, Part
 from holdfast.history.errors import ChunkRouteFailed, GaveWay, HistoryError
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.kit.supervisor import Supervisor
-from holdfast.kit.wake import Wake
 from holdfast.reading.shared_turn import SharedTurn
 from holdfast.runner.lane_ticket import LaneTicket
 
@@ -43,7 +43,7 @@ LEFT_SECONDS = LAST_READ_SECONDS + 2 * STOP_SECONDS + 1.0
 class LockedReader:
     """Safe for use from many threads. Its own thread releases the lock and the lane."""
 
-    def __init__(self, files: FileChunks, turn: SharedTurn, work: Wake, supervisor: Supervisor) -> None:
+    def __init__(self, files: FileChunks, turn: SharedTurn, work: ChangeSignal, supervisor: Supervisor) -> None:
         self._files = files
         self._turn = turn
         self._work = work

@@ -223,7 +223,7 @@ def tell(
         {"id": one.id, "engine_id": one.engine_id, "name": one.name, "start": with_offset(one.start)} for one in newest
     ]
     payload = {"repository_id": repository_id, "count": len(archives), "archives": named}
-    outbox.tell(session, topic, payload, repository_id=repository_id)
+    outbox.publish(session, topic, payload, repository_id=repository_id)
 
 
 def batched(values: list[str], size: int) -> Iterator[list[str]]:

@@ -17,7 +17,7 @@ from backup_jobs.work import Work
 from backup_protocol import JobKind
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
@@ -53,7 +53,7 @@ def job_kind(
         category=category,
         limit_group=category,
         run=run,
-        on_interrupted=again_when_interrupted,  # never reached: the body handles interruptions inside `run`
+        on_interrupted=retry_when_interrupted,  # never reached: the body handles interruptions inside `run`
         agent=job,
         **values,
     )

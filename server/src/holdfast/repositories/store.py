@@ -176,7 +176,7 @@ def tell(
 ) -> None:
     """Notify clients that a repository has changed, and which of its parts (default: those of this kind of change)."""
     payload = {"id": repository_id, "change": change, "changed": sorted(parts or PARTS_BY_CHANGE[change])}
-    outbox.tell(session, "repository.updated", payload, repository_id=repository_id)
+    outbox.publish(session, "repository.updated", payload, repository_id=repository_id)
 
 
 def _sharing(repository: Repository) -> Sharing:

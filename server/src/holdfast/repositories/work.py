@@ -14,7 +14,7 @@ from backup_jobs.endings import TryAgain as JobTryAgain
 from backup_jobs.host import Step
 from holdfast.errors import NotFound
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
@@ -78,6 +78,6 @@ def repository_kind(opener: Opener, work: Working, *, category: str, **values: A
         category=category,
         limit_group=category,
         run=lambda context: work(RepositoryWork.open(opener, context)),
-        on_interrupted=again_when_interrupted,
+        on_interrupted=retry_when_interrupted,
         **values,
     )

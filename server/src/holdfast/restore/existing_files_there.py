@@ -15,7 +15,7 @@ from backup_jobs.restore import existing_files
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import MOST_SHOWN, Survey, is_safe
 from holdfast.errors import Unprocessable
-from holdfast.execution.ssh import Telling
+from holdfast.execution.ssh import RemoteProgram
 from holdfast.machines.errors import refused
 from holdfast.restore import errors
 
@@ -94,7 +94,7 @@ class ExistingFilesThere:
         words = ("-I", "-S", "-c", script, base64.b64encode(destination).decode(), str(MOST_SHOWN))
         self._placement = placement
         try:
-            self._telling = Telling((*machine.ssh, shlex.join((machine.python, *words))))
+            self._program = RemoteProgram((*machine.ssh, shlex.join((machine.python, *words))))
         except OSError as error:
             raise refused("ssh.not_installed") from error
 
@@ -103,11 +103,11 @@ class ExistingFilesThere:
             return
         target = self._placement.target(item.path, is_directory=item.is_directory)
         if target is not None:
-            self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
+            self._program.send(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
 
     def add_to(self, surveyed: Survey) -> int | None:
         """Return the free bytes there. Raise Unprocessable if the machine does not answer or the path is invalid."""
-        answer = self._telling.answer()
+        answer = self._program.answer()
         if answer.failure is not None:
             raise refused(answer.failure)
         if answer.code != 0:
@@ -133,4 +133,4 @@ class ExistingFilesThere:
         return found.free
 
     def close(self) -> None:
-        self._telling.close()
+        self._program.close()

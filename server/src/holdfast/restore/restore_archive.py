@@ -17,7 +17,7 @@ from backup_jobs.restore.private_tree import PrivateTree
 from backup_protocol import JobKind, RestoreBlock
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, reported
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
@@ -46,10 +46,10 @@ def kind(opener: Opener) -> Kind:
         access=Access.READ,
         params=RestoreParams,
         run=lambda context: run(opener, job, context),
-        on_interrupted=again_when_interrupted,  # never reached: the body handles interruptions inside `run`
+        on_interrupted=retry_when_interrupted,  # never reached: the body handles interruptions inside `run`
         present=present,
         agent=job,
-        again=partial(start.again, places=opener.own_places),
+        retry=partial(start.retry, places=opener.own_places),
     )
 
 

@@ -17,10 +17,10 @@ from holdfast.agents import store as agents
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.machines import store as machines
 from holdfast.machines.models import SshConnection
-from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
+from holdfast.operations.retrying import origin_of
 from holdfast.repositories import agent_target, archive_records, archived_paths, jobs
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
@@ -79,7 +79,7 @@ def start(
     )
 
 
-def again(session: Session, caller: Caller, kind: Kind, failed: Operation, *, places: ServicePlaces) -> Operation:
+def retry(session: Session, caller: Caller, kind: Kind, failed: Operation, *, places: ServicePlaces) -> Operation:
     """Queue the same restore again. The caller's rights and the destination are checked again."""
     params = RestoreParams.model_validate(failed.params)
     request = RestoreRequest(

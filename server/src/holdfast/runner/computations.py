@@ -1,8 +1,8 @@
 """Requests that require long computations: they wait for their turn, and for the computing process, without a thread.
 
 Such a route is marked with `computes`. It is a generator: it reads from the store, yields each computation as a `call`
-of `kit/computing.py`, receives its result, and returns the answer. Each of its steps runs briefly in a thread; between
-steps it holds neither a thread nor a transaction. One such request is answered at a time, and users take turns.
+of `kit/compute_process.py`, receives its result, and returns the answer. Each of its steps runs briefly in a thread;
+between steps it holds neither a thread nor a transaction. One such request is answered at a time, and users take turns.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from fastapi import Depends, Request, Response
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Unavailable
-from holdfast.kit.computing import Computer
+from holdfast.kit.compute_process import ComputeProcess
 from holdfast.runner.waiting_route import called_in_turn
 from holdfast.settings import Settings
 
@@ -41,7 +41,7 @@ class _User:
 class Computations:
     """The requests that compute, in turn; used only on the event loop of the service."""
 
-    def __init__(self, settings: Settings, computer: Computer) -> None:
+    def __init__(self, settings: Settings, computer: ComputeProcess) -> None:
         self.computer = computer
         self._wait_seconds = settings.inline_wait_seconds
         self._users: dict[int, _User] = {}

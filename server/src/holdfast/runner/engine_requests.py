@@ -21,7 +21,7 @@ from fastapi import Depends, Request
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
 from holdfast.runner.engine_turns import TURNS, turns_of_a_user
-from holdfast.runner.lane_ticket import GIVES_WAY, LaneTicket, without_a_thread
+from holdfast.runner.lane_ticket import LOW_PRIORITY, LaneTicket, without_a_thread
 from holdfast.runner.waiting_route import called_in_turn
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -155,7 +155,7 @@ class EngineRequests:
         await self._acquired(places.semaphore)
         places.running += 1
         try:
-            GIVES_WAY.set(places.running > 1)
+            LOW_PRIORITY.set(places.running > 1)
             TURNS.set(places.turns)
             if await is_left():
                 raise Unavailable("api.client_left", "The client has disconnected.")
@@ -217,7 +217,7 @@ def _too_many() -> Unavailable:
     )
 
 
-class Asking:
+class EngineRequest:
     """One request that may call the engine."""
 
     def __init__(self, request: Request) -> None:
@@ -232,11 +232,11 @@ class Asking:
         return await self._requests.run(self._request, user_id, call, same)
 
 
-async def the_engine_requests(request: Request) -> Asking:
-    return Asking(request)
+async def the_engine_request(request: Request) -> EngineRequest:
+    return EngineRequest(request)
 
 
-TheEngineRequests = Annotated[Asking, Depends(the_engine_requests)]
+TheEngineRequest = Annotated[EngineRequest, Depends(the_engine_request)]
 
 
 def asks_engine(route: Route) -> Route:
@@ -246,6 +246,6 @@ def asks_engine(route: Route) -> Route:
     first lane, because it is called again from the start if the lane is not free.
     """
 
-    asking: Any = called_in_turn(route, TheEngineRequests)
+    asking: Any = called_in_turn(route, TheEngineRequest)
     asking.asks_engine = True
     return asking  # type: ignore[no-any-return]

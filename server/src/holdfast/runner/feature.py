@@ -4,7 +4,7 @@ from functools import partial
 
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
-from holdfast.kit.computing import Computer
+from holdfast.kit.compute_process import ComputeProcess
 from holdfast.operations.derived import DERIVED_DATA
 from holdfast.operations.kinds import REGISTRY
 from holdfast.operations.manifest import Feature, Task, Tick, When
@@ -48,7 +48,7 @@ FEATURE = Feature(
         RUNNER.made_by(_runner),
         INLINE_CALLS.made_by(_inline_calls),
         ENGINE_REQUESTS.made_by(lambda parts: EngineRequests(parts[SETTINGS], parts[DATABASE])),
-        COMPUTATIONS.made_by(lambda parts: Computations(parts[SETTINGS], Computer())),
+        COMPUTATIONS.made_by(lambda parts: Computations(parts[SETTINGS], ComputeProcess())),
     ),
     ticks=_ticks,
     tasks=_tasks,

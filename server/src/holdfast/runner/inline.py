@@ -20,7 +20,7 @@ from holdfast.kit import clock
 from holdfast.kit.schema import Schema
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import queue, transitions, waiting_reasons
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind, retry_when_interrupted
 from holdfast.operations.lanes import QueuedReason, Verdict
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome
@@ -28,7 +28,7 @@ from holdfast.operations.queue import Subject
 from holdfast.operations.status import LockMode, Status
 from holdfast.runner.engine_stream import EngineStream, messages_of
 from holdfast.runner.engine_turns import in_turn
-from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, LaneTicket
+from holdfast.runner.lane_ticket import LOW_PRIORITY, TICKET, LaneNotFree, LaneTicket
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -50,7 +50,7 @@ INLINE = Kind(
     category="system",
     run=_never_run,
     params=NoParams,
-    on_interrupted=again_when_interrupted,
+    on_interrupted=retry_when_interrupted,
     access=Access.READ,
 )
 
@@ -214,7 +214,7 @@ def _interrupted() -> Unavailable:
 
 
 def _giving_way(command: Command) -> Command:
-    return replace(command, gives_way=True) if GIVES_WAY.get() else command
+    return replace(command, gives_way=True) if LOW_PRIORITY.get() else command
 
 
 class Hold:

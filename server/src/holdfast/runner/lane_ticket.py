@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
-from holdfast.kit.wake import Wake
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.operations.lanes import MAY_START, Verdict
 
 SHORTEST_PAUSE_SECONDS = 0.05
@@ -62,7 +62,7 @@ class LaneTicket:
 
 
 TICKET: ContextVar[LaneTicket | None] = ContextVar("lane ticket", default=None)
-GIVES_WAY: ContextVar[bool] = ContextVar("gives way", default=False)
+LOW_PRIORITY: ContextVar[bool] = ContextVar("low priority", default=False)
 """Whether engines of this request run at a lower priority than others."""
 
 
@@ -84,7 +84,9 @@ def reading_without_a_lane() -> Iterator[ReadingWithoutALane]:
         ticket.is_read = reading.found
 
 
-async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work: Wake, ticket: LaneTicket) -> Result:
+async def without_a_thread(
+    in_thread: InThread, call: Callable[[], Result], work: ChangeSignal, ticket: LaneTicket
+) -> Result:
     """Call a use case in a thread, repeatedly until its lane is free. Raise Locked when the ticket's time is up."""
     try:
         while True:

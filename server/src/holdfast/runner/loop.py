@@ -24,7 +24,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
-from holdfast.runner.follow import Attempt
+from holdfast.runner.attempt import Attempt
 from holdfast.runner.identity import Identity
 from holdfast.runner.progress import ProgressCache
 from holdfast.runner.recording import Recorder

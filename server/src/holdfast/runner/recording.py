@@ -19,7 +19,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
-from holdfast.runner.follow import Attempt
+from holdfast.runner.attempt import Attempt
 from holdfast.runner.progress import ProgressCache
 from holdfast.storage.session import Database
 
@@ -93,7 +93,7 @@ class Recorder:
         if not again:
             self._finish(session, operation, given_up(ending, Status.CANCELLED))
         elif ending.had_effects:
-            transitions.tell_listeners(session, self.registry, operation.id)
+            transitions.notify_listeners(session, self.registry, operation.id)
         return again
 
     def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:

@@ -410,7 +410,7 @@ def _changed(session: Session, caller: Caller, schedule: Schedule, action: str, 
 
 def tell_changed(session: Session) -> None:
     """Notify the tick and open pages. The event does not name the schedule, because not everyone may see it."""
-    outbox.tell(session, "schedule.updated", {}, repository_id=None)
+    outbox.publish(session, "schedule.updated", {}, repository_id=None)
 
 
 def audit_run(session: Session, caller: Caller, schedule: Schedule, repository_ids: Sequence[int]) -> None:

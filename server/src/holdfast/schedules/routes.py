@@ -17,7 +17,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.errors import HoldfastError, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.computing import call
+from holdfast.kit.compute_process import call
 from holdfast.kit.fields import Moment, RowId
 from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.repositories import labels

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from backup_engine.frozen import frozen
-from holdfast.kit.courtesy import give_way
+from holdfast.kit.request_priority import give_way
 from holdfast.storage.types import IdList, Json, UtcDateTime, stored_text
 
 Rows = Sequence[Mapping[str, Any]]

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
 from holdfast.errors import Unavailable
-from holdfast.kit.wake import Wake
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.storage.remembered import StoreVersion
 from holdfast.storage.write_queue import OneWriterPool
 
@@ -32,11 +32,11 @@ class Database:
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
-        self.wake = Wake()
+        self.wake = ChangeSignal()
         """Something has changed of which users are notified."""
-        self.work = Wake()
+        self.work = ChangeSignal()
         """Operations have changed or a lane is free, so there may be work."""
-        self.operations = Wake()
+        self.operations = ChangeSignal()
         """Operations of runners and agents have changed, so cached views of them are outdated."""
         self.dialect = make_url(url).get_backend_name()
         path = make_url(url).database

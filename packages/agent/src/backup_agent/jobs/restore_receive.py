@@ -14,7 +14,7 @@ from typing import Any
 from backup_agent.backoff import Backoff
 from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_agent.job_work import ReceiveWork
-from backup_agent.received import LinkCut, Received
+from backup_agent.restore_stream import LinkCut, RestoreStream
 from backup_engine.extracted import LINK_IN_THE_WAY, Complaints
 from backup_engine.listing import ListedFile
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
@@ -156,7 +156,7 @@ def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) ->
     complaints = _Complaints()
     try:
         with work.receive() as stream, _cut_when_asked(work, stream):
-            received = Received(stream)
+            received = RestoreStream(stream)
             survey = received.survey()
             _require_targets(restore, survey)
             if survey is not None and not work.block.dry_run:
@@ -246,7 +246,7 @@ class _Complaints:
 class _Reporting:
     """Wraps the stream and reports progress as it is read."""
 
-    def __init__(self, work: ReceiveWork, received: Received, survey: ReceiveSurvey) -> None:
+    def __init__(self, work: ReceiveWork, received: RestoreStream, survey: ReceiveSurvey) -> None:
         self._work = work
         self._received = received
         self._size = survey.size

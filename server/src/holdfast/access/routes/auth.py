@@ -39,7 +39,7 @@ from holdfast.access.vault import TheVault
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
-from holdfast.kit import clock, courtesy
+from holdfast.kit import clock, request_priority
 from holdfast.storage.session import Database
 
 auth = router("/api/auth", "Login")
@@ -140,7 +140,7 @@ def refresh(request: Request, response: Response, caller: SessionToRefresh, logi
 
 @auth.get("/me", summary="Who am I")
 async def me(caller: SignedInEvenIfPasswordMustChange, accounts: TheAccounts) -> Me:
-    with courtesy.answering():
+    with request_priority.answering():
         record = await accounts.of(caller.user_id)
         return Me.of_caller(caller, record.user, record.rights)
 

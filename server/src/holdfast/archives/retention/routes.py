@@ -22,7 +22,7 @@ from holdfast.archives.retention.size_samples import measured, recent_backups, s
 from holdfast.archives.route_values import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.computing import call
+from holdfast.kit.compute_process import call
 from holdfast.kit.fields import RowId
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive

@@ -1,4 +1,4 @@
-"""The answer of a simulation: computed from values in a separate process (`kit/computing.py`), and written as JSON.
+"""The answer of a simulation: computed from values in a separate process (`kit/compute_process.py`), as JSON.
 
 It has two parts, because the service reads data from the file history that only the first part can name.
 """
@@ -25,7 +25,7 @@ from holdfast.archives.retention.size_forecast import (
     samples,
     series_to_come,
 )
-from holdfast.kit.written import as_json
+from holdfast.kit.plain_json import as_json
 
 MOST_BACKUPS = 60_000
 """More backups than two schedules make in 90 days at the highest allowed frequency."""

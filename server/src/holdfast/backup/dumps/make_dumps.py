@@ -21,7 +21,7 @@ from holdfast.backup.on_agent import engine_name
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind, again_when_interrupted
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind, retry_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
@@ -50,7 +50,7 @@ def kind(opener: Opener, vault: Vault, programs: str | None) -> Kind:
         category="backup",
         run=partial(run, opener, vault, programs, job),
         params=DumpParams,
-        on_interrupted=again_when_interrupted,  # never reached: the body handles interruptions inside `run`
+        on_interrupted=retry_when_interrupted,  # never reached: the body handles interruptions inside `run`
         limit_group="backup",
         access=Access.ADD,
         effects=CHANGES_ARCHIVES,

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from holdfast.kit import clock
+from holdfast.kit.change_signal import ChangeSignal
 from holdfast.kit.supervisor import Supervisor
-from holdfast.kit.wake import Wake
 from holdfast.notifications.deliver.render import body_of
 from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.models import Delivery, DeliveryState, Destination, Rule
@@ -56,7 +56,7 @@ class Queue:
         self._database = database
         self._supervisor = supervisor
         self._send = send
-        self._more = Wake()
+        self._more = ChangeSignal()
         self._next_at: datetime | None = None
         """When the next message is due, as of the last query."""
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
@@ -147,7 +147,7 @@ class Queue:
         delivery.state = DeliveryState.WAITING
         delivery.next_attempt_at = now + timedelta(seconds=seconds)
 
-    def _send_forever(self, name: str, wake: Wake, seconds: float) -> None:
+    def _send_forever(self, name: str, wake: ChangeSignal, seconds: float) -> None:
         seen = -1
         while not self._supervisor.stopping.is_set():
             while not self._supervisor.stopping.is_set() and self.step():
@@ -182,14 +182,16 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
 
 
 def _tell(session: Session, topic: outbox.Topic, destination: Destination, reason: str | None) -> None:
-    outbox.tell_news(session, topic, [{"destination_id": destination.id, "name": destination.name, "reason": reason}])
+    outbox.publish_for_admins(
+        session, topic, [{"destination_id": destination.id, "name": destination.name, "reason": reason}]
+    )
 
 
 def _count(session: Session, destination: Destination, state: str, number: int = 1) -> None:
     """Report deliveries that have ended, for the counters."""
     if state in (DeliveryState.SENT, DeliveryState.FAILED) and number:
         details = {"kind": str(destination.kind), "state": str(state)}
-        outbox.tell_news(session, ENDED_TOPIC, [details] * number)
+        outbox.publish_for_admins(session, ENDED_TOPIC, [details] * number)
 
 
 def _looking() -> Select[Any]:

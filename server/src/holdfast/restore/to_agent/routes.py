@@ -12,7 +12,7 @@ from holdfast.api.router import router
 from holdfast.downloads.opening import Opened
 from holdfast.downloads.response import Download
 from holdfast.kit.fields import RowId
-from holdfast.restore.to_agent.pouring import MEDIA_TYPE, POURINGS, Pourings
+from holdfast.restore.to_agent.restore_streams import MEDIA_TYPE, RESTORE_STREAMS, RestoreStreams
 
 routes = router("/api/agents", "agents")
 
@@ -25,7 +25,7 @@ STREAM = {
 }
 
 
-ThePourings = Annotated[Pourings, Depends(POURINGS)]
+TheRestoreStreams = Annotated[RestoreStreams, Depends(RESTORE_STREAMS)]
 
 
 @routes.get(
@@ -34,12 +34,12 @@ ThePourings = Annotated[Pourings, Depends(POURINGS)]
     response_class=Response,
     responses=STREAM,
 )
-def restore_stream(agent: ThisAgent, job_id: RowId, pourings: ThePourings) -> Response:
+def restore_stream(agent: ThisAgent, job_id: RowId, streams: TheRestoreStreams) -> Response:
     """Only for the agent that has claimed the job. The last frame reports how the engine ended; without it, the stream
     was cut. A repeated request starts from the beginning and ends the earlier stream.
     """
 
     def begin(gone: Event) -> Opened:
-        return pourings.open(agent, job_id, gone)
+        return streams.open(agent, job_id, gone)
 
     return Download(begin)

@@ -1,7 +1,7 @@
 """Calendars and previews as they are sent: the outcomes of past due times, and what is to come.
 
-These functions are pure and run in a separate process (`kit/computing.py`): values go in, text comes out. Up to ten
-thousand entries are written directly, because models would take most of the time.
+These functions are pure and run in a separate process (`kit/compute_process.py`): values go in, text comes out. Up to
+ten thousand entries are written directly, because models would take most of the time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from backup_engine.frozen import frozen
 from holdfast.kit import zones
 from holdfast.kit.clock import with_offset
-from holdfast.kit.written import as_json
+from holdfast.kit.plain_json import as_json
 from holdfast.schedules.calendar import preview
 from holdfast.schedules.calendar.plan import INSTANT, due_between, walk_between
 from holdfast.schedules.calendar.preview import Conditions, Fire, Forecast, Place

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from sqlalchemy.orm import Session
 
-from holdfast.kit.courtesy import give_way
+from holdfast.kit.request_priority import give_way
 from holdfast.operations.kinds import Registry
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running.chains import enqueue

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from backup_engine.frozen import frozen
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.kit.courtesy import give_way
+from holdfast.kit.request_priority import give_way
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind, Registry
 from holdfast.operations.queue import Link, Subject

@@ -69,7 +69,7 @@ def repair(session: Session, read_clock: Callable[[], datetime]) -> bool:
         .where(ScheduleState.id == STATE_ROW)
         .values(last_tick_at=now, clock_jumped_at=now, clock_jumped_seconds=seconds)
     )
-    outbox.tell(session, CLOCK_JUMPED, {"seconds": seconds}, repository_id=None)
+    outbox.publish(session, CLOCK_JUMPED, {"seconds": seconds}, repository_id=None)
     return True
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from holdfast.kit import zones
-from holdfast.kit.courtesy import give_way
+from holdfast.kit.request_priority import give_way
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.calendar import availability, plan, spread

@@ -52,7 +52,7 @@ TOLD = (
 
 def tell(session: Session, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the outbox rows for those rows that have reached their final state."""
-    outbox.tell_many(
+    outbox.publish_many(
         session,
         TOPIC,
         [

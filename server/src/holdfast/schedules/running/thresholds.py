@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from holdfast.kit.courtesy import give_way
+from holdfast.kit.request_priority import give_way
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories.cadence import DueBetween, MissedRuns, Threshold

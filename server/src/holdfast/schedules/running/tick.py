@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy.orm import Session
 
 from holdfast.api.parts import Part
-from holdfast.kit import courtesy
+from holdfast.kit import request_priority
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
@@ -172,9 +172,9 @@ class Tick:
             done, took = self._timed(partial(_sized, step, size))
             if not done.more or self._supervisor.stopping.is_set():
                 break
-            wanted = BESIDE_REQUESTS_SECONDS if courtesy.is_asked() else TRANSACTION_SECONDS
+            wanted = BESIDE_REQUESTS_SECONDS if request_priority.has_requests() else TRANSACTION_SECONDS
             size = next_size(size, max(took.processor, took.clock * SHARE_OF_OWN_WORK), most, wanted)
-            courtesy.give_way_for(min(max(wanted, took.clock) * COURTESY, LONGEST_COURTESY_SECONDS))
+            request_priority.give_way_for(min(max(wanted, took.clock) * COURTESY, LONGEST_COURTESY_SECONDS))
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
         return self._timed(step)[0]
@@ -186,7 +186,7 @@ class Tick:
         """
         with self._database.writing() as session:
             began, used = time.monotonic(), time.thread_time()
-            with courtesy.shown(BESIDE_REQUESTS_SECONDS * COURTESY):
+            with request_priority.giving_way_at_most(BESIDE_REQUESTS_SECONDS * COURTESY):
                 answer = step(session)
             session.flush()
             clock_of_step = time.monotonic() - began

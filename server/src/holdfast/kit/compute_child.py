@@ -1,4 +1,4 @@
-"""The program of the computing process (`kit/computing.py`): call the functions that arrive on a socket.
+"""The program of the computing process (`kit/compute_process.py`): call the functions that arrive on a socket.
 
 It imports only what those functions need, and numpy only for those that use it.
 """

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns(Counter[int]):
+class PerUserCount(Counter[int]):
     """A count for each user who has any."""
 
     @contextmanager

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.kit import courtesy
+from holdfast.kit import request_priority
 
 LONG = 60.0
 
@@ -13,13 +13,13 @@ LONG = 60.0
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait that does not end by itself is noticed."""
-    monkeypatch.setattr(courtesy, "LONGEST_PAUSE_SECONDS", LONG)
+    monkeypatch.setattr(request_priority, "LONGEST_PAUSE_SECONDS", LONG)
 
 
-def test_work_that_shows_no_courtesy_never_waits() -> None:
+def test_work_that_does_not_give_way_never_waits() -> None:
     began = time.monotonic()
-    with courtesy.answering():
-        courtesy.give_way()
+    with request_priority.answering():
+        request_priority.give_way()
 
     assert time.monotonic() - began < LONG / 2
 
@@ -28,35 +28,35 @@ def test_work_goes_on_when_the_last_request_is_answered() -> None:
     gone_on = threading.Event()
 
     def work() -> None:
-        with courtesy.shown(LONG):
-            courtesy.give_way()
+        with request_priority.giving_way_at_most(LONG):
+            request_priority.give_way()
         gone_on.set()
 
-    with courtesy.answering():
-        with courtesy.answering():
+    with request_priority.answering():
+        with request_priority.answering():
             thread = threading.Thread(target=work)
             thread.start()
         assert not gone_on.wait(0.05)
-        assert courtesy.is_asked()
-    assert courtesy.is_asked()  # more are to be expected
+        assert request_priority.has_requests()
+    assert request_priority.has_requests()  # more are to be expected
     assert gone_on.wait(LONG / 2)
     thread.join()
 
 
 def test_work_waits_no_longer_than_it_has_promised_however_long_the_request_takes() -> None:
     began = time.monotonic()
-    with courtesy.answering(), courtesy.shown(0.02):
+    with request_priority.answering(), request_priority.giving_way_at_most(0.02):
         for _ in range(10):
-            courtesy.give_way()
+            request_priority.give_way()
 
     assert time.monotonic() - began < LONG / 2
 
 
 def test_between_two_pieces_of_work_requests_go_first_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courtesy, "LONGEST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(request_priority, "LONGEST_PAUSE_SECONDS", 0.001)
     began = time.monotonic()
-    with courtesy.answering():
-        courtesy.give_way_for(0.02)
+    with request_priority.answering():
+        request_priority.give_way_for(0.02)
 
     assert 0.02 <= time.monotonic() - began < LONG / 2
-    courtesy.give_way_for(LONG)
+    request_priority.give_way_for(LONG)

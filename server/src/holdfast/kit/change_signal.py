@@ -7,7 +7,7 @@ import time
 LOOK_SECONDS = 0.05
 
 
-class Wake:
+class ChangeSignal:
     """Waiters remember the last number they saw, so that no notification is missed while they are busy."""
 
     def __init__(self) -> None:

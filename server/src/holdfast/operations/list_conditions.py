@@ -11,10 +11,10 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations import pages
-from holdfast.operations.newest import Narrowing
+from holdfast.operations.indexed_lists import ListConditions
 
 
-async def _narrowing(
+async def _list_conditions(
     since: Annotated[Moment | None, Query(description="Created at or after this time.")] = None,
     until: Annotated[Moment | None, Query(description="Created at or before this time.")] = None,
     machine_id: Annotated[RowId | None, Query(description="On the machine of this agent.")] = None,
@@ -30,12 +30,12 @@ async def _narrowing(
             "although `next_cursor` is set."
         ),
     ] = None,
-) -> Narrowing:
-    return Narrowing(since, until, machine_id, triggered_by, q)
+) -> ListConditions:
+    return ListConditions(since, until, machine_id, triggered_by, q)
 
 
 def visible_part(
-    session: Session, caller: Caller, repository_id: int | None, narrowing: Narrowing, wanted: pages.Filter
+    session: Session, caller: Caller, repository_id: int | None, conditions: ListConditions, wanted: pages.Filter
 ) -> pages.Filter | None:
     """Return the part of a list that the caller may see; None if there is none."""
     visible = rights.visible_repositories(session, caller)
@@ -46,8 +46,8 @@ def visible_part(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
         repository_id=repository_id,
-        **narrowing.narrowing(),
+        **conditions.list_conditions(),
     )
 
 
-Narrowed = Annotated[Narrowing, Depends(_narrowing)]
+TheListConditions = Annotated[ListConditions, Depends(_list_conditions)]

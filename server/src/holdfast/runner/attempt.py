@@ -18,7 +18,7 @@ from holdfast.operations.logs import LOG_BYTES_MOST, LogWriter
 from holdfast.operations.models import Operation
 from holdfast.operations.two_stream_log import Stream
 from holdfast.runner.line_reader import LineReader
-from holdfast.runner.plain import PlainReader
+from holdfast.runner.plain_reader import PlainReader
 from holdfast.runner.progress import ProgressCache
 from holdfast.storage.session import Database
 

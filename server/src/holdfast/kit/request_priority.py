@@ -48,13 +48,13 @@ def answering() -> Iterator[None]:
             _requests.free.set()
 
 
-def is_asked() -> bool:
+def has_requests() -> bool:
     """Whether requests are being answered or were a moment ago."""
     return bool(_requests.number) or time.monotonic() - _requests.last_ended < BUSY_SECONDS
 
 
 @contextmanager
-def shown(seconds: float) -> Iterator[None]:
+def giving_way_at_most(seconds: float) -> Iterator[None]:
     """Let this thread's calls of `give_way` in the block wait for at most this long in total."""
     _own.seconds = seconds
     try:
@@ -64,7 +64,7 @@ def shown(seconds: float) -> Iterator[None]:
 
 
 def give_way() -> None:
-    """Let requests go first. Does nothing outside `shown`, and returns at once if no request is being answered."""
+    """Let requests go first. Does nothing outside `giving_way_at_most`, or if no request is being answered."""
     if _requests.number and _own.seconds > 0:
         began = time.monotonic()
         _requests.free.wait(min(_own.seconds, LONGEST_PAUSE_SECONDS))
@@ -73,6 +73,6 @@ def give_way() -> None:
 
 def give_way_for(seconds: float) -> None:
     """Wait between two pieces of work while requests are being answered, for at most this long."""
-    with shown(seconds):
+    with giving_way_at_most(seconds):
         while _requests.number and _own.seconds > 0:
             give_way()

@@ -63,7 +63,7 @@ MOST_LISTED_CHARACTERS = 1 << 20
 LONGEST_WARNING = 2000
 
 
-class Pourings:
+class RestoreStreams:
     """The open streams to agents, one per job: a repeated request replaces the earlier stream."""
 
     def __init__(self, database: Database, inline: InlineCalls, opener: Opener) -> None:
@@ -81,7 +81,7 @@ class Pourings:
             self._current[job_id] = gone
         if before is not None:
             before.set()
-        frames = _Pouring(self, agent, operation, repository, gone).frames()
+        frames = _RestoreStream(self, agent, operation, repository, gone).frames()
 
         def close() -> None:
             frames.close()
@@ -107,12 +107,17 @@ class Pourings:
         return operation, repository
 
 
-POURINGS = Part[Pourings]("pourings")
+RESTORE_STREAMS = Part[RestoreStreams]("restore_streams")
 
 
-class _Pouring:
+class _RestoreStream:
     def __init__(
-        self, all_of: Pourings, agent: KnownAgent, operation: Operation, repository: Repository, gone: threading.Event
+        self,
+        all_of: RestoreStreams,
+        agent: KnownAgent,
+        operation: Operation,
+        repository: Repository,
+        gone: threading.Event,
     ) -> None:
         self._all_of = all_of
         self._agent = agent
@@ -141,7 +146,7 @@ class _Pouring:
                     listed.add(item)
                     yield from self._still_here()
             except BrokenOff:
-                yield _end(_told_end(source.outcome()))
+                yield _end(_end_message(source.outcome()))
                 return
         surveyed = surveyor.finished()
         if fault := endings.fault(surveyed):
@@ -155,7 +160,7 @@ class _Pouring:
             while block := source.read():
                 self._require_running()
                 yield frame(DATA, block)
-            yield _end(_told_end(source.outcome()))
+            yield _end(_end_message(source.outcome()))
 
     def _source(self, command: Command) -> Source:
         return Source(self._all_of.inline, self._repository, command, self._gone, job_id=self._operation.id)
@@ -225,19 +230,19 @@ class _Listed:
             self.items.clear()
 
 
-def _told_survey(surveyed: Survey, listed: list[dict[str, Any]]) -> ReceiveSurvey:
+def _survey_message(surveyed: Survey, listed: list[dict[str, Any]]) -> ReceiveSurvey:
     links = tuple(job_paths.shown(path) for path in surveyed.links_in_the_way)
     return ReceiveSurvey(surveyed.files, surveyed.size, surveyed.special, links, tuple(listed))
 
 
 def _survey(surveyed: Survey, listed: list[dict[str, Any]]) -> bytes:
     """Return the survey for the agent, without the items if the message would be larger than the agent reads."""
-    whole = _json(_told_survey(surveyed, listed))
+    whole = _json(_survey_message(surveyed, listed))
     fits = len(whole) <= LARGEST_MESSAGE and bounded_json.fits(whole, MOST_MESSAGE_VALUES)
-    return whole if fits else _json(_told_survey(surveyed, []))
+    return whole if fits else _json(_survey_message(surveyed, []))
 
 
-def _told_end(outcome: Outcome) -> ReceiveEnd:
+def _end_message(outcome: Outcome) -> ReceiveEnd:
     warnings = tuple(
         {"path": warning.path, "message": warning.message[:LONGEST_WARNING]}
         for warning in outcome.warnings[:MOST_WARNINGS]

@@ -17,7 +17,7 @@ from typing import Any
 
 from backup_engine.frozen import frozen
 from holdfast.errors import Unavailable, Unprocessable
-from holdfast.kit.computing_child import ANSWER, CALL, FAILED, HEAD, OUT_OF_TIME
+from holdfast.kit.compute_child import ANSWER, CALL, FAILED, HEAD, OUT_OF_TIME
 
 MOST_SECONDS, LONGEST_SECONDS = 20, 120
 """Limits of a computation: processor time, and elapsed time, which is longer because a busy machine is slow."""
@@ -48,7 +48,7 @@ class _Process:
     writer: asyncio.StreamWriter
 
 
-class Computer:
+class ComputeProcess:
     """The computing process. It belongs to the event loop and computes one thing at a time."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Computer:
                     sys.executable,
                     "-P",
                     "-m",
-                    "holdfast.kit.computing_child",
+                    "holdfast.kit.compute_child",
                     str(self._seconds),
                     str(self._clock_seconds),
                 ],

@@ -14,7 +14,7 @@ from holdfast.operations.status import ACTIVE, SUCCEEDED, Status, Trigger
 START_ANEW = "Operations of this kind cannot be retried; start a new one."
 
 
-def start_again(session: Session, caller: Caller, registry: Registry, failed: Operation) -> Operation:
+def queue_retry(session: Session, caller: Caller, registry: Registry, failed: Operation) -> Operation:
     """Queue the same work again. The rules of a new start apply: the caller's current rights and the current state.
 
     Raise Conflict if the operation has not ended, has succeeded, or is of a kind that must be started from scratch.
@@ -24,15 +24,15 @@ def start_again(session: Session, caller: Caller, registry: Registry, failed: Op
     if failed.status in SUCCEEDED:
         raise Conflict("operations.not_retryable", "The operation has succeeded.", status=failed.status)
     kind = registry.kinds.get(failed.kind)
-    if kind is None or kind.again is None:
+    if kind is None or kind.retry is None:
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status)
     try:
-        return kind.again(session, caller, kind, failed)
+        return kind.retry(session, caller, kind, failed)
     except ValidationError as error:  # an earlier version stored it with other parameters
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status) from error
 
 
-def started_again(operation: Operation, registry: Registry) -> RetryAnswer:
+def retry_answer(operation: Operation, registry: Registry) -> RetryAnswer:
     word = registry.word_of(operation.kind).replace("_", " ")
     message = f"The {word} of {operation.repository_name or operation.package_name} is queued again."
     return RetryAnswer(job_id=operation.id, status=operation.status, message=message, retry_of=operation.retry_of or 0)

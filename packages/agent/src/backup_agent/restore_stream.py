@@ -29,7 +29,7 @@ class Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class Received:
+class RestoreStream:
     """Reads the stream. `end` is set from the end frame and states how the engine ended."""
 
     def __init__(self, stream: Stream) -> None:

@@ -61,7 +61,7 @@ TEXTS = (
 
 
 @frozen
-class Narrowing:
+class ListConditions:
     """Conditions that every list of operations accepts. None means: no condition."""
 
     since: datetime | None = None
@@ -70,13 +70,13 @@ class Narrowing:
     triggered_by: str | None = None
     text: str | None = None
 
-    def narrowing(self) -> dict[str, Any]:
+    def list_conditions(self) -> dict[str, Any]:
         """Return only the fields of this class, without those of subclasses."""
-        return {one.name: getattr(self, one.name) for one in fields(Narrowing)}
+        return {one.name: getattr(self, one.name) for one in fields(ListConditions)}
 
 
 @frozen
-class Bounds(Narrowing):
+class Bounds(ListConditions):
     """Conditions on rows, besides the axes. None means: no condition."""
 
     below: int = BEYOND_ALL_IDS
