@@ -49,4 +49,7 @@ class Timeline(Schema):
         description="`[id, kind, repository_id, status, start, end]`, oldest start first. A future run of a schedule "
         "has the status `planned` and neither id nor end."
     )
-    truncated: bool = Field(description="The span contains more than 10,000 rows; the oldest are omitted.")
+    truncated: bool = Field(
+        description="The span contains more than 10,000 rows; the latest planned runs are omitted first, then the "
+        "oldest operations."
+    )
