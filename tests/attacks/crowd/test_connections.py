@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.api.headers import ALL
-from holdfast.api.known_connections import mark_known
 from holdfast.entry import connection_gate
 from holdfast.entry.connection_gate import Bounds, Gate, connections_within, trusted_networks
 from holdfast.entry.guarded_http import MOST_HEAD_BYTES, guarded
@@ -43,7 +43,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     In pieces, as lists and downloads are: the server closes a connection whose whole answer it was given by itself.
     """
     if scope["path"] == "/known":
-        mark_known(scope)
+        mark_authenticated(scope)
     while (message := await receive())["type"] == "http.request" and message.get("more_body"):
         continue
     size = LARGE if scope["path"] == "/large" else 2

@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher, extract_parameters
 
 from holdfast.access import passwords
-from holdfast.access.fair_queue import FairQueue, Whose
+from holdfast.access.fair_queue import ClientKey, FairQueue
 from holdfast.access.passwords import MAX_OF_ADDRESS, MAX_WAITING, HashingThreads
 from holdfast.errors import Unavailable
 from tests.support.in_process import InProcess, started
@@ -26,7 +26,7 @@ class NotedThreads(HashingThreads):
         super().__init__()
         self.turns: list[str] = []
 
-    async def _turn(self, whose: Whose) -> None:
+    async def _turn(self, whose: ClientKey) -> None:
         await super()._turn(whose)
         self.turns.append(whose.name)
 
@@ -40,7 +40,7 @@ class Turns:
         self.gate = threading.Event()
 
     def login(self, address: str, name: str) -> "asyncio.Task[None]":
-        return asyncio.create_task(self.threads.run(Whose(address, name), self._hash, name))
+        return asyncio.create_task(self.threads.run(ClientKey(address, name), self._hash, name))
 
     def _hash(self, name: str) -> None:
         self.started.append(name)
@@ -104,10 +104,10 @@ def test_logins_of_one_name_from_one_address_never_take_all_places() -> None:
 def test_names_and_addresses_take_turns() -> None:
     queue: FairQueue[str] = FairQueue()
     for whose, item in [
-        (Whose("a", "1"), "a1"),
-        (Whose("a", "1"), "a1 again"),
-        (Whose("a", "2"), "a2"),
-        (Whose("b", "1"), "b1"),
+        (ClientKey("a", "1"), "a1"),
+        (ClientKey("a", "1"), "a1 again"),
+        (ClientKey("a", "2"), "a2"),
+        (ClientKey("b", "1"), "b1"),
     ]:
         queue.put(whose, item)
 

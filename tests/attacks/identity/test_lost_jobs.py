@@ -8,7 +8,7 @@ import pytest
 
 from backup_protocol import Block
 from holdfast.agents import lost_jobs
-from holdfast.agents.lost_jobs import Sightings, end_lost
+from holdfast.agents.lost_jobs import MissingJobs, end_lost
 from holdfast.agents.models import AgentJob
 from holdfast.kit import clock
 from holdfast.operations import queue
@@ -29,12 +29,12 @@ def test_the_time_in_which_an_agent_was_silent_does_not_count(monkeypatch: pytes
     """
     now = [0.0]
     monkeypatch.setattr(lost_jobs.time, "monotonic", lambda: now[0])
-    sightings = Sightings(THRESHOLD)
+    missing_jobs = MissingJobs(THRESHOLD)
     lost = []
 
     for now[0] in (0.0, 1000.0, 1005.0, 1009.0, 1011.0):
-        sightings.heartbeat({7}, ())
-        lost.append(sightings.lost())
+        missing_jobs.heartbeat({7}, ())
+        lost.append(missing_jobs.lost())
 
     assert lost == [[], [], [], [], [7]]
 

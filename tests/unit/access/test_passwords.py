@@ -4,13 +4,13 @@ import threading
 import pytest
 
 from holdfast.access import passwords
-from holdfast.access.fair_queue import Whose
+from holdfast.access.fair_queue import ClientKey
 from holdfast.access.passwords import HashingThreads, hash_password, is_password
 from holdfast.errors import Unavailable
 from tests.support.service import PATIENCE
 
 HOME = "192.0.2.10"
-WHOSE = Whose(HOME, "anna")
+WHOSE = ClientKey(HOME, "anna")
 
 
 def test_a_password_fits_its_own_hash_only() -> None:
@@ -34,7 +34,7 @@ def test_hashing_happens_in_two_threads_and_a_flood_is_turned_away(monkeypatch: 
         return "done"
 
     async def flood() -> list[object]:
-        calls = [asyncio.ensure_future(threads.run(Whose(HOME, str(number)), work)) for number in range(8)]
+        calls = [asyncio.ensure_future(threads.run(ClientKey(HOME, str(number)), work)) for number in range(8)]
         await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
         release.set()
         return await asyncio.gather(*calls, return_exceptions=True)
@@ -52,7 +52,9 @@ def test_a_request_given_up_while_it_waits_frees_its_place(monkeypatch: pytest.M
     threads, release = HashingThreads(), threading.Event()
 
     async def give_up() -> str:
-        calls = [asyncio.ensure_future(threads.run(Whose(HOME, str(number)), release.wait, 10)) for number in range(3)]
+        calls = [
+            asyncio.ensure_future(threads.run(ClientKey(HOME, str(number)), release.wait, 10)) for number in range(3)
+        ]
         await asyncio.sleep(0)
         calls[2].cancel()
         await asyncio.gather(calls[2], return_exceptions=True)

@@ -1,9 +1,9 @@
-"""The acts that answers offer are those that routes allow: held equal to the table of who may call which route."""
+"""The actions that answers offer are those that routes allow: held equal to the table of who may call which route."""
 
 import pytest
 
-from holdfast.access.acts import OF_THE_SERVICE, Act, capabilities
 from holdfast.access.caller import Caller
+from holdfast.access.permissions import OF_THE_SERVICE, Action, capabilities
 from holdfast.access.roles import Role
 from holdfast.access.scopes import TokenScope
 from holdfast.operations.actions import OF_AN_OPERATION
@@ -12,7 +12,7 @@ from tests.attacks.roles.table import rows
 
 TABLE = rows()
 LEAST = {"anyone": Role.VIEWER, "operator": Role.OPERATOR, "admin": Role.ADMIN, "administrator": Role.ADMIN}
-ACTS = [*OF_THE_SERVICE, *OF_A_REPOSITORY, *OF_AN_OPERATION]
+ACTIONS = [*OF_THE_SERVICE, *OF_A_REPOSITORY, *OF_AN_OPERATION]
 
 
 def caller(role: Role, scope: TokenScope | None = None, *, must_change: bool = False) -> Caller:
@@ -20,17 +20,17 @@ def caller(role: Role, scope: TokenScope | None = None, *, must_change: bool = F
     return Caller(1, "anna", role, None, session, token, must_change, None, scope)
 
 
-@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
-def test_an_act_asks_for_what_its_route_asks_for(act: Act) -> None:
-    row = TABLE[act.route]
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_an_action_asks_for_what_its_route_asks_for(action: Action) -> None:
+    row = TABLE[action.route]
 
-    assert act.least is LEAST[row.least]
-    assert act.needs_login is (row.credential == "login")
+    assert action.least is LEAST[row.least]
+    assert action.needs_login is (row.credential == "login")
 
 
-def test_no_two_acts_of_a_thing_have_the_same_name() -> None:
-    for acts in (OF_THE_SERVICE, OF_A_REPOSITORY, OF_AN_OPERATION):
-        assert len({act.name for act in acts}) == len(acts)
+def test_no_two_actions_of_a_thing_have_the_same_name() -> None:
+    for actions in (OF_THE_SERVICE, OF_A_REPOSITORY, OF_AN_OPERATION):
+        assert len({action.name for action in actions}) == len(actions)
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,19 @@ def test_no_two_acts_of_a_thing_have_the_same_name() -> None:
 def test_a_refusal_names_what_is_missing(
     held: Role, scope: TokenScope | None, needs_login: bool, refusal: str | None
 ) -> None:
-    act = Act("act", "POST /route", Role.OPERATOR, needs_login)
+    action = Action("action", "POST /route", Role.OPERATOR, needs_login)
 
-    assert act.refusal(caller(held, scope), held) == refusal
+    assert action.refusal(caller(held, scope), held) == refusal
 
 
 def test_a_token_never_allows_more_than_its_scope() -> None:
-    act = Act("act", "POST /route", Role.ADMIN)
+    action = Action("action", "POST /route", Role.ADMIN)
 
-    assert act.refusal(caller(Role.ADMIN, TokenScope.OPERATE), Role.ADMIN) == "access.forbidden"
+    assert action.refusal(caller(Role.ADMIN, TokenScope.OPERATE), Role.ADMIN) == "access.forbidden"
 
 
 def test_capabilities_follow_from_role_and_credential() -> None:
-    assert capabilities(caller(Role.ADMIN)) == [act.name for act in OF_THE_SERVICE]
+    assert capabilities(caller(Role.ADMIN)) == [action.name for action in OF_THE_SERVICE]
     assert capabilities(caller(Role.OPERATOR)) == ["create_tokens"]
     assert capabilities(caller(Role.ADMIN, TokenScope.READ)) == []
     assert "manage_users" not in capabilities(caller(Role.ADMIN, TokenScope.ADMIN))

@@ -7,7 +7,7 @@ import time_machine
 from sqlalchemy import insert
 
 from backup_protocol import AgentStatus
-from holdfast.agents import last_heard, store
+from holdfast.agents import last_seen_times, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import STORED_EVERY_SECONDS, Fleet, Heartbeat
 from holdfast.agents.models import AgentMachine
@@ -27,13 +27,13 @@ def fleet_of(database: Database, folder: Path, began: datetime = NOON - timedelt
 
 def test_times_move_forward_only(database: Database) -> None:
     with database.writing() as session:
-        last_heard.note(session, {1: NOON, 1023: NOON, 1024: NOON, 5000: NOON})
+        last_seen_times.store_times(session, {1: NOON, 1023: NOON, 1024: NOON, 5000: NOON})
     with database.writing() as session:
-        last_heard.note(session, {1: NOON - timedelta(seconds=9), 1024: NOON + timedelta(seconds=9)})
+        last_seen_times.store_times(session, {1: NOON - timedelta(seconds=9), 1024: NOON + timedelta(seconds=9)})
     with database.reading() as session:
         expected = {1: NOON, 1023: NOON, 1024: NOON + timedelta(seconds=9), 5000: NOON}
-        assert last_heard.everybody(session) == expected
-        assert [last_heard.one(session, number) for number in (1024, 2, 9999)] == [expected[1024], None, None]
+        assert last_seen_times.all_agents(session) == expected
+        assert [last_seen_times.one(session, number) for number in (1024, 2, 9999)] == [expected[1024], None, None]
 
 
 def test_an_agent_that_speaks_to_another_process_is_not_silent(database: Database, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_an_agent_that_speaks_to_another_process_is_not_silent(database: Databas
     for minutes in range(1, 6):
         later = NOON + timedelta(minutes=minutes)
         with time_machine.travel(later, tick=False):
-            assert there.note(agent, heartbeat(agent), later)
+            assert there.note_unchanged(agent, heartbeat(agent), later)
             there.store_seen()
             here.find_silent()
             assert here.last_seen(read(database, agent)) == later
@@ -62,7 +62,7 @@ def test_an_agent_that_was_taken_for_silent_is_online_again_when_its_times_are_s
     hear(fleet, agent)
     with database.writing() as session:
         store.set_status(session, store.active(session, agent.id), AgentStatus.OFFLINE)
-    fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=61))
+    fleet.note_unchanged(agent, heartbeat(agent), NOON + timedelta(seconds=61))
     with time_machine.travel(NOON + timedelta(seconds=61), tick=False):
         fleet.store_seen()
     assert read(database, agent).status == AgentStatus.ONLINE
@@ -75,7 +75,7 @@ def test_after_a_kill_the_last_time_is_older_by_a_minute_at_most(sqlite: Databas
     for seconds in range(0, 600, 5):
         later = NOON + timedelta(seconds=seconds)
         with time_machine.travel(later, tick=False):
-            fleet.note(agent, heartbeat(agent), later)
+            fleet.note_unchanged(agent, heartbeat(agent), later)
             fleet.store_seen()
     restarted = fleet_of(sqlite, tmp_path, later)
     with time_machine.travel(later, tick=False):
@@ -92,7 +92,7 @@ def test_an_idle_fleet_writes_little(sqlite: Database, tmp_path: Path) -> None:
     agents = many_agents(sqlite)
     fleet = fleet_of(sqlite, tmp_path)
     bodies = {agent.id: heartbeat(agent) for agent in agents}
-    fleet.take([Heartbeat(agent, bodies[agent.id], NOON) for agent in agents])
+    fleet.process([Heartbeat(agent, bodies[agent.id], NOON) for agent in agents])
     log = Path(str(sqlite.engine.url.database) + "-wal")
     with sqlite.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("COMMIT")
@@ -105,7 +105,7 @@ def test_an_idle_fleet_writes_little(sqlite: Database, tmp_path: Path) -> None:
         later = NOON + timedelta(minutes=minute)
         with time_machine.travel(later, tick=False):
             for agent in agents:
-                assert fleet.note(agent, bodies[agent.id], later)
+                assert fleet.note_unchanged(agent, bodies[agent.id], later)
             fleet.store_seen()
     written = 2 * log.stat().st_size  # once into the log and once, later, into the store
     assert 0 < written / (60 * minutes) < MOST_BYTES_A_SECOND
@@ -125,12 +125,12 @@ def test_agents_that_come_and_go_do_not_make_the_times_of_all_be_stored_more_oft
         with time_machine.travel(later, tick=False):
             with sqlite.writing() as session:
                 store.set_status(session, store.active(session, came.id), AgentStatus.OFFLINE)
-            fleet.take([Heartbeat(came, bodies[came.id], later)])
+            fleet.process([Heartbeat(came, bodies[came.id], later)])
             for agent in connecting:
-                fleet.note(agent, bodies[agent.id], later)
+                fleet.note_unchanged(agent, bodies[agent.id], later)
             fleet.store_seen()
         with sqlite.reading() as session:
-            stored.add(max(last_heard.everybody(session).values(), default=None))
+            stored.add(max(last_seen_times.all_agents(session).values(), default=None))
     assert len(stored - {None}) <= 600 / STORED_EVERY_SECONDS + 1
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
 from holdfast.agents import credentials as credentials_module
-from holdfast.agents import last_heard, store
+from holdfast.agents import last_seen_times, store
 from holdfast.agents.credentials import Credentials, KnownAgent, known_agent
 from holdfast.agents.fleet import Fleet, Heartbeat
 from holdfast.agents.heartbeat_batches import HeartbeatBatches
@@ -59,7 +59,7 @@ def heartbeat(agent: KnownAgent, **more: object) -> HeartbeatBody:
 
 
 def hear(fleet: Fleet, *agents: KnownAgent) -> None:
-    assert fleet.take([Heartbeat(agent, heartbeat(agent), NOON) for agent in agents]) == [None] * len(agents)
+    assert fleet.process([Heartbeat(agent, heartbeat(agent), NOON) for agent in agents]) == [None] * len(agents)
 
 
 def read(database: Database, agent: KnownAgent) -> AgentMachine:
@@ -72,7 +72,7 @@ def read(database: Database, agent: KnownAgent) -> AgentMachine:
 def stored_time(database: Database, agent: KnownAgent) -> datetime | None:
     """When an agent was last heard, as a process knows that has just started."""
     with database.reading() as session:
-        return last_heard.latest((read(database, agent).last_seen_at, last_heard.one(session, agent.id)))
+        return last_seen_times.latest((read(database, agent).last_seen_at, last_seen_times.one(session, agent.id)))
 
 
 @contextmanager
@@ -103,12 +103,12 @@ def fleet(sqlite: Database, tmp_path: Path) -> Fleet:
 def test_heartbeats_with_nothing_new_are_stored_once_a_minute(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     with time_machine.travel(NOON, tick=False):
-        assert not fleet.note(agent, heartbeat(agent), NOON)
+        assert not fleet.note_unchanged(agent, heartbeat(agent), NOON)
         hear(fleet, agent)
     with statements(sqlite) as seen:
         for seconds in (5, 20, 35, 50):
             with time_machine.travel(NOON + timedelta(seconds=seconds), tick=False):
-                assert fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=seconds))
+                assert fleet.note_unchanged(agent, heartbeat(agent), NOON + timedelta(seconds=seconds))
                 fleet.store_seen()
     assert seen == []
     assert fleet.last_seen(read(sqlite, agent)) == NOON + timedelta(seconds=50)
@@ -122,7 +122,7 @@ def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> 
     agents = [add_agent(database, f"credential {number}") for number in range(5)]
     for number, agent in enumerate(agents):
         hear(fleet, agent)
-        fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=number + 1))
+        fleet.note_unchanged(agent, heartbeat(agent), NOON + timedelta(seconds=number + 1))
     with database.writing() as session:
         store.set_status(session, store.active(session, agents[0].id), AgentStatus.OFFLINE)
         store.set_status(session, store.active(session, agents[1].id), AgentStatus.REVOKED)
@@ -139,9 +139,9 @@ def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, flee
     agent = add_agent(sqlite)
     hear(fleet, agent)
 
-    assert not fleet.note(agent, heartbeat(agent, agent_version="2"), NOON)
-    assert not fleet.note(agent, heartbeat(agent, capabilities=[]), NOON)
-    assert fleet.note(agent, heartbeat(agent), NOON)
+    assert not fleet.note_unchanged(agent, heartbeat(agent, agent_version="2"), NOON)
+    assert not fleet.note_unchanged(agent, heartbeat(agent, capabilities=[]), NOON)
+    assert fleet.note_unchanged(agent, heartbeat(agent), NOON)
 
 
 def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: Database, tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: D
     hear(Fleet(settings, sqlite), agent)
     restarted = Fleet(settings, sqlite)
     with statements(sqlite) as seen:
-        assert not restarted.note(agent, heartbeat(agent), NOON)
+        assert not restarted.note_unchanged(agent, heartbeat(agent), NOON)
         hear(restarted, agent)
     assert [statement for statement in seen if not statement.startswith(("SELECT", "BEGIN"))] == []
     assert "BEGIN IMMEDIATE" not in seen
-    assert restarted.note(agent, heartbeat(agent), NOON)
+    assert restarted.note_unchanged(agent, heartbeat(agent), NOON)
 
 
 def test_heartbeats_that_come_together_are_stored_together_and_each_gets_its_own_answer(
@@ -167,8 +167,8 @@ def test_heartbeats_that_come_together_are_stored_together_and_each_gets_its_own
         store.forget(session, store.active(session, agents[4].id))
 
     async def all_at_once() -> list[BaseException | None]:
-        intake = HeartbeatBatches(fleet)
-        calls = [intake.take(Heartbeat(agent, heartbeat(agent), NOON)) for agent in agents]
+        batches = HeartbeatBatches(fleet)
+        calls = [batches.process(Heartbeat(agent, heartbeat(agent), NOON)) for agent in agents]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     with statements(database) as seen:
@@ -194,8 +194,8 @@ def test_one_heartbeat_that_cannot_be_stored_takes_no_other_with_it(
     monkeypatch.setattr(Fleet, "_write", broken)
 
     async def both() -> list[BaseException | None]:
-        intake = HeartbeatBatches(fleet)
-        calls = [intake.take(Heartbeat(agent, heartbeat(agent), NOON)) for agent in (bad, good)]
+        batches = HeartbeatBatches(fleet)
+        calls = [batches.process(Heartbeat(agent, heartbeat(agent), NOON)) for agent in (bad, good)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     refused, taken = asyncio.run(both())
@@ -211,13 +211,13 @@ def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: 
         for agent in (talking, silent):
             hear(fleet, agent)
     later = NOON + timedelta(seconds=121)
-    fleet.note(talking, heartbeat(talking), later - timedelta(seconds=30))
+    fleet.note_unchanged(talking, heartbeat(talking), later - timedelta(seconds=30))
     with time_machine.travel(later, tick=False):
         fleet.find_silent()
 
     assert read(sqlite, talking).status == AgentStatus.ONLINE
     assert read(sqlite, silent).status == AgentStatus.OFFLINE
-    assert not fleet.note(silent, heartbeat(silent), later), "its return is a change of state"
+    assert not fleet.note_unchanged(silent, heartbeat(silent), later), "its return is a change of state"
 
 
 def test_a_service_that_has_just_started_takes_nobody_for_silent(sqlite: Database, tmp_path: Path) -> None:
@@ -237,12 +237,12 @@ def test_a_service_that_has_just_started_takes_nobody_for_silent(sqlite: Databas
 def test_an_agent_that_is_shut_out_cannot_come_back_by_a_heartbeat(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     hear(fleet, agent)
-    fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=5))
+    fleet.note_unchanged(agent, heartbeat(agent), NOON + timedelta(seconds=5))
     with sqlite.writing() as session:
         store.set_status(session, store.active(session, agent.id), AgentStatus.REVOKED)
 
     fleet.store_seen(at_once=True)
-    (refused,) = fleet.take([Heartbeat(agent, heartbeat(agent, agent_version="2"), NOON)])
+    (refused,) = fleet.process([Heartbeat(agent, heartbeat(agent, agent_version="2"), NOON)])
     assert isinstance(refused, Forbidden)
 
     assert read(sqlite, agent).status == AgentStatus.REVOKED

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import insert, select, text, update
 from sqlalchemy.orm import Session
 
-from holdfast.agents import last_heard
+from holdfast.agents import last_seen_times
 from holdfast.agents.models import AgentMachine
 from holdfast.alarms import present, store, thresholds
 from holdfast.alarms.evaluate import Rounds
@@ -227,7 +227,7 @@ def test_an_idle_agent_whose_times_are_kept_apart_is_not_silent(world: World) ->
     assert agent_alarms(world.round()) == {"agent_silent"}
     for minute in range(12):
         with world.database.writing() as session:
-            last_heard.note(session, {agent: NOW + minute * MINUTE})
+            last_seen_times.store_times(session, {agent: NOW + minute * MINUTE})
         found = agent_alarms(world.round(NOW + minute * MINUTE))
     assert found == set()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, unclear, unknown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, between_thresholds, unknown
 from holdfast.alarms.models import Severity
 from holdfast.alarms.plan import Current, Plan, plan
 
@@ -20,7 +20,7 @@ SUBJECT = Subject("repository", 1)
 GOOD, WARNING, CRITICAL, BETWEEN, UNKNOWN = "good", "warning", "critical", "between", "unknown"
 
 
-def _nothing(_look: Look) -> list[Finding]:
+def _nothing(_context: EvaluationContext) -> list[Finding]:
     return []
 
 
@@ -88,7 +88,7 @@ def findings(evidence: str) -> list[Finding]:
         GOOD: [],
         WARNING: [Finding(SUBJECT, Severity.WARNING)],
         CRITICAL: [Finding(SUBJECT, Severity.CRITICAL)],
-        BETWEEN: [unclear(SUBJECT)],
+        BETWEEN: [between_thresholds(SUBJECT)],
         UNKNOWN: [unknown(SUBJECT)],
     }[evidence]
 

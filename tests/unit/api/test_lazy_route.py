@@ -6,12 +6,12 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from holdfast.api.late_route import LateRoute
+from holdfast.api.lazy_route import LazyRoute
 
 built: list[str] = []
 
 
-class Noted(LateRoute):
+class Noted(LazyRoute):
     def get_route_handler(self) -> Any:
         built.append(self.path)
         return super().get_route_handler()
@@ -42,7 +42,7 @@ def test_it_is_built_when_it_is_first_asked_for_and_once() -> None:
     built.clear()
     app = application(Noted)
     route = app.router.routes[-2]
-    assert isinstance(route, LateRoute)
+    assert isinstance(route, LazyRoute)
     assert (route.path, route.methods, built) == ("/things/{thing_id}", {"GET"}, [])
     client = TestClient(app)
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_it_is_built_when_it_is_first_asked_for_and_once() -> None:
 
 
 def test_its_document_and_its_answers_are_those_of_an_ordinary_route() -> None:
-    ordinary, late = application(APIRoute), application(LateRoute)
+    ordinary, late = application(APIRoute), application(LazyRoute)
     assert late.openapi() == ordinary.openapi()
     for method, path in [("GET", "/things/x"), ("POST", "/things/"), ("PUT", "/things/"), ("DELETE", "/things/1")]:
         theirs, ours = TestClient(ordinary).request(method, path), TestClient(late).request(method, path)
@@ -59,5 +59,5 @@ def test_its_document_and_its_answers_are_those_of_an_ordinary_route() -> None:
 
 
 def test_what_it_has_not_is_an_attribute_error() -> None:
-    route = application(LateRoute).router.routes[-1]
+    route = application(LazyRoute).router.routes[-1]
     assert not hasattr(route, "nothing_of_the_kind")

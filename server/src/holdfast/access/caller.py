@@ -22,8 +22,8 @@ from holdfast.access.models import AccountToken, LoginSession, User
 from holdfast.access.roles import Role
 from holdfast.access.scopes import TokenScope, below_ceiling
 from holdfast.access.vault import Vault
+from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.api.dependencies import SETTINGS
-from holdfast.api.known_connections import mark_known
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Forbidden, NotFound, Unauthenticated, Unavailable
@@ -121,7 +121,7 @@ _TOKEN_QUERY = Query(TOKEN_BY_HASH, "wanted")
 
 
 @frozen
-class Known:
+class CredentialRecord:
     """The stored record behind a valid credential. Whether it still grants access is decided at each use."""
 
     row: Row
@@ -133,7 +133,7 @@ class Known:
 
 
 @frozen
-class Identified:
+class IdentifiedCaller:
     """A caller, and the stored time at which the credential was last used."""
 
     caller: Caller
@@ -159,13 +159,13 @@ def has_credential(request: Request) -> bool:
 
 def identify(
     database: Database, settings: Settings, vault: Vault, credential: str, address: str | None, *, may_be_expired: bool
-) -> Identified:
+) -> IdentifiedCaller:
     """Return the owner of a credential as they are now. Raise Unauthenticated."""
     known = look_up(database.reading, vault, credential)
     return _admitted(known, settings, address, may_be_expired=may_be_expired)
 
 
-def look_up(reading: Reading, vault: Vault, credential: str) -> Known:
+def look_up(reading: Reading, vault: Vault, credential: str) -> CredentialRecord:
     """Return the stored record of a credential. Raise Unauthenticated if the credential is not valid."""
     keys = vault.keys
     if credential.startswith(ACCOUNT_TOKEN_PREFIX):
@@ -177,10 +177,12 @@ def look_up(reading: Reading, vault: Vault, credential: str) -> Known:
         row = _row(reading, SESSION_BY_PUBLIC_ID, wanted)
     if row is None:
         raise token_invalid()
-    return Known(row, expires_at, keys, ((query, wanted),))
+    return CredentialRecord(row, expires_at, keys, ((query, wanted),))
 
 
-def _admitted(known: Known, settings: Settings, address: str | None, *, may_be_expired: bool) -> Identified:
+def _admitted(
+    known: CredentialRecord, settings: Settings, address: str | None, *, may_be_expired: bool
+) -> IdentifiedCaller:
     now = clock.now()
     if known.expires_at is not None and known.expires_at <= now and not may_be_expired:
         raise Unauthenticated("auth.token_expired", "The access token has expired; refresh it or log in again.")
@@ -194,10 +196,10 @@ class Identities:
         self._settings = settings
         self._database = database
         self._vault = vault
-        self._known: Remembered[Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
+        self._known: Remembered[CredentialRecord] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
         self._asking: dict[str, Future[None]] = {}
 
-    async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> Identified:
+    async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> IdentifiedCaller:
         """Like the function ``identify``, but without a thread if the credential is cached."""
         known = self._remembered(credential) or self._renewed(credential)
         if known is None and (asked := self._asking.get(credential)) is not None:
@@ -207,11 +209,11 @@ class Identities:
             known = await self._look_up(credential)
         return _admitted(known, self._settings, address, may_be_expired=may_be_expired)
 
-    def _remembered(self, credential: str) -> Known | None:
+    def _remembered(self, credential: str) -> CredentialRecord | None:
         known = self._known.get(credential)
         return known if known is not None and known.keys is self._vault.keys else None
 
-    def _renewed(self, credential: str) -> Known | None:
+    def _renewed(self, credential: str) -> CredentialRecord | None:
         """Look up a credential that was valid before, directly on the event loop: reading one row is cheaper than using
         a thread.
 
@@ -226,7 +228,7 @@ class Identities:
         except Unavailable:
             return None
 
-    async def _look_up(self, credential: str) -> Known:
+    async def _look_up(self, credential: str) -> CredentialRecord:
         """Look up a credential once for all requests that carry it at the same time."""
         asked: Future[None] = Future()
         if self._database.version is not None:  # otherwise nothing is cached
@@ -249,12 +251,12 @@ def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller 
     For objects that outlive a request, such as tickets.
     """
     try:
-        return as_now(session, settings, caller)
+        return reauthenticated(session, settings, caller)
     except Unauthenticated:
         return None
 
 
-def as_now(session: Session, settings: Settings, caller: Caller) -> Caller:
+def reauthenticated(session: Session, settings: Settings, caller: Caller) -> Caller:
     """Like ``still_valid``, but raise Unauthenticated if the credential is no longer valid."""
     statement = SESSION_BY_ID if caller.session_id is not None else TOKEN_BY_ID
     wanted = caller.session_id if caller.session_id is not None else caller.account_token_id
@@ -277,7 +279,7 @@ def _read(session: Session, statement: Executable, wanted: int | str | None) -> 
     return None if found is None else dict(found)
 
 
-def _of_row(row: Row | None, settings: Settings, address: str | None, now: datetime) -> Identified:
+def _of_row(row: Row | None, settings: Settings, address: str | None, now: datetime) -> IdentifiedCaller:
     if row is None or row["disabled"]:
         raise token_invalid()
     if "session_id" in row and _has_ended(row, settings, now):
@@ -297,7 +299,7 @@ def _of_row(row: Row | None, settings: Settings, address: str | None, now: datet
         address=address,
         token_scope=None if scope is None else TokenScope(scope),
     )
-    return Identified(caller, row["last_used_at"])
+    return IdentifiedCaller(caller, row["last_used_at"])
 
 
 def _has_ended(row: Row, settings: Settings, now: datetime) -> bool:
@@ -338,7 +340,7 @@ async def _identified(
             "This account token may only read /metrics. Create one with another scope, or log in.",
             scope=TokenScope.METRICS,
         )
-    mark_known(request.scope)
+    mark_authenticated(request.scope)
     last_used = LAST_USED.of(app)
     caller = found.caller if only_reads or request.method in SAFE_METHODS else found.caller.within_scope()
     if caller.session_id is not None:

@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 @frozen
-class Whose:
+class ClientKey:
     """The client of an item. Addresses take turns, and so do the names within an address."""
 
     address: str
@@ -31,56 +31,56 @@ class FairQueue(Generic[Item]):
     def of_address(self, address: str) -> int:
         return self._counts.get(address, 0)
 
-    def waiting(self, whose: Whose) -> int:
-        return len(self._addresses.get(whose.address, {}).get(whose.name, ()))
+    def waiting(self, client: ClientKey) -> int:
+        return len(self._addresses.get(client.address, {}).get(client.name, ()))
 
-    def put(self, whose: Whose, item: Item) -> None:
-        self._addresses.setdefault(whose.address, {}).setdefault(whose.name, deque()).append(item)
-        self._counts[whose.address] = self.of_address(whose.address) + 1
+    def put(self, client: ClientKey, item: Item) -> None:
+        self._addresses.setdefault(client.address, {}).setdefault(client.name, deque()).append(item)
+        self._counts[client.address] = self.of_address(client.address) + 1
         self._length += 1
 
-    def take(self, busy: Collection[Whose]) -> tuple[Whose, Item] | None:
+    def take(self, busy: Collection[ClientKey]) -> tuple[ClientKey, Item] | None:
         """Remove and return the next item of a client that is not busy."""
         for address, names in self._addresses.items():
             for name, items in names.items():
-                whose = Whose(address, name)
-                if whose not in busy:
+                client = ClientKey(address, name)
+                if client not in busy:
                     item = items.popleft()
-                    self._to_the_end(whose)
-                    return whose, item
+                    self._to_the_end(client)
+                    return client, item
         return None
 
-    def fullest(self) -> Whose | None:
+    def fullest(self) -> ClientKey | None:
         """Of the address with the most items, the name with the most items."""
         if not self._counts:
             return None
         address = max(self._counts, key=self._counts.__getitem__)
         names = self._addresses[address]
-        return Whose(address, max(names, key=lambda name: len(names[name])))
+        return ClientKey(address, max(names, key=lambda name: len(names[name])))
 
-    def take_last(self, whose: Whose) -> Item:
-        item = self._addresses[whose.address][whose.name].pop()
-        self._removed(whose)
+    def take_last(self, client: ClientKey) -> Item:
+        item = self._addresses[client.address][client.name].pop()
+        self._removed(client)
         return item
 
-    def remove(self, whose: Whose, item: Item) -> None:
+    def remove(self, client: ClientKey, item: Item) -> None:
         """Remove an item if it is still waiting."""
-        items = self._addresses.get(whose.address, {}).get(whose.name)
+        items = self._addresses.get(client.address, {}).get(client.name)
         if items is not None and item in items:
             items.remove(item)
-            self._removed(whose)
+            self._removed(client)
 
-    def _to_the_end(self, whose: Whose) -> None:
-        names = self._addresses.pop(whose.address)
-        names[whose.name] = names.pop(whose.name)
-        self._addresses[whose.address] = names
-        self._removed(whose)
+    def _to_the_end(self, client: ClientKey) -> None:
+        names = self._addresses.pop(client.address)
+        names[client.name] = names.pop(client.name)
+        self._addresses[client.address] = names
+        self._removed(client)
 
-    def _removed(self, whose: Whose) -> None:
+    def _removed(self, client: ClientKey) -> None:
         self._length -= 1
-        self._counts[whose.address] -= 1
-        names = self._addresses[whose.address]
-        if not names[whose.name]:
-            del names[whose.name]
+        self._counts[client.address] -= 1
+        names = self._addresses[client.address]
+        if not names[client.name]:
+            del names[client.name]
         if not names:
-            del self._addresses[whose.address], self._counts[whose.address]
+            del self._addresses[client.address], self._counts[client.address]

@@ -7,7 +7,7 @@ from sqlalchemy import Boolean, ForeignKey, Index, String, UniqueConstraint, eve
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Mapper, mapped_column
 
-from holdfast.access.roles import Role, RoleText, holds
+from holdfast.access.roles import Role, RoleText, role_constraint
 from holdfast.access.scopes import TokenScope, has_scope
 from holdfast.kit import clock
 from holdfast.storage.base import NEVER_REUSED, Base
@@ -20,8 +20,8 @@ ADDRESS_LENGTH = 64
 class User(Base):
     __tablename__ = "users"
     __table_args__ = (
-        holds("role", *Role),
-        holds("all_repositories_role", Role.VIEWER, Role.OPERATOR),
+        role_constraint("role", *Role),
+        role_constraint("all_repositories_role", Role.VIEWER, Role.OPERATOR),
         NEVER_REUSED,
     )
 
@@ -99,7 +99,7 @@ class RepositoryRight(Base):
     """A user's right on one repository, limited by their global role."""
 
     __tablename__ = "repository_rights"
-    __table_args__ = (holds("role", Role.VIEWER, Role.OPERATOR),)
+    __table_args__ = (role_constraint("role", Role.VIEWER, Role.OPERATOR),)
 
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True)
     repository_id: Mapped[int] = mapped_column(

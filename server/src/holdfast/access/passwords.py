@@ -15,7 +15,7 @@ from fastapi import Depends
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.access.caller import Caller
-from holdfast.access.fair_queue import FairQueue, Whose
+from holdfast.access.fair_queue import ClientKey, FairQueue
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
 from holdfast.kit.fields import PlainText
@@ -88,56 +88,60 @@ class HashingThreads:
         self._pool.submit(_hash_of_nobody)  # otherwise the first login with an unknown name takes twice as long
         self._guard = threading.Lock()
         self._queue: FairQueue[Future[None]] = FairQueue()
-        self._running: set[Whose] = set()
+        self._running: set[ClientKey] = set()
         self._places = THREADS
 
     async def run(
-        self, whose: Whose, function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+        self,
+        client: ClientKey,
+        function: Callable[Arguments, Result],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
     ) -> Result:
         """Run a function that hashes passwords when it is this client's turn. Raise Unavailable if too many are
         waiting.
         """
-        await self._turn(whose)
+        await self._turn(client)
         call = partial(contextvars.copy_context().run, partial(function, *arguments, **named))
         future = self._pool.submit(call)
-        future.add_done_callback(lambda _future: self._done(whose))
+        future.add_done_callback(lambda _future: self._done(client))
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    async def _turn(self, whose: Whose) -> None:
+    async def _turn(self, client: ClientKey) -> None:
         turn: Future[None] = Future()
         with self._guard:
-            alike, of_address = self._queue.waiting(whose), self._queue.of_address(whose.address)
+            alike, of_address = self._queue.waiting(client), self._queue.of_address(client.address)
             if alike >= MAX_WAITING_ALIKE or of_address >= MAX_OF_ADDRESS:
                 raise _busy()
             if len(self._queue) >= MAX_WAITING:
-                self._make_room(whose)
-            self._queue.put(whose, turn)
+                self._make_room(client)
+            self._queue.put(client, turn)
             self._next()
         try:
             await asyncio.wrap_future(turn)
         except asyncio.CancelledError:
-            self._give_up(whose, turn)
+            self._give_up(client, turn)
             raise
 
-    def _make_room(self, whose: Whose) -> None:
+    def _make_room(self, client: ClientKey) -> None:
         """Refuse the latest login of the address with the most waiting ones, so that a flood affects only itself."""
         fullest = self._queue.fullest()
-        if fullest is None or self._queue.of_address(fullest.address) <= self._queue.of_address(whose.address) + 1:
+        if fullest is None or self._queue.of_address(fullest.address) <= self._queue.of_address(client.address) + 1:
             raise _busy()
         turned_away = self._queue.take_last(fullest)
         if turned_away.set_running_or_notify_cancel():
             turned_away.set_exception(_busy())
 
-    def _give_up(self, whose: Whose, turn: "Future[None]") -> None:
+    def _give_up(self, client: ClientKey, turn: "Future[None]") -> None:
         with self._guard:
             had_its_turn = turn.done() and not turn.cancelled()
             if not had_its_turn:
-                self._queue.remove(whose, turn)
+                self._queue.remove(client, turn)
         if had_its_turn:
-            self._done(whose)
+            self._done(client)
 
     def _next(self) -> None:
         """Give free places to the next in line.
@@ -145,16 +149,16 @@ class HashingThreads:
         Logins of the same client run one after the other, because they would block each other anyway.
         """
         while self._places and (found := self._queue.take(self._running)) is not None:
-            whose, turn = found
+            client, turn = found
             if turn.set_running_or_notify_cancel():
                 self._places -= 1
-                self._running.add(whose)
+                self._running.add(client)
                 turn.set_result(None)
 
-    def _done(self, whose: Whose) -> None:
+    def _done(self, client: ClientKey) -> None:
         with self._guard:
             self._places += 1
-            self._running.discard(whose)
+            self._running.discard(client)
             self._next()
 
 
@@ -168,5 +172,5 @@ def _busy() -> Unavailable:
 Hashing = Annotated[HashingThreads, Depends(HASHING_THREADS)]
 
 
-def whose_turn(caller: Caller) -> Whose:
-    return Whose(caller.address or "", caller.username)
+def client_key(caller: Caller) -> ClientKey:
+    return ClientKey(caller.address or "", caller.username)

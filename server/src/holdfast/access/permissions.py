@@ -1,6 +1,6 @@
 """Names of the actions that a caller may perform, so that clients need not duplicate the rules of the routes.
 
-Each act names the route that performs it; a test checks that act and route agree.
+Each action names the route that performs it; a test checks that action and route agree.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ SCOPE_TOO_NARROW = "auth.scope_too_narrow"
 
 
 @frozen
-class Act:
+class Action:
     name: str
     route: str
     least: Role
@@ -33,30 +33,30 @@ class Act:
         return FORBIDDEN if held < self.least else None
 
 
-def refusals(acts: Iterable[Act], caller: Caller, held: Role) -> dict[str, str]:
-    """Return the acts that the caller may not perform, each with its error key."""
-    found = ((act.name, act.refusal(caller, held)) for act in acts)
+def refusals(actions: Iterable[Action], caller: Caller, held: Role) -> dict[str, str]:
+    """Return the actions that the caller may not perform, each with its error key."""
+    found = ((action.name, action.refusal(caller, held)) for action in actions)
     return {name: key for name, key in found if key is not None}
 
 
 OF_THE_SERVICE = (
-    Act("create_repository", "POST /api/repositories/", Role.ADMIN),
-    Act("manage_users", "POST /api/users", Role.ADMIN, needs_login=True),
-    Act("manage_machines", "POST /api/ssh-connections", Role.ADMIN),
-    Act("enroll_agents", "POST /api/managed-machines/enrollment-tokens", Role.ADMIN, needs_login=True),
-    Act("manage_remotes", "POST /api/rclone/remotes", Role.ADMIN),
-    Act("manage_notifications", "POST /api/notifications/destinations", Role.ADMIN),
-    Act("install_packages", "POST /api/packages/{package_id}/install", Role.ADMIN, needs_login=True),
-    Act("control_queue", "POST /api/operations/pause", Role.ADMIN),
-    Act("change_alarm_settings", "PUT /api/alarms/settings", Role.ADMIN),
-    Act("create_tokens", "POST /api/settings/tokens", Role.VIEWER, needs_login=True),
+    Action("create_repository", "POST /api/repositories/", Role.ADMIN),
+    Action("manage_users", "POST /api/users", Role.ADMIN, needs_login=True),
+    Action("manage_machines", "POST /api/ssh-connections", Role.ADMIN),
+    Action("enroll_agents", "POST /api/managed-machines/enrollment-tokens", Role.ADMIN, needs_login=True),
+    Action("manage_remotes", "POST /api/rclone/remotes", Role.ADMIN),
+    Action("manage_notifications", "POST /api/notifications/destinations", Role.ADMIN),
+    Action("install_packages", "POST /api/packages/{package_id}/install", Role.ADMIN, needs_login=True),
+    Action("control_queue", "POST /api/operations/pause", Role.ADMIN),
+    Action("change_alarm_settings", "PUT /api/alarms/settings", Role.ADMIN),
+    Action("create_tokens", "POST /api/settings/tokens", Role.VIEWER, needs_login=True),
 )
-"""Acts that do not concern a particular repository."""
+"""Actions that do not concern a particular repository."""
 
 
 def capabilities(caller: Caller) -> list[str]:
-    """Return the service-wide acts that the caller may perform."""
+    """Return the service-wide actions that the caller may perform."""
     if caller.must_change_password:
         return []
     refused = refusals(OF_THE_SERVICE, caller, caller.role)
-    return [act.name for act in OF_THE_SERVICE if act.name not in refused]
+    return [action.name for action in OF_THE_SERVICE if action.name not in refused]

@@ -66,7 +66,7 @@ class RoleText(TypeDecorator[Role]):
         return None if value is None else Role(value)
 
 
-def holds(column: str, *roles: Role) -> CheckConstraint:
+def role_constraint(column: str, *roles: Role) -> CheckConstraint:
     """A database constraint that limits a column to these roles."""
     words = ", ".join(f"'{role.value}'" for role in roles)
     return CheckConstraint(f"{column} IN ({words})", name=column)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from holdfast.access import acts
+from holdfast.access import permissions
 from holdfast.access.caller import Caller
 from holdfast.access.login import CodeNeeded, LoggedIn
 from holdfast.access.models import AccountToken, AuditEntry, RepositoryRight, User
@@ -113,7 +113,7 @@ class Me(UserAnswer):
         return cls(
             **_fields(user, rights),
             credential="login" if caller.session_id is not None else "account_token",
-            capabilities=acts.capabilities(caller),
+            capabilities=permissions.capabilities(caller),
         )
 
 

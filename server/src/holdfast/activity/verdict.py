@@ -15,7 +15,7 @@ Verdict = Literal["broken", "at_risk", "unproven", "unknown", "proven"]
 Severity = Literal["critical", "warning", "info"]
 WEIGHT: dict[Verdict, int] = {"broken": 0, "at_risk": 1, "unproven": 2, "unknown": 3, "proven": 4}
 DAMAGE = frozenset({"engine.damaged", "engine.damage_found", "engine.damage_left"})
-SHUT = frozenset(
+UNREADABLE_ERRORS = frozenset(
     {
         "engine.unreachable",
         "engine.repository_missing",
@@ -92,7 +92,7 @@ def _broken(repository: Repository, failures: Mapping[str, Failure]) -> Judged |
     for failure in sorted(failures.values(), key=lambda one: -one.operation_id):
         if failure.error_key in DAMAGE:
             return _of("broken", "damaged", failure)
-        if failure.error_key in SHUT:
+        if failure.error_key in UNREADABLE_ERRORS:
             return _of("broken", "shut", failure)
     return None
 

@@ -12,7 +12,7 @@ from holdfast.access.caller import address_of, guard
 from holdfast.agents import errors, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.gateway import GATEWAY, Gateway
-from holdfast.api.known_connections import mark_known
+from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.errors import HoldfastError, Unauthenticated
 
 log = structlog.get_logger("holdfast.agents")
@@ -43,7 +43,7 @@ async def admitted(gateway: Gateway, request: Request) -> KnownAgent:
     agent = await gateway.credentials.of(bearer(request))
     if agent.status in store.SHUT_OUT:
         raise errors.revoked(agent.status)
-    mark_known(request.scope)
+    mark_authenticated(request.scope)
     return agent
 
 

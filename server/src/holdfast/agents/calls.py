@@ -29,7 +29,7 @@ from holdfast.repositories import store as repositories
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
 SAME_MOMENT = 200_000_000
 """In nanoseconds. Two changes within a tick of the system clock leave the folder with the same time."""
-FETCHED_SECONDS = 120.0
+POLLING_SECONDS = 120.0
 """Longer than an agent waits between two polls."""
 OFFERED_SECONDS = 10.0
 """How long an agent has to start a call before it is offered again."""
@@ -49,13 +49,13 @@ class Calls:
         self._seen: int | None = None
         self._waiting: dict[int, tuple[str, ...]] = {}
         self._offered: dict[str, float] = {}
-        self._fetched_at = float("-inf")
+        self._polled_at = float("-inf")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     @property
-    def are_fetched(self) -> bool:
+    def agents_are_polling(self) -> bool:
         """Whether any agent has recently asked for work."""
-        return time.monotonic() - self._fetched_at < FETCHED_SECONDS
+        return time.monotonic() - self._polled_at < POLLING_SECONDS
 
     def look(self) -> None:
         """Look for new calls. This costs a few microseconds while nothing changes."""
@@ -78,7 +78,7 @@ class Calls:
         """Note that an agent has asked for work, and return whether a call for it is pending that was not offered just
         now.
         """
-        self._fetched_at = time.monotonic()
+        self._polled_at = time.monotonic()
         return any(self._may_be_offered(name) for name in self._waiting.get(agent_machine_id, ()))
 
     def _may_be_offered(self, name: str) -> bool:

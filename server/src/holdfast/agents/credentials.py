@@ -56,7 +56,7 @@ class Credentials:
     def find(self, credential: str) -> KnownAgent:
         """Return the agent from the store. Raise Unauthenticated for an unknown credential."""
         hashed = token_hash(credential)
-        if (found := self._of_everybody(hashed)) is not None:
+        if (found := self._from_all_agents(hashed)) is not None:
             return found
         asked_at = time.monotonic()
         with self._database.reading() as session:
@@ -71,7 +71,7 @@ class Credentials:
                 self._known[hashed] = found
             return found
 
-    def _of_everybody(self, hashed: str) -> KnownAgent | None:
+    def _from_all_agents(self, hashed: str) -> KnownAgent | None:
         """Read all agents together, once per generation: if one is missing from memory, as after a start, all of them
         are.
         """

@@ -45,7 +45,7 @@ def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -
     )
     session.add(token)
     session.flush()
-    _tell(session, caller, "agent.enrollment_token_created", "enrollment_token", token.id, name=token.name)
+    _log_and_audit(session, caller, "agent.enrollment_token_created", "enrollment_token", token.id, name=token.name)
     return token, value
 
 
@@ -57,7 +57,7 @@ def revoke_token(session: Session, caller: Caller, token_id: int) -> EnrollmentT
         raise Conflict("agents.enrollment_token_used", "The token was used; revoke the agent that it enrolled.")
     if token.revoked_at is None:
         token.revoked_at = clock.now()
-        _tell(session, caller, "agent.enrollment_token_revoked", "enrollment_token", token.id, name=token.name)
+        _log_and_audit(session, caller, "agent.enrollment_token_revoked", "enrollment_token", token.id, name=token.name)
     return token
 
 
@@ -126,9 +126,9 @@ def change_status(
         shut_out(session, gateway, agent, status)
     elif agent.status == AgentStatus.DISABLED:
         store.set_status(session, agent, AgentStatus.OFFLINE)
-        _believe_nothing(session, gateway)
+        _invalidate_credentials(session, gateway)
     word = "enabled" if status not in store.SHUT_OUT else str(status)
-    _tell(session, caller, f"agent.{word}", "agent", agent.id, name=agent.name)
+    _log_and_audit(session, caller, f"agent.{word}", "agent", agent.id, name=agent.name)
     return agent
 
 
@@ -137,17 +137,17 @@ def delete(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachi
     session.refresh(agent, with_for_update=True)
     ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
     store.forget(session, agent)
-    _believe_nothing(session, gateway)
-    after_commit(session, _Forgetting(gateway, agent.id))
-    _tell(session, caller, "agent.deleted", "agent", agent.id, name=agent.name, ended_jobs=ended)
+    _invalidate_credentials(session, gateway)
+    _forget_after_commit(session, gateway, agent.id)
+    _log_and_audit(session, caller, "agent.deleted", "agent", agent.id, name=agent.name, ended_jobs=ended)
 
 
 def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: AgentStatus) -> None:
     """Stop an agent: once this is committed, it gets no work, and nothing that it sends is accepted."""
     store.set_status(session, agent, status)
     ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
-    _believe_nothing(session, gateway)
-    after_commit(session, _Forgetting(gateway, agent.id))
+    _invalidate_credentials(session, gateway)
+    _forget_after_commit(session, gateway, agent.id)
     log.info("an agent is shut out", agent_id=agent.agent_id, status=str(status), ended_jobs=ended)
 
 
@@ -174,23 +174,22 @@ def ended_jobs(database: Database, agent_machine_id: int, claimed_to_run: Sequen
         return list(session.scalars(statement))
 
 
-class _Forgetting:
-    """An after-commit hint that makes this process forget an agent and ends its long poll."""
+def _forget_after_commit(session: Session, gateway: Gateway, agent_id: int) -> None:
+    """Make this process forget an agent, and end its long poll, once the transaction is durable."""
 
-    def __init__(self, gateway: Gateway, agent_id: int) -> None:
-        self._gateway, self._agent_id = gateway, agent_id
+    def forget() -> None:
+        gateway.fleet.forget(agent_id)
+        gateway.work_cache.call(frozenset({agent_id}))
 
-    def __call__(self) -> None:
-        self._gateway.fleet.forget(self._agent_id)
-        self._gateway.work_cache.call(frozenset({self._agent_id}))  # ends its long poll
+    after_commit(session, forget)
 
 
-def _believe_nothing(session: Session, gateway: Gateway) -> None:
+def _invalidate_credentials(session: Session, gateway: Gateway) -> None:
     store.next_generation(session)
     after_commit(session, gateway.credentials.forget_all)
 
 
-def _tell(
+def _log_and_audit(
     session: Session, caller: Caller, action: str, object_type: str, object_id: int, **details: str | int
 ) -> None:
     log.info("management of agents", action=action, object_id=object_id, by=caller.username)
@@ -202,5 +201,5 @@ def changed(session: Session, gateway: Gateway, caller: Caller, agent: AgentMach
     agent.updated_at = clock.now()
     session.flush()
     store.tell(session, agent)
-    _believe_nothing(session, gateway)
-    _tell(session, caller, "agent.changed", "agent", agent.id, name=agent.name)
+    _invalidate_credentials(session, gateway)
+    _log_and_audit(session, caller, "agent.changed", "agent", agent.id, name=agent.name)

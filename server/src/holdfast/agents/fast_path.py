@@ -21,7 +21,7 @@ from holdfast.agents.fleet import Heartbeat
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.schemas import HeartbeatBody
 from holdfast.api import headers
-from holdfast.api.known_connections import mark_known
+from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
 
@@ -33,7 +33,7 @@ LARGEST = 64 * 1024
 NOTHING_TO_DO = b'{"jobs":[]}'
 
 
-class HotPath:
+class FastPath:
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
         self._app = app
         self._gateway = gateway
@@ -79,10 +79,10 @@ class HotPath:
         if heartbeat.agent_id != agent.agent_id:
             return None
         now = clock.now()
-        if not self._gateway.fleet.note(agent, heartbeat, now):
-            await self._gateway.intake.take(Heartbeat(agent, heartbeat, now))
+        if not self._gateway.fleet.note_unchanged(agent, heartbeat, now):
+            await self._gateway.heartbeat_batches.process(Heartbeat(agent, heartbeat, now))
         view = await self._gateway.work_cache.now()
-        self._gateway.sightings.heartbeat(view.held_by(agent.id), heartbeat.running_job_ids)
+        self._gateway.missing_jobs.heartbeat(view.held_by(agent.id), heartbeat.running_job_ids)
         if any(job not in view.running for job in heartbeat.running_job_ids):
             return None
         settings = self._gateway.settings
@@ -101,7 +101,7 @@ class HotPath:
         agent = await self._gateway.credentials.of(credential.strip().decode("latin-1"))
         if agent.status in store.SHUT_OUT:
             return None
-        mark_known(scope)
+        mark_authenticated(scope)
         return agent
 
 

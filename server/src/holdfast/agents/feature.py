@@ -4,8 +4,8 @@ from functools import partial
 
 from holdfast.agents import install_routes, routes, runtime_routes, setup
 from holdfast.agents.called_engines import CalledEngines
+from holdfast.agents.fast_path import FastPath
 from holdfast.agents.gateway import GATEWAY, Gateway
-from holdfast.agents.hot_path import HotPath
 from holdfast.api.app import Application
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
@@ -23,7 +23,7 @@ def _tasks(parts: Parts) -> tuple[Task, ...]:
 
 
 def _install(app: Application) -> None:
-    app.put_before(partial(HotPath, gateway=GATEWAY.of(app)))
+    app.put_before(partial(FastPath, gateway=GATEWAY.of(app)))
     app.streamed_paths += ("/api/agents/calls/",)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from backup_engine.frozen import frozen
 from backup_protocol import AgentStatus
 from holdfast.access import audit
-from holdfast.agents import last_heard, store
+from holdfast.agents import last_seen_times, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
@@ -36,7 +36,7 @@ NOTED_SKEW_SECONDS = 5.0
 
 
 @frozen
-class Heard:
+class AgentState:
     """The state of an agent that has sent a heartbeat to this process."""
 
     seen: datetime
@@ -61,14 +61,14 @@ class Fleet:
         self._store_every = timedelta(seconds=min(STORED_EVERY_SECONDS, settings.agent_offline_seconds / 2))
         self._began = clock.now()
         self._guard = threading.Lock()
-        self._heard: dict[int, Heard] = {}
+        self._heard: dict[int, AgentState] = {}
         self._recorded: dict[int, datetime] = {}
         """The times stored by all processes, as of the last read."""
         self._next_look = self._next_store = self._began
         self.on_online: list[Callable[[Session, Sequence[int]], None]] = []
         """Called with the ids of agents that have come online, in the transaction that records it."""
 
-    def note(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> bool:
+    def note_unchanged(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> bool:
         """Record a heartbeat in memory if it reports nothing new. Return False if it has to be stored."""
         with self._guard:
             known = self._heard.get(agent.id)
@@ -77,7 +77,7 @@ class Fleet:
             self._heard[agent.id] = replace(known, seen=now, skew=skew_of(body, now))
             return True
 
-    def take(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
+    def process(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
         """Process heartbeats that could not be handled in memory. Return, for each, why it was refused, or None.
 
         After a restart memory is empty but the store is not: a whole fleet can reconnect without a single write.
@@ -133,7 +133,7 @@ class Fleet:
 
     def _remember(self, heartbeat: Heartbeat, stored: datetime, stored_skew: float | None) -> None:
         skew = skew_of(heartbeat.body, heartbeat.at)
-        heard = Heard(heartbeat.at, stored, profile(heartbeat.body), skew, stored_skew)
+        heard = AgentState(heartbeat.at, stored, profile(heartbeat.body), skew, stored_skew)
         with self._guard:
             self._heard[heartbeat.agent.id] = heard
 
@@ -144,7 +144,7 @@ class Fleet:
     def _latest(self, agent_id: int, stored: datetime | None) -> datetime | None:
         with self._guard:
             heard, recorded = self._heard.get(agent_id), self._recorded.get(agent_id)
-        return last_heard.latest((stored, recorded, heard.seen if heard else None))
+        return last_seen_times.latest((stored, recorded, heard.seen if heard else None))
 
     def skew(self, agent: AgentMachine) -> float | None:
         """How far the agent's clock was ahead at its last report; None if it never reported one."""
@@ -173,7 +173,7 @@ class Fleet:
             times = {
                 agent_id: heard.seen for agent_id, heard in due.items() if others.get(agent_id) not in store.SHUT_OUT
             }
-            last_heard.note(session, times)
+            last_seen_times.store_times(session, times)
         changed = {number: heard for number, heard in due.items() if number in others or skew_changed(heard)}
         rows = [{"b_id": number, "b_seen": one.seen, "b_skew": one.skew} for number, one in sorted(changed.items())]
         for first in range(0, len(rows), STORED_TOGETHER):
@@ -209,7 +209,7 @@ class Fleet:
             machine = store.get(session, agent_id)
             if machine is None:
                 return
-            known = last_heard.latest((machine.last_seen_at, last_heard.one(session, agent_id)))
+            known = last_seen_times.latest((machine.last_seen_at, last_seen_times.one(session, agent_id)))
             if known is not None and known >= now - self._threshold:
                 return  # another process has received a heartbeat in the meantime
             if store.went_silent(session, machine, machine.last_seen_at):
@@ -218,7 +218,7 @@ class Fleet:
 
     def _read_recorded(self) -> None:
         with self._database.reading() as session:
-            recorded = last_heard.everybody(session)
+            recorded = last_seen_times.all_agents(session)
         with self._guard:
             self._recorded = recorded
 
@@ -272,7 +272,7 @@ def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
     return (machine.hostname, machine.agent_version, engines, capabilities, machine.last_error, unstarted)
 
 
-def skew_changed(heard: Heard) -> bool:
+def skew_changed(heard: AgentState) -> bool:
     """Whether the agent's clock skew differs from the stored one by more than a message's travel time can explain."""
     if heard.skew is None or heard.stored_skew is None:
         return heard.skew is not heard.stored_skew and heard.skew is not None

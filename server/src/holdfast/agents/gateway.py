@@ -14,7 +14,7 @@ from holdfast.agents.credentials import Credentials, KnownAgent
 from holdfast.agents.fleet import Fleet
 from holdfast.agents.heartbeat_batches import HeartbeatBatches
 from holdfast.agents.jobs import Jobs
-from holdfast.agents.lost_jobs import Sightings
+from holdfast.agents.lost_jobs import MissingJobs
 from holdfast.agents.payload import Payloads
 from holdfast.agents.work_cache import WorkCache
 from holdfast.api.parts import Part
@@ -28,13 +28,13 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 TICK_SECONDS = 0.3
-BOARD_SECONDS = 2.0
+WORK_CACHE_SECONDS = 2.0
 """Hints may be missed, so the store is read at least this often."""
-BETWEEN_LOOKS_SECONDS = 0.02
+REFRESH_PAUSE_SECONDS = 0.02
 CALLS_SECONDS, CALLS_REST_SECONDS = 0.05, 1.0
 """Intervals of checks for new calls, while agents poll for work and while none does."""
 FLUSH_SECONDS = 1.0
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 EXPIRY_SECONDS = 60.0
 MOST_REDACTORS = 1000
 
@@ -64,7 +64,7 @@ class Gateway:
         self.registry = registry
         self.credentials = Credentials(database)
         self.fleet = Fleet(settings, database)
-        self.intake = HeartbeatBatches(self.fleet)
+        self.heartbeat_batches = HeartbeatBatches(self.fleet)
         self.work_cache = WorkCache(database)
         self.progress = ProgressCache()
         self.payloads = Payloads(registry, opener)
@@ -80,14 +80,14 @@ class Gateway:
             most_parts=settings.agent_job_parts,
             most_part_bytes=settings.agent_job_parts_mib * 1024 * 1024,
         )
-        self.sightings = Sightings(settings.agent_offline_seconds)
+        self.missing_jobs = MissingJobs(settings.agent_offline_seconds)
         self._redactors: dict[int, Redactor] = {}
         self._supervisor = supervisor
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        self._supervisor.keep("agent-work-cache", self._follow_board)
-        self._supervisor.keep("agents-calls", self._follow_calls)
+        self._supervisor.keep("agent-work-cache", self._refresh_work_cache)
+        self._supervisor.keep("agents-calls", self._watch_calls)
         self._supervisor.keep("agents-ticks", self._tick_forever)
 
     def stop(self) -> None:
@@ -120,25 +120,25 @@ class Gateway:
 
     # --- threads ---------------------------------------------------------------------------------------------------
 
-    def _follow_board(self) -> None:
+    def _refresh_work_cache(self) -> None:
         """Refresh the work cache while agents poll for work: after every hint, and regularly even without one."""
         seen = -1
         while not self.is_stopping:
-            seen = self.database.work.wait(seen, BOARD_SECONDS)
-            if self.calls.are_fetched:
+            seen = self.database.work.wait(seen, WORK_CACHE_SECONDS)
+            if self.calls.agents_are_polling:
                 self._supervisor.attempt("agent-work-cache", self.work_cache.look_again)
-            self._stopping.wait(BETWEEN_LOOKS_SECONDS)
+            self._stopping.wait(REFRESH_PAUSE_SECONDS)
 
-    def _follow_calls(self) -> None:
-        while not self._stopping.wait(CALLS_SECONDS if self.calls.are_fetched else CALLS_REST_SECONDS):
+    def _watch_calls(self) -> None:
+        while not self._stopping.wait(CALLS_SECONDS if self.calls.agents_are_polling else CALLS_REST_SECONDS):
             self._supervisor.attempt("agents-calls", self.calls.look)
 
     def _tick_forever(self) -> None:
         due = [
             _Due("agents-credentials", 0.0, self._check_credentials),
             _Due("agents-progress", FLUSH_SECONDS, partial(self.progress.flush, self.database)),
-            _Due("agents-fleet", self._look_seconds, self._look_after_fleet),
-            _Due("agents-abandoned-jobs", self._look_seconds, self._end_abandoned_jobs),
+            _Due("agents-fleet", self._check_seconds, self._maintain_fleet),
+            _Due("agents-abandoned-jobs", self._check_seconds, self._end_abandoned_jobs),
             _Due("agents-expiry", EXPIRY_SECONDS, self._expire),
         ]
         while not self._stopping.wait(TICK_SECONDS):
@@ -148,23 +148,23 @@ class Gateway:
                     self._supervisor.attempt(task.name, task.action)
 
     @property
-    def _look_seconds(self) -> float:
-        return min(LOOK_SECONDS, self.settings.agent_offline_seconds / 4)
+    def _check_seconds(self) -> float:
+        return min(CHECK_SECONDS, self.settings.agent_offline_seconds / 4)
 
     def _end_abandoned_jobs(self) -> None:
         """End jobs that agents have lost and jobs whose cancellation was never confirmed, so that no lane is held
         indefinitely.
         """
-        if reported := self.sightings.take_reported():
+        if reported := self.missing_jobs.take_reported():
             with self.database.writing() as session:
                 lost_jobs.note_reports(session, reported)
-        self.sightings.keep_only(self.work_cache.refreshed().running.keys())
-        for job in self.sightings.lost():
+        self.missing_jobs.keep_only(self.work_cache.refreshed().running.keys())
+        for job in self.missing_jobs.lost():
             with self.database.writing() as session:
                 lost_jobs.end_lost(session, self.registry, job, self.settings.agent_offline_seconds)
-            self.sightings.forget(job)
+            self.missing_jobs.forget(job)
         # Start early, so that the job has ended when the threshold is reached, whatever the timing of the ticks.
-        patience = timedelta(seconds=self.settings.agent_offline_seconds - 2 * self._look_seconds)
+        patience = timedelta(seconds=self.settings.agent_offline_seconds - 2 * self._check_seconds)
         with self.database.reading() as session:
             unconfirmed = lost_jobs.unconfirmed_since(session, clock.now() - patience)
         for job in unconfirmed:
@@ -179,7 +179,7 @@ class Gateway:
                 shut_out = waiting - store.admitted(session)
             self.work_cache.call(shut_out)
 
-    def _look_after_fleet(self) -> None:
+    def _maintain_fleet(self) -> None:
         self.fleet.store_seen()
         self.fleet.find_silent()
         self._forget_ended_jobs()

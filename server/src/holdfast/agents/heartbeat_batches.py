@@ -19,7 +19,7 @@ class HeartbeatBatches:
         self._waiting: list[tuple[Heartbeat, asyncio.Future[None]]] = []
         self._worker: asyncio.Task[None] | None = None
 
-    async def take(self, heartbeat: Heartbeat) -> None:
+    async def process(self, heartbeat: Heartbeat) -> None:
         """Return once the heartbeat has been processed and, if necessary, stored. Raise if the agent is shut out."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((heartbeat, done))
@@ -32,20 +32,20 @@ class HeartbeatBatches:
         try:
             while self._waiting:
                 now, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-                await self._take(now)
+                await self._process(now)
         finally:
             self._worker = None
 
-    async def _take(self, taken: list[tuple[Heartbeat, "asyncio.Future[None]"]]) -> None:
+    async def _process(self, taken: list[tuple[Heartbeat, "asyncio.Future[None]"]]) -> None:
         try:
-            refusals = await run_in_threadpool(self._fleet.take, [heartbeat for heartbeat, _ in taken])
+            refusals = await run_in_threadpool(self._fleet.process, [heartbeat for heartbeat, _ in taken])
         except Exception as error:  # noqa: BLE001 - any error is the answer to each caller
             if len(taken) == 1 or isinstance(error, HoldfastError):
                 for _, done in taken:
                     _answer(done, error)
                 return
             for each in taken:  # one faulty heartbeat must not affect the others
-                await self._take([each])
+                await self._process([each])
             return
         for (_, done), refused in zip(taken, refusals, strict=True):
             _answer(done, refused)

@@ -280,7 +280,7 @@ class Jobs:
         job.updated_at = clock.now()
         session.refresh(operation)
         if operation.kind == lost_jobs.EVIDENCE:
-            lost_jobs.settle(session, self.registry, operation, report)
+            lost_jobs.apply_evidence(session, self.registry, operation, report)
         else:
             lost_jobs.ask_for_name(session, self.registry, operation)
         self._finish_log(operation, job)

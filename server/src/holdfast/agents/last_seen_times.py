@@ -26,7 +26,7 @@ _LOCKED = _ONE.with_for_update()
 _WRITE = update(AgentTimes).where(AgentTimes.number == bindparam("wanted")).values(seconds=bindparam("times"))
 
 
-def note(session: Session, heard: Mapping[int, datetime]) -> None:
+def store_times(session: Session, heard: Mapping[int, datetime]) -> None:
     """Store when agents last connected, by agent id. Later times already in the store are kept."""
     rows: dict[int, dict[int, int]] = defaultdict(dict)
     for agent_id, moment in heard.items():
@@ -36,7 +36,7 @@ def note(session: Session, heard: Mapping[int, datetime]) -> None:
         _forward(session, number, places)
 
 
-def everybody(session: Session) -> dict[int, datetime]:
+def all_agents(session: Session) -> dict[int, datetime]:
     """When each agent last connected according to this table, to the second."""
     return {
         number * AGENTS_IN_A_ROW + place: _moment(seconds)

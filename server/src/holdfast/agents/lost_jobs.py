@@ -65,7 +65,7 @@ class _Missing:
     """When a heartbeat last omitted the job."""
 
 
-class Sightings:
+class MissingJobs:
     """Tracks which running jobs are missing from the heartbeats that this process receives, and since when."""
 
     def __init__(self, threshold_seconds: float) -> None:
@@ -232,7 +232,7 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
     )
 
 
-def settle(session: Session, registry: Registry, asked: Operation, report: JobReport) -> None:
+def apply_evidence(session: Session, registry: Registry, asked: Operation, report: JobReport) -> None:
     """Record what the agent's answer to a query proves."""
     operation = session.get(Operation, int(asked.params.get("operation_id") or 0), populate_existing=True)
     job = session.get(AgentJob, operation.id, with_for_update=True) if operation else None

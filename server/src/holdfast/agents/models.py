@@ -132,7 +132,7 @@ class AgentJobPart(Base):
 
 
 class AgentTimes(Base):
-    """When the agents of 1,024 consecutive ids last connected; see `last_heard`."""
+    """When the agents of 1,024 consecutive ids last connected; see `last_seen_times`."""
 
     __tablename__ = "agent_times"
 

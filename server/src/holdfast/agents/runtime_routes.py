@@ -81,10 +81,10 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
     if body.agent_id != agent.agent_id:
         raise Forbidden("agents.foreign_agent_id", "The `agent_id` does not match the credential.")
     now = clock.now()
-    if not gateway.fleet.note(agent, body, now):
-        await gateway.intake.take(Heartbeat(agent, body, now))
+    if not gateway.fleet.note_unchanged(agent, body, now):
+        await gateway.heartbeat_batches.process(Heartbeat(agent, body, now))
     view = await gateway.work_cache.now()
-    gateway.sightings.heartbeat(view.held_by(agent.id), body.running_job_ids)
+    gateway.missing_jobs.heartbeat(view.held_by(agent.id), body.running_job_ids)
     to_stop = view.to_stop(agent.id)
     strange = [job for job in body.running_job_ids if job not in view.running]
     if strange:
@@ -158,7 +158,7 @@ def claim(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Claimed:
 
 @routes.post("/jobs/{job_id}/start", summary="Report that a job is running", responses=JOB)
 def start(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: StartBody | None = None) -> Acknowledgement:
-    gateway.sightings.report(job_id)
+    gateway.missing_jobs.report(job_id)
     return gateway.jobs.start(agent, job_id, body.started_at if body else None)
 
 
@@ -170,7 +170,7 @@ async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway:
     if running is None or running.agent_machine_id != agent.id:
         return await run_in_threadpool(gateway.jobs.report_progress, agent, job_id, values)
     redactor = gateway.redactor(job_id) or await run_in_threadpool(gateway.remember_redactor, job_id)
-    gateway.sightings.report(job_id)
+    gateway.missing_jobs.report(job_id)
     gateway.progress.put(job_id, running.attempt, redacted(values, redactor))
     status = JobStatus.RUNNING if running.has_started else JobStatus.CLAIMED
     return Acknowledgement(
@@ -194,7 +194,7 @@ def logs(
             "agents.too_many_lines", f"At most {MOST_LOG_ENTRIES} log lines per request.", maximum=MOST_LOG_ENTRIES
         )
     kept = gateway.jobs.keep_logs(agent, job_id, entries)
-    gateway.sightings.report(job_id)
+    gateway.missing_jobs.report(job_id)
     return kept
 
 
@@ -202,7 +202,7 @@ def logs(
 def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) -> PartAnswer:
     """Sending a part again changes nothing. `result.parts` in the completion report is the number of parts."""
     gateway.jobs.keep_part(agent, job_id, body)
-    gateway.sightings.report(job_id)
+    gateway.missing_jobs.report(job_id)
     return PartAnswer(id=job_id, part=body.part)
 
 

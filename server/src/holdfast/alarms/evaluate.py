@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from holdfast.alarms import store, thresholds
-from holdfast.alarms.kind import AlarmKind, Look, Subject, least_overdue
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Subject, least_overdue
 from holdfast.alarms.kinds import BY_NAME, KINDS
 from holdfast.alarms.models import State
 from holdfast.alarms.plan import News, Plan, plan
@@ -79,10 +79,10 @@ class Rounds:
             request_priority.give_way()
             known = current.get(kind.name, {})
             subjects = frozenset(Subject.parse(one).id for one in known)
-            look = Look(session, now, in_force, overdue, subjects, least)
+            context = EvaluationContext(session, now, in_force, overdue, subjects, least)
             wanted = (
                 finding
-                for finding in ([] if kind.name in in_force.of_all.off else kind.find(look))
+                for finding in ([] if kind.name in in_force.of_all.off else kind.find(context))
                 if finding.subject.type != "repository" or kind.name not in in_force.of(finding.subject.id).off
             )
             whole.add(plan(kind, known, wanted, now))

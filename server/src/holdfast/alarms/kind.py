@@ -49,7 +49,7 @@ class Finding:
     """False if there is no evidence: the finding then raises nothing and clears nothing."""
 
 
-def unclear(subject: Subject) -> Finding:
+def between_thresholds(subject: Subject) -> Finding:
     """The evidence is between the thresholds for raising and for clearing."""
     return Finding(subject, None)
 
@@ -59,7 +59,7 @@ def unknown(subject: Subject) -> Finding:
 
 
 @frozen
-class Look:
+class EvaluationContext:
     """The input of a query. `open` contains the ids of subjects that have an alarm of this kind, including watched
     ones.
     """
@@ -88,7 +88,7 @@ def least_overdue(overdue: Mapping[int, Mapping[str, OverdueAfter]]) -> dict[str
 @frozen
 class AlarmKind:
     name: str
-    find: Callable[[Look], Iterable[Finding]]
+    find: Callable[[EvaluationContext], Iterable[Finding]]
     message: Callable[[str, Mapping[str, Any]], str]
     """Given the subject's name and the evidence, return the message for users."""
     raise_after: timedelta = NO_TIME

@@ -5,7 +5,7 @@ from typing import Any
 KEY = "holdfast.connection"
 
 
-def mark_known(scope: Any) -> None:
+def mark_authenticated(scope: Any) -> None:
     """Mark the connection of a request, given the request's scope. Safe from any thread."""
     connection = scope.get(KEY)
     if connection is not None:

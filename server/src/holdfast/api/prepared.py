@@ -47,15 +47,15 @@ LARGEST_REMEMBERED = 64 * 1024
 Route = TypeVar("Route", bound=Callable[..., Any])
 
 
-def follows_from_the_store(*, for_whom: str) -> Callable[[Route], Route]:
+def cached_until_commit(*, viewer: str) -> Callable[[Route], Route]:
     """Mark a route whose response depends only on the store, the query and the caller's view.
 
-    The response is reused until something is committed to the store. `for_whom` names the parameter whose `view`
-    determines what the caller may see. A result that will change with time alone has to set `is_settled` to false.
+    The response is reused until something is committed to the store. `viewer` names the parameter whose `view`
+    determines what the caller may see. A result that will change with time alone has to set `is_cacheable` to false.
     """
 
     def marked(route: Route) -> Route:
-        route.for_whom = for_whom  # type: ignore[attr-defined]
+        route.viewer = viewer  # type: ignore[attr-defined]
         return route
 
     return marked
@@ -104,22 +104,22 @@ class _Request:
     results: list[Any]
 
 
-class JsonAnswer(Response):
+class JsonResponse(Response):
     """The serialised result of a route. It may be sent several times."""
 
     media_type = "application/json"
-    is_settled = True
+    is_cacheable = True
 
 
 @frozen
-class Written:
+class JsonResult:
     """A route's result that has already been serialised to JSON, once for all requests that share it."""
 
     content: bytes
 
     @staticmethod
-    def of(value: BaseModel) -> "Written":
-        return Written(value.model_dump_json(by_alias=True).encode())
+    def of(value: BaseModel) -> "JsonResult":
+        return JsonResult(value.model_dump_json(by_alias=True).encode())
 
 
 class PreparedRoute:
@@ -138,7 +138,7 @@ class PreparedRoute:
         self._wants_response = any(step.dependant.response_param_name for step in self._steps)
         self._takes_form = route.body_field is not None and isinstance(route.body_field.field_info, Form)
         self._write = _writer(route)
-        self._for_whom: str | None = getattr(route.endpoint, "for_whom", None)
+        self._viewer: str | None = getattr(route.endpoint, "viewer", None)
         self._remembered: Remembered[Response] = Remembered(version, MOST_REMEMBERED)
 
     async def answer(self, request: Request) -> Response:
@@ -174,11 +174,11 @@ class PreparedRoute:
 
     async def _in_a_thread(self, this: _Request) -> Response:
         run = partial(self._run, this)
-        if self._for_whom is None:
+        if self._viewer is None:
             return await in_thread(self._work, run)
-        whom = _arguments(self._end, this)[self._for_whom]
+        viewer = _arguments(self._end, this)[self._viewer]
         scope = this.request.scope
-        key = (scope["path"], scope["query_string"], whom.view)
+        key = (scope["path"], scope["query_string"], viewer.view)
         known = self._remembered.get(key)
         if known is None:
             known = await in_thread(self._work, partial(self._remembered.read, key, run, _is_worth_keeping))
@@ -197,9 +197,9 @@ class PreparedRoute:
             return value
         status = this.response.status_code if this.response is not None else 0
         status = status or self._route.status_code or 200
-        answer = JsonAnswer(value.content, status) if isinstance(value, Written) else self._write(value, status)
-        if isinstance(answer, JsonAnswer):
-            answer.is_settled = getattr(value, "is_settled", True)
+        answer = JsonResponse(value.content, status) if isinstance(value, JsonResult) else self._write(value, status)
+        if isinstance(answer, JsonResponse):
+            answer.is_cacheable = getattr(value, "is_cacheable", True)
         if this.response is not None:
             answer.raw_headers.extend(this.response.raw_headers)
         return answer
@@ -270,8 +270,8 @@ class PreparedRoute:
 
 
 def _is_worth_keeping(answer: Response) -> bool:
-    is_settled = isinstance(answer, JsonAnswer) and answer.is_settled
-    return is_settled and answer.status_code == 200 and len(answer.body) <= LARGEST_REMEMBERED
+    is_cacheable = isinstance(answer, JsonResponse) and answer.is_cacheable
+    return is_cacheable and answer.status_code == 200 and len(answer.body) <= LARGEST_REMEMBERED
 
 
 def _asks(dependant: Dependant) -> bool:
@@ -395,7 +395,7 @@ def _writer(route: APIRoute) -> Callable[[Any, int], Response]:
             answer: Response = response_class(jsonable_encoder(value), status_code=status)
         elif isinstance(kind, DefaultPlaceholder):
             content = shape.serialize_json(checked(value), **options)
-            answer = JsonAnswer(content, status)
+            answer = JsonResponse(content, status)
         else:
             answer = response_class(shape.serialize(checked(value), **options), status_code=status)
         if not is_body_allowed_for_status_code(status):

@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 
 from holdfast.api.answers import ALWAYS
-from holdfast.api.late_route import LateRoute
+from holdfast.api.lazy_route import LazyRoute
 
 
 def router(prefix: str, tag: str, **options: Any) -> APIRouter:
-    return APIRouter(prefix=prefix, tags=[tag], responses=ALWAYS, route_class=LateRoute, **options)
+    return APIRouter(prefix=prefix, tags=[tag], responses=ALWAYS, route_class=LazyRoute, **options)

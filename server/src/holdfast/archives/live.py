@@ -13,7 +13,7 @@ from backup_engine.requests import ListArchivesRequest
 from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
-from holdfast.api.prepared import Written
+from holdfast.api.prepared import JsonResult
 from holdfast.archives.live_answer_cache import LiveAnswerCache, Question, StateBefore
 from holdfast.archives.live_browse import page_of_listing
 from holdfast.archives.reading import listing_command
@@ -42,7 +42,7 @@ class LiveAnswers:
     opener: Opener
     cache: LiveAnswerCache = field(default_factory=LiveAnswerCache)
 
-    async def archives(self, asking: EngineRequest, user_id: int, repository: Repository) -> Written:
+    async def archives(self, asking: EngineRequest, user_id: int, repository: Repository) -> JsonResult:
         """Return the engine's current list of archives (LiveList). Simultaneous requests of a user share one run."""
         return await asking.run(user_id, partial(self._archives, repository), same=("archives", repository.id))
 
@@ -51,9 +51,9 @@ class LiveAnswers:
         archive_records.require_present(folder.archive)
         return await asking.run(user_id, partial(self._browse, folder), same=folder.same)
 
-    def _archives(self, repository: Repository) -> Written:
+    def _archives(self, repository: Repository) -> JsonResult:
         question = ("archives",)
-        remembered: Written | None = self._remembered(repository, question, partial(self._known_ids, repository))
+        remembered: JsonResult | None = self._remembered(repository, question, partial(self._known_ids, repository))
         if remembered is not None:
             return remembered
         before = StateBefore(repository)
@@ -66,7 +66,7 @@ class LiveAnswers:
         )
         known, template = self._known_ids(repository), repository.archive_name_template
         told = [_told(archive, known.get(archive.id), template) for archive in listed]
-        written = Written.of(LiveList(archives=told))
+        written = JsonResult.of(LiveList(archives=told))
         self.cache.keep(question, before, known, written)
         return written
 

@@ -13,7 +13,7 @@ from holdfast.access.plans import has_feature
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
-from holdfast.api.prepared import Written
+from holdfast.api.prepared import JsonResult
 from holdfast.api.router import router
 from holdfast.archives import archive_list, heatmap, schemas, status_view
 from holdfast.archives.archive_index import ArchiveIndex
@@ -89,7 +89,7 @@ async def live_archives(
     repositories: TheRepositoryLookup,
     live: TheLiveAnswers,
     engine_requests: TheEngineRequest,
-) -> Written:
+) -> JsonResult:
     engine_requests.require_room(caller.user_id)
     repository = await repositories.found(caller, repository_id)
     return await live.archives(engine_requests, caller.user_id, repository)
@@ -104,7 +104,7 @@ async def old_list(
     engine_requests: TheEngineRequest,
     repository: Annotated[str, PlainText(1, 4096)] | None = None,
     repository_id: RowId | None = None,
-) -> Written:
+) -> JsonResult:
     """Use `/api/repositories/{id}/archives` instead; the response headers link to it."""
 
     def registered() -> Repository:

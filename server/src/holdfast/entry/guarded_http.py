@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.api import headers
-from holdfast.api.known_connections import KEY
+from holdfast.api.authenticated_connections import KEY
 from holdfast.entry.connection_gate import Gate
 
 MOST_HEAD_BYTES = 64 * 1024

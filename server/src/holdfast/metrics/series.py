@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, column, func, select, 
 from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
-from holdfast.agents import last_heard
+from holdfast.agents import last_seen_times
 from holdfast.agents.models import AgentMachine
 from holdfast.metrics import totals
 from holdfast.metrics.exposition import Family, distinct, label, rest
@@ -226,9 +226,9 @@ def _agents(reader: Reader) -> list[Family]:
     if number <= reader.most:
         agents = reader.session.execute(_AGENTS).all()
         labels = distinct("agent", ((agent.id, agent.name) for agent in agents))
-        heard = last_heard.everybody(reader.session)
+        heard = last_seen_times.all_agents(reader.session)
         for agent in agents:
-            _add_time(seen, last_heard.latest((agent.last_seen_at, heard.get(agent.id))), labels[agent.id])
+            _add_time(seen, last_seen_times.latest((agent.last_seen_at, heard.get(agent.id))), labels[agent.id])
     return [by_status, seen, _summed("agents", is_summed=number > reader.most)]
 
 

@@ -2,17 +2,17 @@
 
 from sqlalchemy.orm import Session
 
-from holdfast.access import acts, rights
-from holdfast.access.acts import Act
+from holdfast.access import permissions, rights
 from holdfast.access.caller import Caller
+from holdfast.access.permissions import Action
 from holdfast.access.roles import Role
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, SUCCEEDED, Status
 
-CANCEL = Act("cancel", "POST /api/operations/{operation_id}/cancel", Role.OPERATOR, needs_login=True)
-DELETE = Act("delete", "DELETE /api/activity/{job_type}/{operation_id}", Role.ADMIN)
+CANCEL = Action("cancel", "POST /api/operations/{operation_id}/cancel", Role.OPERATOR, needs_login=True)
+DELETE = Action("delete", "DELETE /api/activity/{job_type}/{operation_id}", Role.ADMIN)
 DOWNLOAD_LOG = "download_log"
-RETRY = Act("retry", "POST /api/operations/{operation_id}/retry", Role.OPERATOR, needs_login=True)
+RETRY = Action("retry", "POST /api/operations/{operation_id}/retry", Role.OPERATOR, needs_login=True)
 OF_AN_OPERATION = (CANCEL, RETRY, DELETE)
 
 
@@ -21,7 +21,7 @@ def on_operation(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the allowed actions, and for each of the others the error key of its refusal."""
     held = _role(session, caller, operation)
-    refused = acts.refusals(OF_AN_OPERATION, caller, held)
+    refused = permissions.refusals(OF_AN_OPERATION, caller, held)
     by_state = _refused_by_state(operation)
     if not can_repeat or operation.status in SUCCEEDED:
         by_state.setdefault(RETRY.name, "operations.not_retryable")

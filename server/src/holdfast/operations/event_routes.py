@@ -26,10 +26,10 @@ from holdfast.access.caller import (
 from holdfast.access.roles import Role
 from holdfast.access.vault import SecretUnreadable, TheVault
 from holdfast.api.answers import documented, shape
+from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.errors import error_answer
 from holdfast.api.filters import MOST
-from holdfast.api.known_connections import mark_known
 from holdfast.api.router import router
 from holdfast.api.threads import in_thread
 from holdfast.errors import HoldfastError, Unauthenticated
@@ -100,7 +100,7 @@ async def ticket_or_credential(
     caller = await in_thread("reading", partial(_as_now, database, settings, claimed))
     if caller is None:
         raise _bad_ticket()
-    mark_known(request.scope)
+    mark_authenticated(request.scope)
     return with_final_password(caller)
 
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from backup_engine.frozen import frozen
 from holdfast.access import rights
-from holdfast.access.caller import Caller, as_now, with_final_password
+from holdfast.access.caller import Caller, reauthenticated, with_final_password
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
@@ -195,7 +195,7 @@ class EventHub:
         with self._database.reading() as session:
             for subscribers in by_credential.values():
                 try:
-                    now = with_final_password(as_now(session, self._settings, subscribers[0].caller))
+                    now = with_final_password(reauthenticated(session, self._settings, subscribers[0].caller))
                 except (Unauthenticated, Forbidden) as error:
                     for subscriber in subscribers:
                         subscriber.offer(LiveEvent(None, "session.ended", None, {"reason": error.key}))

@@ -12,7 +12,7 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.filters import Many, many
-from holdfast.api.prepared import follows_from_the_store
+from holdfast.api.prepared import cached_until_commit
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
@@ -60,7 +60,7 @@ Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="
 
 
 @routes.get("/", summary="Operations, newest first")
-@follows_from_the_store(for_whom="caller")
+@cached_until_commit(viewer="caller")
 def list_operations(
     caller: SignedIn,
     session: Reading,

@@ -74,7 +74,7 @@ class OperationPage(Schema):
     )
 
     @property
-    def is_settled(self) -> bool:
+    def is_cacheable(self) -> bool:
         """Whether nothing in it changes as time passes.
 
         A running operation grows older; a waiting one may be waiting for a point in time.

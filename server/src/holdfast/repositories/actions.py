@@ -6,10 +6,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
-from holdfast.access import acts
-from holdfast.access.acts import Act
+from holdfast.access import permissions
 from holdfast.access.caller import Caller
 from holdfast.access.models import RepositoryRight
+from holdfast.access.permissions import Action
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict
 from holdfast.repositories import agent_target, archive_records
@@ -20,15 +20,15 @@ OBSERVE_ONLY = "repository.observe_only"
 
 
 @frozen
-class RepositoryAct(Act):
+class RepositoryAction(Action):
     is_job: bool = False
     """Whether it waits for the repository's setup and, if an agent opens the repository, needs one that takes work."""
     changes_repository: bool = False
     """Whether the action is refused if the repository is in observe mode."""
 
 
-def _job(name: str, route: str, *, changes_repository: bool = False, least: Role = Role.OPERATOR) -> RepositoryAct:
-    return RepositoryAct(name, route, least, needs_login=True, is_job=True, changes_repository=changes_repository)
+def _job(name: str, route: str, *, changes_repository: bool = False, least: Role = Role.OPERATOR) -> RepositoryAction:
+    return RepositoryAction(name, route, least, needs_login=True, is_job=True, changes_repository=changes_repository)
 
 
 OF_A_REPOSITORY = (
@@ -40,15 +40,17 @@ OF_A_REPOSITORY = (
     _job("compact", "POST /api/repositories/{repository_id}/compact", changes_repository=True),
     _job("delete_archive", "DELETE /api/archives/{archive_id}", changes_repository=True),
     _job("wipe", "POST /api/repositories/{repository_id}/wipe", changes_repository=True, least=Role.ADMIN),
-    RepositoryAct(
+    RepositoryAction(
         "protect", "PUT /api/repositories/{repository_id}/archives/{archive_id}", Role.OPERATOR, needs_login=True
     ),
-    RepositoryAct("resync", "POST /api/repositories/{repository_id}/resync", Role.OPERATOR, needs_login=True),
-    RepositoryAct("rebuild", "POST /api/repositories/{repository_id}/rebuild", Role.OPERATOR, needs_login=True),
-    RepositoryAct("break_lock", "POST /api/repositories/{repository_id}/break-lock", Role.OPERATOR, needs_login=True),
-    RepositoryAct("export_key", "GET /api/repositories/{repository_id}/key", Role.ADMIN, needs_login=True),
-    RepositoryAct("change", "PUT /api/repositories/{repository_id}", Role.ADMIN),
-    RepositoryAct("forget", "DELETE /api/repositories/{repository_id}", Role.ADMIN),
+    RepositoryAction("resync", "POST /api/repositories/{repository_id}/resync", Role.OPERATOR, needs_login=True),
+    RepositoryAction("rebuild", "POST /api/repositories/{repository_id}/rebuild", Role.OPERATOR, needs_login=True),
+    RepositoryAction(
+        "break_lock", "POST /api/repositories/{repository_id}/break-lock", Role.OPERATOR, needs_login=True
+    ),
+    RepositoryAction("export_key", "GET /api/repositories/{repository_id}/key", Role.ADMIN, needs_login=True),
+    RepositoryAction("change", "PUT /api/repositories/{repository_id}", Role.ADMIN),
+    RepositoryAction("forget", "DELETE /api/repositories/{repository_id}", Role.ADMIN),
 )
 OF_AN_ARCHIVE = ("restore", "restore_check", "delete_archive", "protect")
 READS_THE_ARCHIVE = ("download", "restore", "restore_check", "protect")
@@ -89,23 +91,23 @@ def on_archive(session: Session, caller: Caller, repository: Repository, archive
 
 
 def _allowed(session: Session, caller: Caller, repository: Repository, role: Role) -> Allowed:
-    refused = acts.refusals(OF_A_REPOSITORY, caller, role)
-    left = [act for act in OF_A_REPOSITORY if act.name not in refused]
+    refused = permissions.refusals(OF_A_REPOSITORY, caller, role)
+    left = [action for action in OF_A_REPOSITORY if action.name not in refused]
     refused.update(_refused_by_state(session, repository, left))
-    return Allowed(role, [act.name for act in OF_A_REPOSITORY if act.name not in refused], refused)
+    return Allowed(role, [action.name for action in OF_A_REPOSITORY if action.name not in refused], refused)
 
 
-def _refused_by_state(session: Session, repository: Repository, left: Iterable[RepositoryAct]) -> dict[str, str]:
+def _refused_by_state(session: Session, repository: Repository, left: Iterable[RepositoryAction]) -> dict[str, str]:
     """Return the actions that the repository's own state forbids to any caller, in the order in which routes check."""
-    jobs = [act for act in left if act.is_job]
+    jobs = [action for action in left if action.is_job]
     refused: dict[str, str] = {}
     if jobs and repository.execution_target == "agent":
         try:
             agent_target.awaited_setup(session, repository)
         except Conflict as error:
-            refused = dict.fromkeys((act.name for act in jobs), error.key)
+            refused = dict.fromkeys((action.name for action in jobs), error.key)
     if repository.mode == "observe":
-        refused.update((act.name, OBSERVE_ONLY) for act in jobs if act.changes_repository)
+        refused.update((action.name, OBSERVE_ONLY) for action in jobs if action.changes_repository)
     return refused
 
 

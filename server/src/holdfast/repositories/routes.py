@@ -10,7 +10,7 @@ from holdfast.access.roles import Role
 from holdfast.access.schemas import AccessPage, UserAccess
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
-from holdfast.api.prepared import follows_from_the_store
+from holdfast.api.prepared import cached_until_commit
 from holdfast.api.router import router
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import PageLimit, PlainText, RowId
@@ -26,7 +26,7 @@ routes = router("/api/repositories", "repositories")
 
 
 @routes.get("/", summary="List all repositories visible to you")
-@follows_from_the_store(for_whom="caller")
+@cached_until_commit(viewer="caller")
 def list_repositories(caller: SignedIn, session: Reading, label: LabelFilter = ()) -> schemas.RepositoryList:
     repositories = store.visible(session, rights.visible_repositories(session, caller))
     wanted = labels.parse(label)

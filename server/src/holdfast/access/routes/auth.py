@@ -16,10 +16,10 @@ from holdfast.access.caller import (
     address_of,
     public,
 )
-from holdfast.access.fair_queue import Whose
+from holdfast.access.fair_queue import ClientKey
 from holdfast.access.invitations import Invited
 from holdfast.access.login import CodeNeeded, LoggedIn, Login
-from holdfast.access.passwords import AnyPassword, Hashing, whose_turn
+from holdfast.access.passwords import AnyPassword, Hashing, client_key
 from holdfast.access.schemas import (
     CodeLogin,
     InvitationAccepted,
@@ -63,8 +63,8 @@ async def log_in(
 ) -> LoginAnswer:
     address = address_of(request)
     attempts = throttle.password_attempts(username, address)
-    whose = Whose(attempts.address, attempts.username_key)
-    result = await hashing.run(whose, login.with_password, username, password, address)
+    client = ClientKey(attempts.address, attempts.username_key)
+    result = await hashing.run(client, login.with_password, username, password, address)
     await run_in_threadpool(_begin_in_browser, request, response, login, result)
     return LoginAnswer.of(result)
 
@@ -98,8 +98,8 @@ async def accept_invitation(
 ) -> InvitationAnswer:
     """An invitation works once. Log in with the new password afterwards; a second factor is kept."""
     invited = await run_in_threadpool(_invited, database, body.token)  # before spending any work on the password
-    whose = Whose(address_of(request) or "", invited.username)
-    found = await hashing.run(whose, invitations.accept, database, settings, body.token, body.new_password)
+    client = ClientKey(address_of(request) or "", invited.username)
+    found = await hashing.run(client, invitations.accept, database, settings, body.token, body.new_password)
     return InvitationAnswer(username=found.username, expires_at=found.expires_at)
 
 
@@ -160,7 +160,7 @@ async def change_password(
 ) -> LoginAnswer:
     """Ends all other sessions of the user and, on request, revokes their account tokens."""
     change = partial(Account(login, caller).change_password, end_tokens=body.end_tokens)
-    return LoginAnswer.of(await hashing.run(whose_turn(caller), change, body.current_password, body.new_password))
+    return LoginAnswer.of(await hashing.run(client_key(caller), change, body.current_password, body.new_password))
 
 
 @auth.post("/totp/setup", summary="Set up login codes", responses=documented(409))
@@ -178,5 +178,5 @@ def enable_totp(body: TotpEnable, caller: LoginOnly, session: Writing, login: Th
 
 @auth.post("/totp/disable", summary="Switch codes off", responses=documented(409, 429))
 async def disable_totp(body: TotpDisable, caller: LoginOnly, login: TheLogin, hashing: Hashing) -> TotpState:
-    await hashing.run(whose_turn(caller), Account(login, caller).disable_totp, body.password, body.code)
+    await hashing.run(client_key(caller), Account(login, caller).disable_totp, body.password, body.code)
     return TotpState(totp_enabled=False)

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from holdfast.access import invitations
 from holdfast.access import users as use_case
 from holdfast.access.caller import AdminLoginOnly, AdminOnly, Caller
-from holdfast.access.passwords import Hashing, hash_password, whose_turn
+from holdfast.access.passwords import Hashing, client_key, hash_password
 from holdfast.access.schemas import (
     InvitationCreate,
     InvitationMade,
@@ -42,7 +42,7 @@ async def create_user(body: UserCreate, caller: AdminLoginOnly, database: TheDat
     password = body.password if body.password is not None else secrets.token_urlsafe(32)
     new = NewUser(
         username=body.username,
-        password_hash=await hashing.run(whose_turn(caller), hash_password, password),
+        password_hash=await hashing.run(client_key(caller), hash_password, password),
         role=body.role,
         email=body.email,
         all_repositories_role=body.all_repositories_role,
@@ -67,7 +67,7 @@ async def change_user(
 ) -> UserAnswer:
     """A new role, a new password or disabling ends the user's sessions; disabling also revokes their account tokens."""
     password_hash = (
-        await hashing.run(whose_turn(caller), hash_password, body.password) if body.password is not None else None
+        await hashing.run(client_key(caller), hash_password, body.password) if body.password is not None else None
     )
     wanted = UserChange(
         _changed_fields(body), password_hash, _must_change(body, own=caller.user_id == user_id), body.end_tokens

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import column, func, select, table
 
 from backup_protocol import AgentStatus
-from holdfast.agents import last_heard
+from holdfast.agents import last_seen_times
 from holdfast.agents.models import AgentMachine
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown, unclear
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, between_thresholds, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
@@ -37,30 +37,35 @@ _runs = table(
 _WAITING = select(_runs.c.repository_id).where(_runs.c.look_at.is_not(None), _runs.c.outcome == "waiting")
 
 
-def find(look: Look) -> Iterator[Finding]:
-    limit = look.now - timedelta(hours=look.thresholds.of_all.agent_silent_hours)
-    times = last_heard.everybody(look.session)
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    limit = context.now - timedelta(hours=context.thresholds.of_all.agent_silent_hours)
+    times = last_seen_times.all_agents(context.session)
     silent: dict[int, datetime | None] = {}
-    for row in look.session.execute(_AGENTS):
-        seen = last_heard.latest((row.last_seen_at, times.get(row.id)))
+    for row in context.session.execute(_AGENTS):
+        seen = last_seen_times.latest((row.last_seen_at, times.get(row.id)))
         if (seen or row.created_at) < limit:
             silent[row.id] = seen
-        elif row.id in look.open and (seen or row.created_at) < look.now - PRESENT:
-            yield unclear(Subject("agent", row.id))  # came back, but silent again: one heartbeat is not enough
-    due = _due(look) if silent else {}
+        elif row.id in context.open and (seen or row.created_at) < context.now - PRESENT:
+            yield between_thresholds(
+                Subject("agent", row.id)
+            )  # came back, but silent again: one heartbeat is not enough
+    due = _due(context) if silent else {}
     for number, seen in silent.items():
         if number in due:
             evidence = {"last_seen_at": shown(seen), "repositories_due": due[number]}
             yield Finding(Subject("agent", number), Severity.WARNING, evidence)
 
 
-def _due(look: Look) -> dict[int, int]:
+def _due(context: EvaluationContext) -> dict[int, int]:
     """Return, for each agent, the number of repositories whose backup is queued or overdue."""
-    waiting = {*look.session.scalars(_QUEUED), *look.session.scalars(_WAITING.where(_runs.c.due_at <= look.now))}
+    waiting = {
+        *context.session.scalars(_QUEUED),
+        *context.session.scalars(_WAITING.where(_runs.c.due_at <= context.now)),
+    }
     due: dict[int, int] = {}
-    for row in look.session.execute(_REPOSITORIES):
-        rule = look.overdue.get(row.id, {}).get("backup")
-        late = rule is not None and (look.now - row.since).total_seconds() > rule.seconds
+    for row in context.session.execute(_REPOSITORIES):
+        rule = context.overdue.get(row.id, {}).get("backup")
+        late = rule is not None and (context.now - row.since).total_seconds() > rule.seconds
         if late or row.id in waiting:
             due[row.agent_machine_id] = due.get(row.agent_machine_id, 0) + 1
     return due

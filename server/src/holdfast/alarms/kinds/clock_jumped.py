@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from holdfast.alarms.kind import THE_SERVICE, AlarmKind, Finding, Look, age, on_day, shown
+from holdfast.alarms.kind import THE_SERVICE, AlarmKind, EvaluationContext, Finding, age, on_day, shown
 from holdfast.alarms.kinds.schedule_state import clock_jump
 from holdfast.alarms.models import Severity
 
 SHOWN_FOR = timedelta(hours=24)
 
 
-def find(look: Look) -> Iterator[Finding]:
-    at, seconds = clock_jump(look.session)
-    if at is not None and look.now - at < SHOWN_FOR:
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    at, seconds = clock_jump(context.session)
+    if at is not None and context.now - at < SHOWN_FOR:
         yield Finding(THE_SERVICE, Severity.WARNING, {"jumped_at": shown(at), "seconds": seconds})
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import func, or_, select
 
 from backup_protocol import AgentStatus
 from holdfast.agents.models import AgentMachine
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, age, unclear, unknown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, age, between_thresholds, unknown
 from holdfast.alarms.models import Severity
 
 CLEARED_AT = 0.5
@@ -19,18 +19,18 @@ _AGENTS = select(AgentMachine.id, AgentMachine.status, AgentMachine.clock_skew_s
 _SKEW = func.abs(AgentMachine.clock_skew_seconds)
 
 
-def find(look: Look) -> Iterator[Finding]:
-    limit = look.thresholds.of_all.clock_skew_seconds
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    limit = context.thresholds.of_all.clock_skew_seconds
     skewed = AgentMachine.status == AgentStatus.ONLINE, limit * CLEARED_AT < _SKEW
-    for row in look.session.execute(_AGENTS.where(*skewed)):
+    for row in context.session.execute(_AGENTS.where(*skewed)):
         subject = Subject("agent", row.id)
         if abs(row.clock_skew_seconds) > limit:
             yield Finding(subject, Severity.WARNING, {"clock_skew_seconds": round(row.clock_skew_seconds)})
         else:
-            yield unclear(subject)
-    if look.open:
+            yield between_thresholds(subject)
+    if context.open:
         away = or_(AgentMachine.status != AgentStatus.ONLINE, AgentMachine.clock_skew_seconds.is_(None))
-        for row in look.session.execute(_AGENTS.where(AgentMachine.id.in_(look.open), away)):
+        for row in context.session.execute(_AGENTS.where(AgentMachine.id.in_(context.open), away)):
             yield unknown(Subject("agent", row.id))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
@@ -28,16 +28,16 @@ _DAMAGE = (
 )
 
 
-def find(look: Look) -> Iterator[Finding]:
-    damage = look.session.execute(_DAMAGE).all()
-    passed = _full_checks(look, {row.repository_id: row.id for row in damage})
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    damage = context.session.execute(_DAMAGE).all()
+    passed = _full_checks(context, {row.repository_id: row.id for row in damage})
     for row in damage:
         if passed.get(row.repository_id, 0) < row.id:
             evidence = {"operation_id": row.id, "found_by": row.kind, "found_at": shown(row.completed_at)}
             yield Finding(Subject("repository", row.repository_id), Severity.CRITICAL, evidence)
 
 
-def _full_checks(look: Look, damage: Mapping[int, int]) -> dict[int, int]:
+def _full_checks(context: EvaluationContext, damage: Mapping[int, int]) -> dict[int, int]:
     """Return, for each of these repositories, the newest full check that passed after the damage was found."""
     if not damage:
         return {}
@@ -47,7 +47,7 @@ def _full_checks(look: Look, damage: Mapping[int, int]) -> dict[int, int]:
         Operation.status == Status.COMPLETED,
         Operation.id > min(damage.values()),
     )
-    found = look.session.execute(checks.order_by(Operation.id))
+    found = context.session.execute(checks.order_by(Operation.id))
     return {row.repository_id: row.id for row in found if _is_full(row.result or {})}
 
 

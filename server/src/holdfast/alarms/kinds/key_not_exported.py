@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject
 from holdfast.alarms.models import Severity
 from holdfast.repositories.models import Repository
 
@@ -15,10 +15,10 @@ _NEVER = select(Repository.id, Repository.created_at, Repository.encryption).whe
 )
 
 
-def find(look: Look) -> Iterator[Finding]:
-    least = timedelta(days=look.thresholds.least("key_export_days"))
-    for row in look.session.execute(_NEVER.where(Repository.created_at < look.now - least)):
-        if look.now - row.created_at > timedelta(days=look.thresholds.of(row.id).key_export_days):
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    least = timedelta(days=context.thresholds.least("key_export_days"))
+    for row in context.session.execute(_NEVER.where(Repository.created_at < context.now - least)):
+        if context.now - row.created_at > timedelta(days=context.thresholds.of(row.id).key_export_days):
             # A key file exists on one machine only; a key in the repository is lost only together with the repository's
             # own metadata.
             severity = Severity.CRITICAL if row.encryption.startswith("keyfile") else Severity.WARNING

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import column, or_, select, table
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.storage.types import UtcDateTime
 
@@ -30,9 +30,9 @@ _FAILING = select(_destinations).where(
 )
 
 
-def find(look: Look) -> Iterator[Finding]:
-    for row in look.session.execute(_FAILING):
-        failing = look.now - row.failing_since
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    for row in context.session.execute(_FAILING):
+        failing = context.now - row.failing_since
         if row.enabled and failing < AFTER:
             continue
         given_up = not row.enabled or failing >= GIVEN_UP_AFTER

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, column, func, or_, select, table, true
 from sqlalchemy.orm import InstrumentedAttribute
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, age, on_day, shown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, age, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import AlarmThresholds
 from holdfast.repositories.models import Repository
@@ -31,7 +31,7 @@ def _candidates(column_: InstrumentedAttribute[datetime | None], asked: Any) -> 
 
 
 def _find(
-    look: Look,
+    context: EvaluationContext,
     *,
     cell: str,
     candidates: Select[*tuple[Any, ...]],
@@ -39,16 +39,16 @@ def _find(
     own: Callable[[AlarmThresholds], float | None],
 ) -> Iterator[Finding]:
     """Find repositories whose last success is too old. `own` returns a threshold set for alarms, if there is one."""
-    least = _least(look, cell, own)
+    least = _least(context, cell, own)
     if least is None:
         return
-    old = candidates.where(since < look.now - timedelta(seconds=least))
-    for number, success, counted_from, asked in beside_objects(look.session).execute(old).all():
-        rule = look.overdue.get(number, {}).get(cell)
-        thresholds = look.thresholds.of(number)
+    old = candidates.where(since < context.now - timedelta(seconds=least))
+    for number, success, counted_from, asked in beside_objects(context.session).execute(old).all():
+        rule = context.overdue.get(number, {}).get(cell)
+        thresholds = context.thresholds.of(number)
         seconds = own(thresholds) or (rule.seconds if rule else None)
         wanted = asked or (rule is not None and rule.schedule_id is not None)
-        passed = (look.now - counted_from).total_seconds()
+        passed = (context.now - counted_from).total_seconds()
         if seconds is None or not wanted or passed <= seconds:
             continue
         critical = passed > seconds * thresholds.critical_factor
@@ -61,10 +61,10 @@ def _find(
         yield Finding(Subject("repository", number), Severity.CRITICAL if critical else Severity.WARNING, evidence)
 
 
-def _least(look: Look, cell: str, own: Callable[[AlarmThresholds], float | None]) -> float | None:
+def _least(context: EvaluationContext, cell: str, own: Callable[[AlarmThresholds], float | None]) -> float | None:
     """The smallest threshold of any repository: repositories with a more recent success cannot be overdue."""
-    known = [look.least_overdue[cell]] if cell in look.least_overdue else []
-    known += [seconds for one in look.thresholds.every() if (seconds := own(one)) is not None]
+    known = [context.least_overdue[cell]] if cell in context.least_overdue else []
+    known += [seconds for one in context.thresholds.every() if (seconds := own(one)) is not None]
     return min(known, default=None)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.repositories.models import Repository
 from holdfast.storage.bulk import beside_objects
@@ -15,14 +15,14 @@ _SINCE = func.coalesce(Repository.last_backup, Repository.created_at)
 _CANDIDATES = select(Repository.id, Repository.last_backup, _SINCE.label("since")).where(Repository.mode != "observe")
 
 
-def find(look: Look) -> Iterator[Finding]:
-    least = timedelta(days=look.thresholds.least("schedule_missing_days"))
-    found = beside_objects(look.session).execute(_CANDIDATES.where(look.now - least > _SINCE)).all()
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    least = timedelta(days=context.thresholds.least("schedule_missing_days"))
+    found = beside_objects(context.session).execute(_CANDIDATES.where(context.now - least > _SINCE)).all()
     for number, last_backup, since in found:
-        rule = look.overdue.get(number, {}).get("backup")
+        rule = context.overdue.get(number, {}).get("backup")
         if rule is not None and rule.schedule_id is not None:
             continue
-        if look.now - since > timedelta(days=look.thresholds.of(number).schedule_missing_days):
+        if context.now - since > timedelta(days=context.thresholds.of(number).schedule_missing_days):
             evidence = {"last_success_at": shown(last_backup), "counted_from": shown(since)}
             yield Finding(Subject("repository", number), Severity.WARNING, evidence)
 

@@ -7,7 +7,7 @@ from sqlalchemy import String, cast, select
 
 from backup_protocol import AgentStatus
 from holdfast.agents.models import AgentMachine
-from holdfast.alarms.kind import THE_SERVICE, AlarmKind, Finding, Look, Subject
+from holdfast.alarms.kind import THE_SERVICE, AlarmKind, EvaluationContext, Finding, Subject
 from holdfast.alarms.models import Severity
 from holdfast.operations import limits
 
@@ -19,11 +19,11 @@ _AGENTS = select(AgentMachine.id, AgentMachine.unstarted_services).where(
 )
 
 
-def find(look: Look) -> Iterator[Finding]:
+def find(context: EvaluationContext) -> Iterator[Finding]:
     by_subject: dict[Subject, list[Mapping[str, Any]]] = {}
-    for service in limits.get(look.session, STORED) or ():
+    for service in limits.get(context.session, STORED) or ():
         by_subject.setdefault(_subject(str(service.get("place"))), []).append(service)
-    for row in look.session.execute(_AGENTS):
+    for row in context.session.execute(_AGENTS):
         if row.unstarted_services:
             by_subject[Subject("agent", row.id)] = row.unstarted_services
     for subject, services in by_subject.items():

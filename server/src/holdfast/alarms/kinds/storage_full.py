@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Float, ScalarSelect, cast, or_, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, shown, unclear, unknown
+from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, between_thresholds, shown, unknown
 from holdfast.alarms.models import Severity, StorageDay
 from holdfast.alarms.thresholds import AlarmThresholds
 from holdfast.repositories.models import Repository
@@ -23,28 +23,28 @@ CLEAR_DAYS = 1.5
 CRITICAL_PERCENT = 3.0
 
 
-def find(look: Look) -> Iterator[Finding]:
-    first_at, first_free = _of_first(look, StorageDay.seen_at), _of_first(look, StorageDay.free_bytes)
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    first_at, first_free = _of_first(context, StorageDay.seen_at), _of_first(context, StorageDay.free_bytes)
     rows = _MEASURED.add_columns(first_at.label("first_at"), first_free.label("first_free"))
-    for row in look.session.execute(rows.where(or_(_is_low(look), _shrinks(look, first_free)))):
+    for row in context.session.execute(rows.where(or_(_is_low(context), _shrinks(context, first_free)))):
         days_left = _days_left(row)
-        finding = _judge(row, days_left, look.thresholds.of(row.id))
+        finding = _judge(row, days_left, context.thresholds.of(row.id))
         if finding is not None:
             yield finding
-    if look.open:
-        for repository_id in look.session.scalars(_UNMEASURED.where(Repository.id.in_(look.open))):
+    if context.open:
+        for repository_id in context.session.scalars(_UNMEASURED.where(Repository.id.in_(context.open))):
             yield unknown(Subject("repository", repository_id))
 
 
-def _is_low(look: Look) -> ColumnElement[bool]:
+def _is_low(context: EvaluationContext) -> ColumnElement[bool]:
     """Preselect repositories whose free space is below a threshold, or too close to it for the alarm to clear."""
-    percent = look.thresholds.most("storage_free_percent") + CLEAR_PERCENT
+    percent = context.thresholds.most("storage_free_percent") + CLEAR_PERCENT
     return _TOTAL * (percent / 100) >= _FREE
 
 
-def _shrinks(look: Look, first_free: ScalarSelect[int]) -> ColumnElement[bool]:
+def _shrinks(context: EvaluationContext, first_free: ScalarSelect[int]) -> ColumnElement[bool]:
     """Preselect repositories that could run out of space in time; growth is measured over at least three days."""
-    days = look.thresholds.most("storage_full_days") * CLEAR_DAYS
+    days = context.thresholds.most("storage_full_days") * CLEAR_DAYS
     used = cast(first_free, Float) - _FREE
     return _FREE * float(GROWTH_NEEDS.days) <= used * days
 
@@ -63,7 +63,7 @@ def _judge(row: Any, days_left: float | None, thresholds: AlarmThresholds) -> Fi
         }
         return Finding(subject, Severity.CRITICAL if percent < CRITICAL_PERCENT else Severity.WARNING, evidence)
     if percent <= limit + CLEAR_PERCENT or (days_left is not None and days_left <= days * CLEAR_DAYS):
-        return unclear(subject)
+        return between_thresholds(subject)
     return None
 
 
@@ -78,10 +78,10 @@ def _days_left(row: Any) -> float | None:
     return float(row.storage_free_bytes / (used / days))
 
 
-def _of_first(look: Look, column: InstrumentedAttribute[Value]) -> ScalarSelect[Value]:
+def _of_first(context: EvaluationContext, column: InstrumentedAttribute[Value]) -> ScalarSelect[Value]:
     """The value of a repository's oldest measurement within the last 14 days, found through the primary key."""
     first = select(column).where(
-        StorageDay.repository_id == Repository.id, StorageDay.day >= (look.now - GROWTH_OVER).date()
+        StorageDay.repository_id == Repository.id, StorageDay.day >= (context.now - GROWTH_OVER).date()
     )
     return first.order_by(StorageDay.day).limit(1).correlate(Repository).scalar_subquery()
 

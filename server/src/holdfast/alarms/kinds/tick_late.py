@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from holdfast.alarms.kind import THE_SERVICE, AlarmKind, Finding, Look, on_day, shown
+from holdfast.alarms.kind import THE_SERVICE, AlarmKind, EvaluationContext, Finding, on_day, shown
 from holdfast.alarms.kinds.schedule_state import last_tick
 from holdfast.alarms.models import Severity
 
 
-def find(look: Look) -> Iterator[Finding]:
-    last = last_tick(look.session)
-    if last is not None and look.now - last > timedelta(minutes=look.thresholds.of_all.tick_late_minutes):
+def find(context: EvaluationContext) -> Iterator[Finding]:
+    last = last_tick(context.session)
+    if last is not None and context.now - last > timedelta(minutes=context.thresholds.of_all.tick_late_minutes):
         yield Finding(THE_SERVICE, Severity.CRITICAL, {"last_tick_at": shown(last)})
 
 

@@ -22,8 +22,8 @@ from holdfast.access.caller import (
 from holdfast.access.roles import Role
 from holdfast.access.routes.audit import conditions_of, exported
 from holdfast.api.answers import documented
+from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.api.dependencies import TheDatabase, TheSettings
-from holdfast.api.known_connections import mark_known
 from holdfast.api.router import router
 from holdfast.api.threads import in_thread
 from holdfast.downloads import errors
@@ -69,7 +69,7 @@ async def ticket_holder(
 ) -> Holder:
     holder = await in_thread("reading", partial(_holder, database, settings, ticket, address_of(request)))
     request.state.caller = holder.caller
-    mark_known(request.scope)
+    mark_authenticated(request.scope)
     return holder
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.access.models import USERNAME_LENGTH
-from holdfast.access.roles import Role, RoleText, holds
+from holdfast.access.roles import Role, RoleText, role_constraint
 from holdfast.kit import clock
 from holdfast.storage.base import NEVER_REUSED, Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
@@ -21,7 +21,7 @@ class RestoreGrant(Base):
 
     __tablename__ = "restore_grants"
     __table_args__ = (
-        holds("role", Role.VIEWER, Role.OPERATOR),
+        role_constraint("role", Role.VIEWER, Role.OPERATOR),
         CheckConstraint("machine_type IN ('local', 'ssh', 'agent')", name="machine_type"),
         CheckConstraint("(user_id IS NULL) <> (role IS NULL)", name="user_or_role"),
         NEVER_REUSED,
