@@ -103,10 +103,12 @@ def test_pages_of_lanes_losses_and_hits_with_long_names_are_short_and_have_every
 
 def test_a_page_of_a_listing_with_long_names_is_short(tmp_path: Path) -> None:
     file = tmp_path / "listing"
-    file.write_bytes(b"".join(record(long_entry(number)) + b"\0" for number in range(NAMES)))
+    names = NAMES // 4  # each page reads the whole listing
+    file.write_bytes(b"".join(record(long_entry(number)) + b"\0" for number in range(names)))
     found = pages(lambda cursor: page_of_listing(file, b"folder", LIMIT, cursor))
+    assert len(found) > 2
     assert [entry.path for page in found for entry in page.entries] == sorted(
-        long_entry(number).path for number in range(NAMES)
+        long_entry(number).path for number in range(names)
     )
     assert all(sum(len(entry.path) for entry in page.entries) <= MOST_TEXT for page in found)
 

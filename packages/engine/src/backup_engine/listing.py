@@ -15,7 +15,7 @@ from backup_engine.results import GarbledOutput
 
 LONGEST_RECORD = 1 << 20
 FIELDS = 3
-LITERAL = re.compile(rb"""(?:[^\\]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*""")
+LITERAL = re.compile(rb"""[^\\]*(?:\\(?:x[0-9a-f]{2}|[\\'"nrt]|u[0-9a-f]{4}|U[0-9a-f]{8})[^\\]*)*""")
 JSON_START = b"{"
 REGULAR, DIRECTORY, LINK = "-", "d", "l"
 

@@ -4,7 +4,6 @@
 turn bytes that are not UTF-8 into `?`. Link targets have no such form, so a `?` in one is flagged.
 """
 
-import re
 import stat
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from functools import lru_cache
 from typing import IO
 
 from backup_engine.borg1.list_files import COMPLETE_FORMAT
+from backup_engine.listing import exact_bytes
 from holdfast.history.entry import LISTING, Entry, listing_flags, mode_of, owner_name
 from holdfast.history.errors import ListingFailed
 
@@ -22,7 +22,6 @@ ENVIRONMENT = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}  # engine 1 
 
 _BLOCK_BYTES = 4 * 1024 * 1024  # in total, small reads from a pipe cost ten times as much
 _RECORD_BYTES_MOST = 1024 * 1024
-_ESCAPED = re.compile(rb"""(?:[^\\]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*""")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - both sides are UTC, without a zone
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -91,16 +90,7 @@ def _exact(literal: bytes) -> bytes:
     """Given the `!a` form of a text, return its bytes."""
     if literal == b"''":
         return b""
-    if len(literal) < 2 or literal[:1] not in (b"'", b'"') or literal[-1:] != literal[:1]:
-        raise ValueError("not a text literal")
-    inner = literal[1:-1]
-    if not inner.isascii() or b"\0" in inner:
-        raise ValueError("not a text literal")
-    if b"\\" not in inner:
-        return inner
-    if not _ESCAPED.fullmatch(inner):
-        raise ValueError("not a text literal")
-    exact = inner.decode("unicode_escape").encode("utf-8", "surrogateescape")
+    exact = exact_bytes(literal)
     if b"\0" in exact:
         raise ValueError("a NUL in a text")
     return exact
