@@ -106,7 +106,7 @@ AT_LENGTH = (
     "real/maintenance/test_prune_agreement.py",
     "real/maintenance/test_wipe_in_parts.py",
     "real/mirror/test_backends.py",
-    "real/mirror/test_native.py",
+    "real/mirror/test_engine2_remotes.py",
     "real/restore/test_kills.py",
     "real/services",
     "real/test_claimers.py",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from holdfast.entry.client.endings import WHAT_TO_DO
+from holdfast.entry.client.job_summaries import WHAT_TO_DO
 from tools import errors_document
 
 ROWS = [fact for facts in errors_document.features().values() for fact in facts]

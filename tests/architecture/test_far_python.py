@@ -38,7 +38,7 @@ MODULES = {
 SCRIPTS = {
     "on_machine": on_machine.LOAD + on_machine.MAIN,
     "existing_files_there": existing_files_there.MAIN,
-    "left_out": machines.LEFT_OUT,
+    "exclusions": machines.PRINT_EXCLUSIONS,
 }
 COPIED = {name: text for name, text in run.sources().items() if name.endswith(".py")}
 

@@ -16,7 +16,7 @@ from backup_engine.outcome import Accumulator
 from backup_engine.process import ExitRecord
 from backup_engine.requests import RepositoryLocation
 from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step
-from backup_jobs.sources import LeftOut, Sources
+from backup_jobs.sources import Exclusions, Sources
 from backup_jobs.work import Work
 from backup_protocol import Block
 
@@ -114,8 +114,8 @@ class NoSources(Sources):
     def expected_size(self) -> int | None:
         return None
 
-    def left_out(self) -> LeftOut:
-        return LeftOut()
+    def exclusions(self) -> Exclusions:
+        return Exclusions()
 
     def outside(self) -> list[str]:
         return []

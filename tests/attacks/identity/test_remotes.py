@@ -8,7 +8,7 @@ import pytest
 
 from tests.attacks.identity.test_repository_identity import archives, backed_up, content_of, put_stranger
 from tests.contract.fields import error_of
-from tests.real.mirror.native import OnRemote, on_remote
+from tests.real.mirror.engine2_remotes import OnRemote, on_remote
 from tests.support.engines import ENGINE_2
 from tests.support.rclone import RCLONE, serving
 from tests.support.running import Services

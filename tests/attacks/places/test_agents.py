@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backup_agent.guarding import left_out_of, sources_outside
+from backup_agent.guarding import exclusions_of, sources_outside
 from backup_jobs.endings import Completed, Failed
 from backup_protocol import BackupBlock
 from tests.support.agent_job import run_restore
@@ -159,6 +159,6 @@ def test_a_backup_leaves_the_folders_of_agent_and_service_out(tmp_path: Path) ->
     elsewhere = {"path": str(machine.repository), "device": found.st_dev, "inode": 1}
     block = BackupBlock(source_paths=(str(machine.root),), service_places=(there, elsewhere, {"path": 1}))
 
-    patterns = left_out_of([str(machine.config)], block)
+    patterns = exclusions_of([str(machine.config)], block)
 
     assert patterns == (f"pp:{machine.config}", f"pp:{machine.service}")

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from holdfast.access.first_admin import ensure_first_admin
 from holdfast.composition import Service
-from holdfast.maintenance.wipe import erase
+from holdfast.maintenance.wipe import wipe_job
 from holdfast.settings import Settings
 from holdfast.storage.migrate import migrate
 from holdfast.storage.session import Database
@@ -86,7 +86,7 @@ def inside(folder: Path) -> Iterator[Inside]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     with pytest.MonkeyPatch.context() as patch, inside(tmp_path_factory.mktemp("inside")) as service:
-        patch.setattr(erase, "BATCH", 1)
+        patch.setattr(wipe_job, "BATCH", 1)
         yield service
 
 

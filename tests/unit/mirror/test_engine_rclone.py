@@ -17,19 +17,19 @@ ENGINE = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid
 
 
 @pytest.fixture
-def companion(tmp_path: Path) -> str:
-    """A companion whose rclone is a program that prints its arguments and waits."""
+def wrapper(tmp_path: Path) -> str:
+    """A wrapper whose rclone is a program that prints its arguments and waits."""
     program = tmp_path / "it's rclone"
     program.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >"{tmp_path}/given"\nexec sleep 60\n')
     program.chmod(0o755)
-    return Rclone(Settings(data_dir=tmp_path / "data", rclone=str(program))).companion()
+    return Rclone(Settings(data_dir=tmp_path / "data", rclone=str(program))).rclone_wrapper()
 
 
 @pytest.fixture
-def engine(companion: str, tmp_path: Path) -> Iterator[tuple[int, int]]:
+def engine(wrapper: str, tmp_path: Path) -> Iterator[tuple[int, int]]:
     """An engine that has started it: their process ids."""
     started = subprocess.Popen(
-        [sys.executable, "-c", ENGINE, companion, "rcd", "two words"], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", ENGINE, wrapper, "rcd", "two words"], stdout=subprocess.PIPE, start_new_session=True
     )
     assert started.stdout is not None
     child = int(started.stdout.readline())

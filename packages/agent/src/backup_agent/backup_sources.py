@@ -3,9 +3,9 @@
 import os
 from collections.abc import Sequence
 
-from backup_agent.guarding import left_out_of, sources_outside
+from backup_agent.guarding import exclusions_of, sources_outside
 from backup_jobs.host import Host
-from backup_jobs.sources import LeftOut, Sources
+from backup_jobs.sources import Exclusions, Sources
 from backup_protocol import BackupBlock
 
 
@@ -20,9 +20,9 @@ class AgentSources(Sources):
     def expected_size(self) -> int | None:
         return self._expected
 
-    def left_out(self) -> LeftOut:
-        found = self._host.once("left-out", lambda: {"patterns": left_out_of(self._own_folders, self._block)})
-        return LeftOut(tuple(found["patterns"]))
+    def exclusions(self) -> Exclusions:
+        found = self._host.once("left-out", lambda: {"patterns": exclusions_of(self._own_folders, self._block)})
+        return Exclusions(tuple(found["patterns"]))
 
     def outside(self) -> list[str]:
         return sources_outside(self._block)

@@ -23,7 +23,7 @@ def guard_of(own: Iterable[str], block: RestoreBlock) -> Guard:
     return Guard(places, ((os.fsencode(path), *identity) for path, identity in _known(block.service_places)))
 
 
-def left_out_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:
+def exclusions_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:
     """Engine patterns that exclude the agent's own folders, and those of a service on this machine, from a backup."""
     return OwnPlaces([*own, *_of_service_here(block)]).exclusions(block.source_paths)
 

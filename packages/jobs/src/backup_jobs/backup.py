@@ -17,7 +17,7 @@ from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.progress import BackupProgress
 from backup_jobs.services import NotStopped
-from backup_jobs.sources import LeftOut
+from backup_jobs.sources import Exclusions
 from backup_jobs.work import (
     INTERRUPTED,
     LOCKED,
@@ -80,8 +80,8 @@ class BackupAttempt:
         self._work = work
         self._host = work.host
         self._block = work.block
-        self._left_out: LeftOut = work.sources.left_out()
-        self._sources = tuple(path for path in work.block.source_paths if path not in self._left_out.sources)
+        self._exclusions: Exclusions = work.sources.exclusions()
+        self._sources = tuple(path for path in work.block.source_paths if path not in self._exclusions.sources)
 
     def run(self) -> Ended:
         if not self._host.has_begun(STEP):
@@ -95,7 +95,7 @@ class BackupAttempt:
             if refused := self._refused():
                 return refused
         command = self._command()
-        self._host.log(*self._left_out.lines)
+        self._host.log(*self._exclusions.lines)
         try:
             step, not_started = self._engine_run(command)
         except NotStopped as error:
@@ -147,7 +147,7 @@ class BackupAttempt:
         return CreateRequest(
             archive_name=block.archive_name,
             source_paths=self._sources,
-            exclude_patterns=(*self._left_out.patterns, *block.exclude_patterns),
+            exclude_patterns=(*self._exclusions.patterns, *block.exclude_patterns),
             compression=block.compression,
             comment=block.comment,
             custom_flags=block.custom_flags,
@@ -238,8 +238,8 @@ class BackupAttempt:
         self._host.report(**completed.stats, progress_percent=100.0, estimated_time_remaining=0)
         return replace(
             completed,
-            warned=completed.warned or bool(self._left_out.sources),
-            warnings=(*self._left_out.warnings, *warnings_of(accumulator)),
+            warned=completed.warned or bool(self._exclusions.sources),
+            warnings=(*self._exclusions.warnings, *warnings_of(accumulator)),
             details={**completed.details, "warning_count": accumulator.warning_count},
         )
 

@@ -26,7 +26,7 @@ from backup_jobs.backup import AFTER, STEP, BackupAttempt, Found
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.engine_host import EngineHost
 from backup_jobs.host import Interrupted, Step
-from backup_jobs.sources import LeftOut, Sources
+from backup_jobs.sources import Exclusions, Sources
 from backup_jobs.work import EvidenceUnknown, Work, ended_without_success, readable
 from backup_protocol import DatabaseBlock, DumpBlock
 
@@ -86,8 +86,8 @@ class Dumps(Sources):
 
     expected_size = None
 
-    def left_out(self) -> LeftOut:
-        return LeftOut()
+    def exclusions(self) -> Exclusions:
+        return Exclusions()
 
     def outside(self) -> list[str]:
         return []

@@ -8,7 +8,7 @@ from backup_engine.frozen import frozen
 
 
 @frozen
-class LeftOut:
+class Exclusions:
     """Places excluded from a backup because the backup program keeps its own data there."""
 
     patterns: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Sources(ABC):
         """Size of this repository's last complete backup."""
 
     @abstractmethod
-    def left_out(self) -> LeftOut:
+    def exclusions(self) -> Exclusions:
         """Places to leave out. Determined once per attempt: after a restart, the engine's original values stay in
         effect.
         """

@@ -30,7 +30,7 @@ from holdfast.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.tokens import token_hash
 from holdfast.settings import Settings
-from holdfast.storage.remembered import Proof, Query, Remembered
+from holdfast.storage.read_cache import Proof, Query, ReadCache
 from holdfast.storage.session import Database, Reading
 
 ACCOUNT_TOKEN_PREFIX = "bk_user_"  # noqa: S105 - the public part of a token
@@ -196,7 +196,7 @@ class Identities:
         self._settings = settings
         self._database = database
         self._vault = vault
-        self._known: Remembered[CredentialRecord] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
+        self._known: ReadCache[CredentialRecord] = ReadCache(database.version, MOST_KNOWN, lambda known: known.proof)
         self._asking: dict[str, Future[None]] = {}
 
     async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> IdentifiedCaller:

@@ -23,7 +23,7 @@ from holdfast.errors import Conflict, NotFound, Unavailable
 from holdfast.kit import clock
 from holdfast.settings import Settings
 from holdfast.storage.inserts import insert_or_replace, insert_unless_there
-from holdfast.storage.remembered import Proof, Query, Remembered
+from holdfast.storage.read_cache import Proof, Query, ReadCache
 from holdfast.storage.session import Database, Reading
 
 FEW_RIGHTS = 50
@@ -108,7 +108,7 @@ class Accounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: Remembered[AccountRecord] = Remembered(database.version, MOST_KNOWN, _proof_of)
+        self._known: ReadCache[AccountRecord] = ReadCache(database.version, MOST_KNOWN, _proof_of)
 
     async def of(self, user_id: int) -> AccountRecord:
         known = self._known.get(user_id) or self._renewed(user_id)

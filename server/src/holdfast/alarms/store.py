@@ -14,7 +14,7 @@ from holdfast.alarms.plan import Current, News
 from holdfast.kit import cursor
 from holdfast.machines.models import SshConnection
 from holdfast.repositories.models import Repository
-from holdfast.storage.bulk import beside_objects
+from holdfast.storage.bulk import flushed_connection
 from holdfast.storage.inserts import conflict_aware_insert
 
 KEPT = timedelta(days=90)
@@ -34,7 +34,7 @@ def get(session: Session, alarm_id: int) -> Alarm | None:
 def not_cleared(session: Session) -> dict[str, dict[str, Current]]:
     """Return open and watched alarms by kind and subject."""
     found: dict[str, dict[str, Current]] = {}
-    for kind, *values in beside_objects(session).execute(_NOT_CLEARED).all():
+    for kind, *values in flushed_connection(session).execute(_NOT_CLEARED).all():
         alarm = Current._make(values)
         found.setdefault(kind, {})[alarm.subject] = alarm
     return found

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.prepared import PreparedRoute
 from holdfast.api.route_table import RouteTable
-from holdfast.storage.remembered import StoreVersion
+from holdfast.storage.read_cache import StoreVersion
 
 
 class Dispatcher:

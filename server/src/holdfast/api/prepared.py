@@ -31,7 +31,7 @@ from backup_engine.frozen import frozen
 from holdfast.api.dependencies import WORK
 from holdfast.api.threads import Work, in_thread
 from holdfast.kit import request_priority
-from holdfast.storage.remembered import Remembered, StoreVersion
+from holdfast.storage.read_cache import ReadCache, StoreVersion
 
 Checked = tuple[dict[str, Any], list[Any]]
 """Valid values by name, and the errors of the invalid ones."""
@@ -139,7 +139,7 @@ class PreparedRoute:
         self._takes_form = route.body_field is not None and isinstance(route.body_field.field_info, Form)
         self._write = _writer(route)
         self._viewer: str | None = getattr(route.endpoint, "viewer", None)
-        self._remembered: Remembered[Response] = Remembered(version, MOST_REMEMBERED)
+        self._remembered: ReadCache[Response] = ReadCache(version, MOST_REMEMBERED)
 
     async def answer(self, request: Request) -> Response:
         """Run the route. Raise RequestValidationError for invalid parameters, and the route's own errors."""

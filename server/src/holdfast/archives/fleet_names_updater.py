@@ -20,7 +20,7 @@ from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.errors import Unavailable
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
-from holdfast.storage.remembered import Remembered
+from holdfast.storage.read_cache import ReadCache
 from holdfast.storage.session import Database
 
 if TYPE_CHECKING:
@@ -121,12 +121,12 @@ class FleetNamesUpdater:
         self._wanted = threading.Event()
         self._latest = 0.0
         self._made: FleetNames | None = None
-        self._known: Remembered[KnownRepositories] | None = None
+        self._known: ReadCache[KnownRepositories] | None = None
         self._numbers: tuple[KnownRepositories, dict[str, NamesOfRepository], dict[int, int]] | None = None
 
     def known(self, database: Database) -> KnownRepositories:
         if self._known is None:
-            self._known = Remembered(database.version, 1)
+            self._known = ReadCache(database.version, 1)
 
         def read() -> KnownRepositories:
             with database.reading() as session:

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from backup_engine.features import REFUSED_IN_NAMES
-from backup_jobs.sources import LeftOut, Sources
+from backup_jobs.sources import Exclusions, Sources
 from backup_protocol import BackupBlock, JobKind
 from holdfast.backup.ending import conclude, key_of, repository_of
-from holdfast.backup.left_out import left_out
+from holdfast.backup.excluded_paths import exclusions
 from holdfast.backup.names import archive_name
 from holdfast.backup.on_agent import engine_name
 from holdfast.backup.schemas import BackupParams
@@ -104,8 +104,8 @@ class ServiceSources(Sources):
     def expected_size(self) -> int | None:
         return self._repository.typical_size
 
-    def left_out(self) -> LeftOut:
-        return left_out(self._opener, self._context, self._repository, self._block.source_paths)
+    def exclusions(self) -> Exclusions:
+        return exclusions(self._opener, self._context, self._repository, self._block.source_paths)
 
     def outside(self) -> list[str]:
         if not self._block.within:

@@ -21,7 +21,7 @@ from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
-from holdfast.storage.remembered import Remembered
+from holdfast.storage.read_cache import ReadCache
 from holdfast.storage.session import Database
 
 Named = TypeVar("Named")
@@ -68,8 +68,8 @@ class Places:
     def __init__(self, database: Database, index: ArchiveIndex) -> None:
         self._database = database
         self._index = index
-        self._repositories: Remembered[dict[str, Repository]] = Remembered(database.version, MOST_REMEMBERED)
-        self._archives: Remembered[list[Archive]] = Remembered(database.version, MOST_REMEMBERED)
+        self._repositories: ReadCache[dict[str, Repository]] = ReadCache(database.version, MOST_REMEMBERED)
+        self._archives: ReadCache[list[Archive]] = ReadCache(database.version, MOST_REMEMBERED)
 
     def find(self, caller: Caller, segments: tuple[bytes, ...]) -> Place:
         """Resolve an address. Raise NotFound if the target is missing or the caller may not see it."""

@@ -20,7 +20,7 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.lookup import MOST_KNOWN, Seen, seen
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_HIDDEN, HiddenPaths, ServicePlaces
-from holdfast.storage.remembered import Proof, Query, Remembered
+from holdfast.storage.read_cache import Proof, Query, ReadCache
 from holdfast.storage.session import Database
 
 HIDDEN_SECONDS = 1.0
@@ -50,7 +50,7 @@ class ArchiveLookup:
     def __init__(self, database: Database, places: ServicePlaces) -> None:
         self._database = database
         self._places = places
-        self._known: Remembered[_Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
+        self._known: ReadCache[_Known] = ReadCache(database.version, MOST_KNOWN, lambda known: known.proof)
         self._hidden: dict[tuple[str, ...], tuple[float, HiddenPaths]] = {}
         """Keyed by the source paths of a repository."""
 

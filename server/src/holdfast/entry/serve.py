@@ -38,22 +38,22 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._made = threading.Event()
-        self._tell: Callable[[], None] = self._made.set
+        self._on_stop: Callable[[], None] = self._made.set
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hear)
+            signal.signal(number, self._signalled)
 
-    def _hear(self, *_: object) -> None:
+    def _signalled(self, *_: object) -> None:
         self._made.set()
-        self._tell()
+        self._on_stop()
 
     def wait(self) -> None:
         self._made.wait()
 
-    def pass_on(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the signal arrives, or now if it has already arrived."""
-        self._tell = tell
+    def on_stop(self, call: Callable[[], None]) -> None:
+        """Run `call` when the signal arrives, or now if it has already arrived."""
+        self._on_stop = call
         if self._made.is_set():
-            tell()
+            call()
 
 
 def serve(settings: Settings) -> int:
@@ -129,7 +129,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
 
     # The server handles signals only while it runs, and raises them again once it has stopped. A signal that arrives
     # earlier must not be lost, and one that arrives again must not end the process before the exit code is set.
-    stop.pass_on(lambda: setattr(server, "should_exit", True))
+    stop.on_stop(lambda: setattr(server, "should_exit", True))
     server.run(sockets=[bound])
     return 0
 

@@ -14,7 +14,7 @@ from holdfast.history.errors import HistoryError
 from holdfast.history.index import HistoryIndex
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.machines import Machines
-from holdfast.mirror.native import NativeRemotes
+from holdfast.mirror.engine2_remotes import Engine2Remotes
 from holdfast.mirror.program import Rclone
 from holdfast.mirror.remotes import Remotes
 from holdfast.operations.kinds import Registry
@@ -45,7 +45,7 @@ def verify(
         engines, vault = Engines(settings), Vault(settings)
         machines = Machines(settings, database, vault, engines)
         called = CalledEngines(database, settings.calls_dir)
-        remotes = NativeRemotes(database, Remotes(Rclone(settings), vault))
+        remotes = Engine2Remotes(database, Remotes(Rclone(settings), vault))
         opener = Opener(settings, engines, vault, machines, called, remotes)
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted

@@ -34,7 +34,7 @@ from holdfast.repositories.ssh_address import SshAccount
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-LEFT_OUT = """
+PRINT_EXCLUSIONS = """
 
 import json
 import sys
@@ -141,7 +141,7 @@ class Machines:
 
         return run
 
-    def own_places_left_out(
+    def own_place_exclusions(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
         """Patterns that exclude the service's own places from a backup of these sources on the machine.
@@ -153,7 +153,7 @@ class Machines:
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is not None:
             given = json.dumps({"sources": list(sources), "known": list(known), "folders": FAR_FOLDERS})
-            program = Path(own_places.__file__).read_text() + LEFT_OUT
+            program = Path(own_places.__file__).read_text() + PRINT_EXCLUSIONS
             words = (connection.python_program, "-I", "-S", "-c", program, given)
             answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
             with suppress(ValueError):

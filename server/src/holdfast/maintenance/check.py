@@ -4,8 +4,8 @@ from sqlalchemy.orm import Session
 
 from backup_jobs.check import MOST_PROBLEMS
 from backup_protocol import CheckBlock, JobKind
+from holdfast.maintenance.job_reports import evidence_record, listed, number
 from holdfast.maintenance.kinds import maintenance_job
-from holdfast.maintenance.reported import listed, noting, number
 from holdfast.maintenance.schemas import CheckBody
 from holdfast.operations.job_work import JobReport, JobWork, reported
 from holdfast.operations.kinds import Kind
@@ -42,4 +42,4 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         "verify_data": params.verify_data,
         "repair": params.repair,
     }
-    return reported(report, result=result, record=noting(operation, report, "last_check"))
+    return reported(report, result=result, record=evidence_record(operation, report, "last_check"))

@@ -3,8 +3,8 @@
 from sqlalchemy.orm import Session
 
 from backup_protocol import CompactBlock, JobKind
+from holdfast.maintenance.job_reports import evidence_record, number
 from holdfast.maintenance.kinds import maintenance_job
-from holdfast.maintenance.reported import noting, number
 from holdfast.maintenance.schemas import CompactBody
 from holdfast.operations.job_work import JobReport, JobWork, reported
 from holdfast.operations.kinds import Kind
@@ -26,4 +26,4 @@ def block(session: Session, operation: Operation) -> CompactBlock:
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
     freed = number(report.details.get("freed_bytes"), None)
     result = {"freed_bytes": freed, "threshold": block(session, operation).threshold}
-    return reported(report, result=result, record=noting(operation, report, "last_compact"))
+    return reported(report, result=result, record=evidence_record(operation, report, "last_compact"))

@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import DeleteBlock, JobKind
 from holdfast.maintenance import soft_delete
+from holdfast.maintenance.job_reports import MOST_ARCHIVES, evidence_record, listed
 from holdfast.maintenance.kinds import maintenance_job
-from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting
 from holdfast.maintenance.schemas import DeleteParams
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo, reported
 from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
@@ -40,7 +40,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
     result: dict[str, Any] = {"archive": _archive(params, report, gone) if report.succeeded or gone else None}
     if gone:
         result |= soft_delete.note_for(session.get_one(Repository, operation.repository_id))
-    record = noting(operation, report, None, gone=gone)
+    record = evidence_record(operation, report, None, gone=gone)
     return reported(report, result=result, had_effects=bool(gone), record=record)
 
 

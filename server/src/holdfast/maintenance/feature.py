@@ -9,7 +9,7 @@ from holdfast.maintenance.by_chunks import ARCHIVE_READERS
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
 from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
 from holdfast.maintenance.routes import archive_routes, repository_routes
-from holdfast.maintenance.wipe import erase
+from holdfast.maintenance.wipe import wipe_job
 from holdfast.maintenance.wipe.preview import PREVIEWS, Previews
 from holdfast.maintenance.wipe.routes import routes as wipe_routes
 from holdfast.operations.kinds import Kind
@@ -22,7 +22,7 @@ def _kinds(parts: Parts) -> tuple[Kind, ...]:
     opener = parts[OPENER]
     modules = (check, prune, compact, delete_archive, undelete_archive)
     kinds = [*(module.kind(opener) for module in modules), restore_check.kind(opener, parts[ARCHIVE_READERS])]
-    return (*(replace(kind, retry=start.retry) for kind in kinds), erase.kind(opener))
+    return (*(replace(kind, retry=start.retry) for kind in kinds), wipe_job.kind(opener))
 
 
 FEATURE = Feature(

@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import Capability, JobKind, PruneBlock
 from holdfast.maintenance import soft_delete
+from holdfast.maintenance.job_reports import MOST_ARCHIVES, evidence_record, listed, number
 from holdfast.maintenance.kinds import maintenance_job
-from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting, number
 from holdfast.maintenance.retention import PruneParams, policy_values
 from holdfast.operations.job_work import JobReport, JobWork, NothingToDo, reported
 from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
@@ -58,7 +58,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         **(soft_delete.note_for(repository) if pruned else {}),
     }
     gone = tuple(archive["id"] for archive in pruned if archive["id"])
-    record = noting(operation, report, "last_prune", gone=gone)
+    record = evidence_record(operation, report, "last_prune", gone=gone)
     return reported(report, result=result, had_effects=bool(gone), record=record)
 
 

@@ -17,7 +17,7 @@ from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter, OverdueRules
 from holdfast.storage.base import Base
-from holdfast.storage.bulk import beside_objects
+from holdfast.storage.bulk import flushed_connection
 from holdfast.storage.types import UtcDateTime
 
 LAST_SUCCESS = {
@@ -116,7 +116,7 @@ def _repositories(reader: Reader) -> list[Family]:
     free = Family("holdfast_repository_storage_free_bytes", "gauge", "Free space where the repository is stored.")
     number = Family("holdfast_repositories", "gauge", "Number of repositories.")
     overdue = Family("holdfast_repositories_overdue", "gauge", "Repositories whose last success is too old, by kind.")
-    rows = beside_objects(reader.session).execute(_REPOSITORIES).all()
+    rows = flushed_connection(reader.session).execute(_REPOSITORIES).all()
     rules = _Cells(reader)
     labels = distinct("repository", ((row[0], row[1]) for row in rows)) if len(rows) <= reader.most else {}
     late = [0] * len(LAST_SUCCESS)

@@ -14,7 +14,7 @@ from backup_engine.rclone import trouble_of
 from backup_engine.redact import Redactor
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.mirror import address, errors, native, store
+from holdfast.mirror import address, engine2_remotes, errors, store
 from holdfast.mirror.mirrors import Mirrors, checked_path
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import IMPATIENT, NOT_FOUND, place
@@ -65,7 +65,7 @@ class MirroredPlaces:
         remote, path = self._parts_of_address(wanted)
         if remote.provider == "local":
             raise errors.bad_path("A folder on this machine needs no remote; use its path with repository_type local.")
-        path = native.normal_path(remote, path)
+        path = engine2_remotes.normal_path(remote, path)
         with self.database.reading() as session:
             store.place_is_free(session, remote.id, path, None)
         self._refuse_unreachable(remote, path)
@@ -113,7 +113,7 @@ class MirroredPlaces:
         access = self.remotes.access(remote)
         answer = self.remotes.rclone.ask(("lsf", "--max-depth", "1", place(path), *IMPATIENT), access)
         if answer.code not in (0, NOT_FOUND):
-            words = RcloneLog(Redactor(access.secrets.values())).hear_all(answer.words)
+            words = RcloneLog(Redactor(access.secrets.values())).read_all(answer.words)
             trouble = trouble_of(words.reasons)
             raise Unprocessable(trouble.key, trouble.sentence)
 

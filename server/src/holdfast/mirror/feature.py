@@ -10,9 +10,9 @@ from holdfast.api.parts import Parts
 from holdfast.execution.engines import install_id
 from holdfast.mirror import hydrate, sync
 from holdfast.mirror.creation import MirroredPlaces
+from holdfast.mirror.engine2_remotes import Engine2Remotes
 from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.native import NativeRemotes
 from holdfast.mirror.program import Rclone
 from holdfast.mirror.remotes import REMOTES, Remotes, secret_context
 from holdfast.mirror.routes import mirror_routes, remote_routes
@@ -44,7 +44,7 @@ FEATURE = Feature(
     secrets=(SecretColumn(RcloneRemote.__tablename__, "secrets", lambda row: secret_context(row["uuid"])),),
     provides=(
         REMOTES.made_by(lambda parts: Remotes(Rclone(parts[SETTINGS]), parts[VAULT])),
-        CLOUD_ACCESS.made_by(lambda parts: NativeRemotes(parts[DATABASE], parts[REMOTES])),
+        CLOUD_ACCESS.made_by(lambda parts: Engine2Remotes(parts[DATABASE], parts[REMOTES])),
         MIRRORS.made_by(_mirrors),
         CLOUD_PLACES.made_by(_places),
     ),

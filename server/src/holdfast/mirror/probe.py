@@ -106,7 +106,7 @@ class Probe:
 
 
 def _words(answer: Answer, access: Access) -> RcloneLog:
-    return RcloneLog(Redactor(access.secrets.values())).hear_all(answer.words)
+    return RcloneLog(Redactor(access.secrets.values())).read_all(answer.words)
 
 
 def _message_of(answer: Answer, access: Access) -> str | None:

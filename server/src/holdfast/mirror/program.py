@@ -28,7 +28,7 @@ REMOTE = "mirror"
 ANSWER_SECONDS = 60.0
 NOT_FOUND = 3
 """rclone's exit code for a missing folder."""
-TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
+WITH_STATISTICS = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
 PATIENT = ("--contimeout", "30s", "--timeout", "5m")
 IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
 
@@ -116,7 +116,7 @@ class Rclone:
         secrets = {name: Secret(value, "environment") for name, value in access.secret_variables().items()}
         return Command((self.path(), *arguments), self._environment(access), secrets, working_directory="/")
 
-    def companion(self) -> str:
+    def rclone_wrapper(self) -> str:
         """The program for an engine that starts rclone itself. Raise Unprocessable if rclone is not installed."""
         words = (sys.executable, "-I", "-S", engine_rclone.__file__, self.path())
         content = f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'

@@ -61,7 +61,7 @@ class RcloneLog:
             return self._complain(message, self.redactor.redact(str(record.get("msg") or "")))
         return [message]
 
-    def hear_all(self, stream: bytes) -> "RcloneLog":
+    def read_all(self, stream: bytes) -> "RcloneLog":
         for line in stream.split(b"\n"):
             self.on_line(line)
         return self

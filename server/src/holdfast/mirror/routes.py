@@ -13,7 +13,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit.fields import RowId
-from holdfast.mirror import native, schemas, store
+from holdfast.mirror import engine2_remotes, schemas, store
 from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.present import mirror_answer, provider_answer, remote_answer
@@ -82,7 +82,7 @@ def change_remote(
         if wanted.name is not None:
             store.name_is_free(session, wanted.name, but=remote_id)
             remote.name = wanted.name
-            native.rename(session, remote)
+            engine2_remotes.rename(session, remote)
         remotes.change(remote, options)
         session.flush()
         _audit(session, caller, "rclone_remote.changed", remote, options=sorted(wanted.options))

@@ -12,7 +12,7 @@ from holdfast.errors import Unavailable
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
-from holdfast.mirror.program import PATIENT, TOLD_IN_TIME, Access, place
+from holdfast.mirror.program import PATIENT, WITH_STATISTICS, Access, place
 from holdfast.mirror.rclone_log import Progress, RcloneLog
 from holdfast.mirror.remotes import Remotes
 from holdfast.operations.context import Context, ProgramResult
@@ -121,7 +121,7 @@ class MirrorWork:
 
         self.context.report(progress_percent=start, message=message, speed=None, estimated_time_remaining=None)
         words = RcloneLog(Redactor(self.access.secrets.values()), tell)
-        return self._run(name, (*arguments, *TOLD_IN_TIME, *PATIENT, *bandwidth), words)
+        return self._run(name, (*arguments, *WITH_STATISTICS, *PATIENT, *bandwidth), words)
 
     def ask(self, name: str, arguments: Sequence[str]) -> Run:
         """A short run whose output is read."""

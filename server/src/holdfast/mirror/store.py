@@ -44,10 +44,10 @@ def name_is_free(session: Session, name: str, but: int | None = None) -> None:
 def users_of(session: Session, remote_id: int) -> list[int]:
     """The repositories that are mirrored to a remote or stored on it."""
     statement = select(RepositoryMirror.repository_id).where(RepositoryMirror.remote_id == remote_id)
-    return sorted({*session.scalars(statement), *(repository.id for repository in lying_on(session, remote_id))})
+    return sorted({*session.scalars(statement), *(repository.id for repository in stored_on(session, remote_id))})
 
 
-def lying_on(session: Session, remote_id: int) -> list[Repository]:
+def stored_on(session: Session, remote_id: int) -> list[Repository]:
     """The repositories that the engine itself keeps on a remote."""
     return list(session.scalars(select(Repository).where(Repository.rclone_remote_id == remote_id)))
 
@@ -73,7 +73,7 @@ def place_is_free(session: Session, remote_id: int, path: str, but: int | None) 
     """Raise Conflict if another repository uses this place, or one above or below it: a sync deletes other files."""
     mirrors = session.scalars(select(RepositoryMirror).where(RepositoryMirror.remote_id == remote_id))
     used = [(mirror.repository_id, mirror.path) for mirror in mirrors]
-    used += [(repository.id, address.path_of(repository.path)) for repository in lying_on(session, remote_id)]
+    used += [(repository.id, address.path_of(repository.path)) for repository in stored_on(session, remote_id)]
     for repository_id, other in used:
         if repository_id != but and (_is_within(other, path) or _is_within(path, other)):
             raise Conflict(

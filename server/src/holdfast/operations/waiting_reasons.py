@@ -29,7 +29,7 @@ from holdfast.operations.agent_presence import Presence
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge, reason_of_its_own
 from holdfast.operations.models import Operation, has_status, waits_here
 from holdfast.operations.status import ACTIVE, HELD_BY_PAUSE, LockMode, Status
-from holdfast.storage.bulk import beside_objects
+from holdfast.storage.bulk import flushed_connection
 from holdfast.storage.types import Identifier, UtcDateTime
 
 CANDIDATES = 1000
@@ -82,7 +82,7 @@ def verdicts_of(session: Session, now: datetime, operations: Sequence[Operation]
     if len(operations) > MANY:
         return verdicts(session, now, everyone=True)[1]
     limits, paused = kernel_limits.read(session)
-    connection = beside_objects(session)
+    connection = flushed_connection(session)
     running = [Holder(*row) for row in connection.execute(_RUNNING).all()]
     by_group, total = limits.by_group(), limits.max_running_total
     full = full_groups(running, by_group, total)

@@ -52,7 +52,7 @@ class SshMachines(Protocol):
         Raise Unprocessable or Unavailable if the machine does not answer.
         """
 
-    def own_places_left_out(
+    def own_place_exclusions(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
         """Return the engine's patterns that keep the service's own places out of a backup, if they are on that machine.

@@ -20,7 +20,7 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.repositories import store
 from holdfast.repositories.models import Repository
-from holdfast.storage.remembered import Proof, Query, Remembered
+from holdfast.storage.read_cache import Proof, Query, ReadCache
 from holdfast.storage.session import Database
 
 MOST_KNOWN = 1000
@@ -68,7 +68,7 @@ class RepositoryLookup:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: Remembered[Seen] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
+        self._known: ReadCache[Seen] = ReadCache(database.version, MOST_KNOWN, lambda known: known.proof)
 
     async def found(self, caller: Caller, repository_id: int) -> Repository:
         """Return a repository that the caller may see. Raise NotFound."""

@@ -13,7 +13,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
-from holdfast.storage.bulk import ByIds, beside_objects, objects, plain
+from holdfast.storage.bulk import ByIds, flushed_connection, objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
 from holdfast.storage.rows import change_rows
 
@@ -62,7 +62,7 @@ def enabled(session: Session) -> list[Schedule]:
 
 def enabled_as_values(session: Session) -> Sequence[Schedule]:
     """The same as read-only values in no order: targets, steps and next due times."""
-    return cast("Sequence[Schedule]", objects(beside_objects(session).execute(_ENABLED)))
+    return cast("Sequence[Schedule]", objects(flushed_connection(session).execute(_ENABLED)))
 
 
 _ENABLED = select(
@@ -126,7 +126,7 @@ def note_tick(session: Session, now: datetime, milliseconds: int) -> None:
 
 
 def is_paused(session: Session) -> bool:
-    return bool(beside_objects(session).scalar(_PAUSED))
+    return bool(flushed_connection(session).scalar(_PAUSED))
 
 
 _PAUSED = select(ScheduleState.paused).where(ScheduleState.id == STATE_ROW)
@@ -141,7 +141,7 @@ def blackouts(session: Session) -> list[Blackout]:
 
 def blackouts_as_values(session: Session) -> Sequence[Blackout]:
     """The same as read-only values."""
-    return cast("Sequence[Blackout]", beside_objects(session).execute(_BLACKOUT_ROWS).all())
+    return cast("Sequence[Blackout]", flushed_connection(session).execute(_BLACKOUT_ROWS).all())
 
 
 _BLACKOUT_ROWS = select(Blackout.__table__).order_by(Blackout.first_day, Blackout.id)
@@ -178,7 +178,7 @@ def all_targets(session: Session, ids: Iterable[int] | None = None) -> list[Targ
 
 
 def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
-    read = beside_objects(session).execute(_TARGETS) if ids is None else _SOME_TARGETS.run(session, ids)
+    read = flushed_connection(session).execute(_TARGETS) if ids is None else _SOME_TARGETS.run(session, ids)
     found: Sequence[Any] = read.all()
     return [
         Target(number, uuid, name, together(labels, by_agent), target)
@@ -274,7 +274,7 @@ def in_span(session: Session, narrowed: RunFilter, columns: Sequence[str], most:
     """Return these columns of runs by due time, oldest first."""
     statement = select(*(getattr(ScheduleRun, name) for name in columns)).where(*narrowed.conditions())
     ordered = statement.order_by(ScheduleRun.due_at, ScheduleRun.id).limit(most)
-    return beside_objects(session).execute(ordered).all()
+    return flushed_connection(session).execute(ordered).all()
 
 
 def waiting_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
@@ -364,7 +364,7 @@ _NEWEST_BESIDE = ByIds(select(_newest.correlate(_row).scalar_subquery()), _row.i
 
 def has_open(session: Session, places: Collection[tuple[int, int]]) -> bool:
     """Whether any run of these pairs of schedule and repository is waiting or has not ended."""
-    connection = beside_objects(session)
+    connection = flushed_connection(session)
     if connection.dialect.name == "sqlite":
         ids = [schedule_id for schedule_id, _ in places]
         return any(found is not None for found in _OPEN_ONES.run(session, ids).scalars())

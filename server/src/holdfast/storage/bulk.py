@@ -29,7 +29,7 @@ from holdfast.storage.types import IdList, Json, UtcDateTime, stored_text
 Rows = Sequence[Mapping[str, Any]]
 
 
-def beside_objects(session: Session) -> Connection:
+def flushed_connection(session: Session) -> Connection:
     """Return the transaction's connection for reading rows as plain values, without the object mapper's overhead."""
     session.flush()
     return session.connection()
@@ -64,7 +64,7 @@ class ByIds:
         self._as_one = statement.where(column == any_(bindparam("ids", type_=IdList())))
 
     def run(self, session: Session, ids: Sequence[int]) -> Result[Any]:
-        connection = beside_objects(session)
+        connection = flushed_connection(session)
         if connection.dialect.name == "postgresql":
             return connection.execute(self._as_one, {"ids": ids})
         return connection.execute(self._one_by_one, {"ids": ids})

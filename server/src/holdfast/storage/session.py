@@ -14,7 +14,7 @@ from sqlalchemy.pool import QueuePool
 
 from holdfast.errors import Unavailable
 from holdfast.kit.change_signal import ChangeSignal
-from holdfast.storage.remembered import StoreVersion
+from holdfast.storage.read_cache import StoreVersion
 from holdfast.storage.write_queue import OneWriterPool
 
 log = structlog.get_logger("holdfast.storage")

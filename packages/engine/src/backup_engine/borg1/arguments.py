@@ -100,7 +100,7 @@ def _inside_an_archive(path: str) -> str:
     return "/".join(parts)
 
 
-def left_out(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
+def exclusions(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
     """Options that exclude parts of an archive and strip leading folders from its paths."""
     return (
         *(f"--exclude={archived_path(path)}" for path in request.excluded_trees),

@@ -9,7 +9,7 @@ def command(location: RepositoryLocation, request: ExportTarRequest, lock_wait: 
         *("--log-json", "--lock-wait", str(lock_wait)),
         *(("--progress",) if request.progress else ()),
         "export-tar",
-        *arguments.left_out(request),
+        *arguments.exclusions(request),
         *("--", arguments.archive(location, request.archive), "-"),
         *arguments.wanted(request),
     )

@@ -11,7 +11,7 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
         *("--log-json", "--lock-wait", str(lock_wait)),
         *(() if request.stdout else ("--progress",)),
         *("extract", *flags(request)),
-        *arguments.left_out(request),
+        *arguments.exclusions(request),
         *("--", arguments.archive(location, request.archive)),
         *arguments.wanted(request),
     )

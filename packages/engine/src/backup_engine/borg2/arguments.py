@@ -10,7 +10,7 @@ from backup_engine.borg1 import arguments as borg1
 from backup_engine.borg1.arguments import (
     archived_path,
     compression,
-    left_out,
+    exclusions,
     literal,
     natural,
     number,
@@ -26,7 +26,7 @@ from backup_engine.requests import InvalidRequest, RepositoryLocation
 __all__ = (
     "archived_path",
     "compression",
-    "left_out",
+    "exclusions",
     "literal",
     "natural",
     "number",

@@ -8,7 +8,7 @@ def command(location: RepositoryLocation, request: ExportTarRequest, lock_wait: 
     return (
         *arguments.common(location, lock_wait, *(("--progress",) if request.progress else ())),
         "export-tar",
-        *arguments.left_out(request),
+        *arguments.exclusions(request),
         *("--", arguments.archive(request.archive), "-"),
         *arguments.wanted(request),
     )

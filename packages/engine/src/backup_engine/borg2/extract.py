@@ -11,7 +11,7 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
     return (
         *arguments.common(location, lock_wait, *(() if request.stdout else ("--progress",))),
         *("extract", *flags(request)),
-        *arguments.left_out(request),
+        *arguments.exclusions(request),
         *("--", arguments.archive(request.archive)),
         *arguments.wanted(request),
     )

@@ -12,7 +12,7 @@ from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject,
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import AlarmThresholds
 from holdfast.repositories.models import Repository
-from holdfast.storage.bulk import beside_objects
+from holdfast.storage.bulk import flushed_connection
 
 HOUR, DAY = 3_600.0, 86_400.0
 
@@ -43,7 +43,7 @@ def _find(
     if least is None:
         return
     old = candidates.where(since < context.now - timedelta(seconds=least))
-    for number, success, counted_from, asked in beside_objects(context.session).execute(old).all():
+    for number, success, counted_from, asked in flushed_connection(context.session).execute(old).all():
         rule = context.overdue.get(number, {}).get(cell)
         thresholds = context.thresholds.of(number)
         seconds = own(thresholds) or (rule.seconds if rule else None)

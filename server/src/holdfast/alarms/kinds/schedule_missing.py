@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.repositories.models import Repository
-from holdfast.storage.bulk import beside_objects
+from holdfast.storage.bulk import flushed_connection
 
 _SINCE = func.coalesce(Repository.last_backup, Repository.created_at)
 _CANDIDATES = select(Repository.id, Repository.last_backup, _SINCE.label("since")).where(Repository.mode != "observe")
@@ -17,7 +17,7 @@ _CANDIDATES = select(Repository.id, Repository.last_backup, _SINCE.label("since"
 
 def find(context: EvaluationContext) -> Iterator[Finding]:
     least = timedelta(days=context.thresholds.least("schedule_missing_days"))
-    found = beside_objects(context.session).execute(_CANDIDATES.where(context.now - least > _SINCE)).all()
+    found = flushed_connection(context.session).execute(_CANDIDATES.where(context.now - least > _SINCE)).all()
     for number, last_backup, since in found:
         rule = context.overdue.get(number, {}).get("backup")
         if rule is not None and rule.schedule_id is not None:

@@ -83,7 +83,9 @@ def _require_foreign_there(opener: Opener, context: Context, repository: Reposit
     if machine is None or not files:
         return
     known = opener.own_places.identities()
-    found = context.once("own-places", lambda: {"patterns": opener.machines.own_places_left_out(machine, files, known)})
+    found = context.once(
+        "own-places", lambda: {"patterns": opener.machines.own_place_exclusions(machine, files, known)}
+    )
     if found["patterns"]:
         raise databases.own_places()
 

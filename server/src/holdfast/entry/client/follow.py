@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import endings, exit_codes, progress
+from holdfast.entry.client import exit_codes, job_summaries, progress
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.output import fail, flag, print_json, remark, report, say
 
@@ -44,25 +44,25 @@ def follow_and_end(api: Api, operation_id: int, *, as_json: bool) -> None:
 
 
 def until_ended(api: Api, operation_id: int, *, quiet: bool) -> dict[str, Any]:
-    shower = None if quiet else progress.shower()
+    display = None if quiet else progress.progress_display()
     try:
         while True:
             operation: dict[str, Any] = api.get(f"/api/operations/{operation_id}")
             if operation["status"] in ENDED:
                 return operation
-            if shower is not None:
-                shower.show(operation)
+            if display is not None:
+                display.show(operation)
             time.sleep(POLL_SECONDS)
     finally:
-        if shower is not None:
-            shower.close()
+        if display is not None:
+            display.close()
 
 
 def print_ending(api: Api, operation: dict[str, Any]) -> None:
     """Print what a job did; if it failed, also why, the end of its log, and where to find more."""
     show = remark if operation["status"] == "failed" else say
-    show(endings.summary(operation))
-    for line in endings.details(operation):
+    show(job_summaries.summary(operation))
+    for line in job_summaries.details(operation):
         show(line)
     if operation["status"] == "failed":
         print_last_lines(api, operation, show=show)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection, endings, exit_codes, progress
+from holdfast.entry.client import connection, exit_codes, job_summaries, progress
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import ENDED, NoWait, after_start, follow_and_end, print_last_lines
 from holdfast.entry.client.groups import examples, group, shown
@@ -88,7 +88,7 @@ def show_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
         print_json(answer)
         return
     if answer["status"] in ENDED:
-        say(endings.summary(answer))
+        say(job_summaries.summary(answer))
     else:
         say(f"{progress.label(answer)}: {_state(answer)}")
     print_fields(
@@ -108,7 +108,7 @@ def show_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
             ("error", answer["error_key"]),
         ),
     )
-    for line in endings.details(answer, SHOWN):
+    for line in job_summaries.details(answer, SHOWN):
         say(line)
     print_last_lines(service, answer, show=say)
 

@@ -131,5 +131,5 @@ class PlainLines:
         typer.echo("", nl=False)
 
 
-def shower() -> LiveLine | PlainLines:
+def progress_display() -> LiveLine | PlainLines:
     return LiveLine() if may_decorate() else PlainLines()

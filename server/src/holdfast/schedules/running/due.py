@@ -33,7 +33,7 @@ from holdfast.schedules.running.plans import Covered, calendar_of, check_interva
 from holdfast.schedules.running.row_facts import Places, places
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
-from holdfast.storage.bulk import beside_objects, insert_many, objects, plain, update_many
+from holdfast.storage.bulk import flushed_connection, insert_many, objects, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
@@ -141,7 +141,7 @@ def write_due_rows(
         .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
-    schedules: Sequence[Schedule] = objects(beside_objects(session).execute(statement))
+    schedules: Sequence[Schedule] = objects(flushed_connection(session).execute(statement))
     if not schedules:
         return Done()
     around = _surroundings(session, schedules, now)

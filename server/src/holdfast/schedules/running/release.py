@@ -23,7 +23,7 @@ from holdfast.schedules.running.judge import End, Place, Release, Row, Verdict, 
 from holdfast.schedules.running.plans import check_interval, opens_at, rules_of
 from holdfast.schedules.running.row_facts import RowFacts, gather
 from holdfast.schedules.running.steps import needs_backup
-from holdfast.storage.bulk import beside_objects, plain, update_many
+from holdfast.storage.bulk import flushed_connection, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
@@ -103,7 +103,7 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], row_
 
 
 def _all(session: Session, statement: Select[Any]) -> Sequence[Any]:
-    return beside_objects(session).execute(statement.with_for_update(skip_locked=True)).all()
+    return flushed_connection(session).execute(statement.with_for_update(skip_locked=True)).all()
 
 
 def _store(session: Session, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:

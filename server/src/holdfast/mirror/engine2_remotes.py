@@ -29,13 +29,13 @@ def normal_path(remote: RcloneRemote, given: str) -> str:
 
 def rename(session: Session, remote: RcloneRemote) -> None:
     """Rename a remote in the addresses of its repositories."""
-    for repository in store.lying_on(session, remote.id):
+    for repository in store.stored_on(session, remote.id):
         repository.path = address.of(remote.name, address.path_of(repository.path))
         repositories.tell(session, repository.id, "changed")
 
 
 @frozen
-class NativeRemotes:
+class Engine2Remotes:
     """Gives the engine direct access to remotes."""
 
     database: Database
@@ -53,7 +53,7 @@ class NativeRemotes:
             **PATIENCE,
             "RCLONE_CONFIG": "",
             "RCLONE_ASK_PASSWORD": "false",
-            "RCLONE_BINARY": rclone.companion(),
+            "RCLONE_BINARY": rclone.rclone_wrapper(),
             **access.variables(name),
         }
         return RemoteAddress(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, bindparam, select
 
-from holdfast.storage.remembered import Proof, Query, Remembered, StoreVersion
+from holdfast.storage.read_cache import Proof, Query, ReadCache, StoreVersion
 
 THINGS = Table("things", MetaData(), Column("id", Integer), Column("worth", Integer))
 ONE = Query(select(THINGS).where(THINGS.c.id == bindparam("wanted")), "wanted")
@@ -20,8 +20,8 @@ def store(tmp_path: Path) -> sqlite3.Connection:
     return connection
 
 
-def remembered(tmp_path: Path, proof: Proof) -> Remembered[int]:
-    return Remembered(StoreVersion(str(tmp_path / "store.db")), 10, lambda _value: proof)
+def remembered(tmp_path: Path, proof: Proof) -> ReadCache[int]:
+    return ReadCache(StoreVersion(str(tmp_path / "store.db")), 10, lambda _value: proof)
 
 
 def worth(store: sqlite3.Connection) -> int:

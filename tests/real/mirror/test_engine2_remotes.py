@@ -13,7 +13,7 @@ import pytest
 from tests.contract.archives.world import get, wait_for_index
 from tests.contract.engine2.world import deleted, live, run
 from tests.contract.fields import error_of
-from tests.real.mirror.native import OnRemote, on_remote
+from tests.real.mirror.engine2_remotes import OnRemote, on_remote
 from tests.support.engines import ENGINE_2
 from tests.support.processes import processes_naming
 from tests.support.rclone import PASSWORD, serving

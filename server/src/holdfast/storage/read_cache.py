@@ -88,7 +88,7 @@ class _Entry(Generic[Value]):
     """The rows of the proof, at that version."""
 
 
-class Remembered(Generic[Value]):
+class ReadCache(Generic[Value]):
     """Remembers values for any thread. Each is stored with the version before it was read, so it is never older."""
 
     def __init__(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.entry.client.endings import DONE, details, summary
 from holdfast.entry.client.exit_codes import of_job
+from holdfast.entry.client.job_summaries import DONE, details, summary
 
 MEGABYTE = 1_000_000
 

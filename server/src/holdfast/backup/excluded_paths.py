@@ -3,25 +3,25 @@
 from collections.abc import Sequence
 from typing import Any
 
-from backup_jobs.sources import LeftOut
+from backup_jobs.sources import Exclusions
 from backup_jobs.work import readable
 from holdfast.operations.context import Context
 from holdfast.repositories.location import Opener, runs_on
 from holdfast.repositories.models import Repository
 
-LEFT_OUT = "excluded: it contains the service's own data, and no admin has confirmed this source"
+OWN_DATA_EXCLUDED = "excluded: it contains the service's own data, and no admin has confirmed this source"
 
 
-def left_out(opener: Opener, context: Context, repository: Repository, sources: tuple[str, ...]) -> LeftOut:
+def exclusions(opener: Opener, context: Context, repository: Repository, sources: tuple[str, ...]) -> Exclusions:
     """Determined once per attempt: after a restart, the attempt continues with what the engine was given."""
     if repository.execution_target == "agent":
-        return LeftOut()
+        return Exclusions()
     machine_id = runs_on(repository)
 
     def look() -> dict[str, Any]:
         if machine_id is not None:
             known = opener.own_places.identities()
-            return {"patterns": opener.machines.own_places_left_out(machine_id, sources, known), "sources": ()}
+            return {"patterns": opener.machines.own_place_exclusions(machine_id, sources, known), "sources": ()}
         with context.database.reading() as session:
             places = opener.own_places.here(session)
         admitted = [source for source in repository.own_sources if source in sources]
@@ -29,7 +29,7 @@ def left_out(opener: Opener, context: Context, repository: Repository, sources: 
         return {"patterns": places.exclusions(sources, admitted), "sources": kept_back}
 
     found = context.once("left-out", look)
-    return LeftOut(
+    return Exclusions(
         tuple(found["patterns"]), tuple(found["sources"]), _lines(found["patterns"]), _warnings(found["sources"])
     )
 
@@ -40,4 +40,6 @@ def _lines(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _warnings(sources: Sequence[str]) -> tuple[dict[str, Any], ...]:
-    return tuple({"path": readable(source), "message": f"{readable(source)}: {LEFT_OUT}"} for source in sources)
+    return tuple(
+        {"path": readable(source), "message": f"{readable(source)}: {OWN_DATA_EXCLUDED}"} for source in sources
+    )

@@ -14,7 +14,7 @@ from holdfast.repositories import archive_records, store
 MOST_ARCHIVES = 100_000
 
 
-def noting(
+def evidence_record(
     operation: Operation, report: JobReport, evidence: str | None, *, gone: tuple[str, ...] = ()
 ) -> partial[None]:
     """The writes at the end of the operation: archives that are gone and, after a success, this evidence's date."""
