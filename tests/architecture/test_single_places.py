@@ -34,7 +34,7 @@ MAY_START_PROCESSES = {
     "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
     "holdfast/notifications/deliver/apprise_child.py": "runs Apprise apart, with a deadline",
     "holdfast/mirror/engine_rclone.py": "becomes the rclone of an engine that starts one itself",
-    "holdfast/mirror/program.py": "asks rclone short questions inside requests",
+    "holdfast/mirror/rclone.py": "asks rclone short questions inside requests",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
     "holdfast/kit/compute_process.py": "starts the process that runs long computations",
 }

@@ -27,7 +27,7 @@ from holdfast.downloads.from_tar import TarEntries
 from holdfast.downloads.source import BrokenOff as DownloadCut
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
-from holdfast.mirror.program import Rclone
+from holdfast.mirror.rclone import Rclone
 from holdfast.mirror.rclone_log import _record
 from holdfast.operations.logs import LogWriter
 from holdfast.runner.line_reader import LONGEST_LINE, LineReader

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from backup_engine.guarded import Guard, GuardedTargets
+from backup_engine.protected_places import ProtectedPlaces, ProtectedTargets
 
 DEEP = b"d/" * 2000
 
@@ -11,7 +11,7 @@ DEEP = b"d/" * 2000
 def test_targets_below_very_many_folders_are_judged(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    targets = GuardedTargets(Guard([os.fsencode(place)]), os.fsencode(tmp_path))
+    targets = ProtectedTargets(ProtectedPlaces([os.fsencode(place)]), os.fsencode(tmp_path))
 
     assert not targets.is_own(DEEP + b"x", is_directory=False)
     assert targets.is_own(b"place/" + DEEP + b"x", is_directory=False)

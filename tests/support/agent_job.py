@@ -9,9 +9,9 @@ from typing import Any
 from backup_agent.engines import Engines
 from backup_agent.host import AgentHost
 from backup_agent.job_folder import JobFolder
+from backup_agent.job_payload import open_repository, payload_of
 from backup_agent.job_work import AgentPlace, ReceiveWork
 from backup_agent.jobs import KINDS
-from backup_agent.opening import open_repository, payload_of
 from backup_agent.places import Places
 from backup_jobs.endings import Ended
 from backup_protocol import Job, RestoreBlock

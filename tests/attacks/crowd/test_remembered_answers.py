@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backup_engine import repository_state
-from backup_engine.command import Command, Guard
+from backup_engine.command import Command, RepositoryGuard
 from backup_engine.detect import EngineProgram
 from backup_engine.repository_state import MOST_FACTS, RepositoryPlace, state_of
 from holdfast.archives.live import LIVE_ANSWERS
@@ -160,7 +160,7 @@ def test_what_is_not_settled_or_has_changed_meanwhile_is_not_remembered(
 
 def test_a_repository_whose_key_is_in_a_file_is_not_remembered(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    guard = Guard(1, "ab" * 32, folder, "borg", ())
+    guard = RepositoryGuard(1, "ab" * 32, folder, "borg", ())
     command = Command(("borg",), {"BORG_BASE_DIR": folder}, guard=guard)
     looked = {}
     for has_keyfile in (False, True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine.command import Command, Guard, Machine, Older
+from backup_engine.command import Command, Machine, Older, RepositoryGuard
 from backup_engine.process import Spool
 from tests.attacks.test_bombs_in_engine_results import outcome_of
 
@@ -26,7 +26,7 @@ def engine_run(
     repository, ran = tmp_path / "repository", tmp_path / "ran"
     repository.mkdir()
     (repository / "config").write_text(f"[repository]\nversion = 1\nid = {found}\n")
-    guard = Guard(1, OWN, str(repository), "/bin/borg", (), older=older)
+    guard = RepositoryGuard(1, OWN, str(repository), "/bin/borg", (), older=older)
     command = Command(("/usr/bin/touch", str(ran)), {"PATH": os.defpath}, machine=machine, guard=guard)
     ended = outcome_of(Spool(tmp_path / "run"), command)
     return ended.status, ended.error_key, ran.exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backup_agent.guarding import exclusions_of, sources_outside
+from backup_agent.protected_places import exclusions_of, sources_outside
 from backup_jobs.endings import Completed, Failed
 from backup_protocol import BackupBlock
 from tests.support.agent_job import run_restore

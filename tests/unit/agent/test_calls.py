@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backup_agent.calls import _request
-from backup_agent.opening import UnsupportedJob
+from backup_agent.job_payload import UnsupportedJob
 from backup_engine.requests import (
     ExtractRequest,
     ListFilesRequest,

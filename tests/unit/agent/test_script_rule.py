@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_agent.opening import open_repository
+from backup_agent.job_payload import open_repository
 from backup_agent.script_rule import Refused, ScriptRule
 from backup_engine.requests import InvalidRequest
 from backup_protocol import SCHEMA_VERSION, JobKind, Payload, RepositoryBlock, ScriptBlock, SecretMissing

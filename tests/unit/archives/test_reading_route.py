@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backup_engine.command import CalledAgent, Command, Guard, Machine
+from backup_engine.command import CalledAgent, Command, Machine, RepositoryGuard
 from backup_engine.detect import identified
 from backup_engine.requests import RepositoryLocation
 from holdfast.archives.reading import reader
@@ -43,7 +43,7 @@ def test_a_machine_that_cannot_read_chunks_is_asked_for_its_listing(
 def test_another_repository_at_the_path_is_not_read_by_chunks(tmp_path: Path) -> None:
     """The reader of chunks is no run of the engine, so the guard of those does not look."""
     (tmp_path / "config").write_text(f"[repository]\nid = {'2' * 64}\n")
-    guard = Guard(1, "1" * 64, str(tmp_path), "/bin/borg", ())
+    guard = RepositoryGuard(1, "1" * 64, str(tmp_path), "/bin/borg", ())
     engine = SimpleNamespace(
         program=identified("/nowhere/borg", "1.4.5"), list_archives=lambda *_: Command(("false",), {}, guard=guard)
     )

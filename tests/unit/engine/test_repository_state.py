@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backup_engine import repository_state
-from backup_engine.command import Command, Guard, Machine
+from backup_engine.command import Command, Machine, RepositoryGuard
 from backup_engine.repository_state import RepositoryPlace, RepositoryState, place_of, state_of
 
 OLD = 3_600_000_000_000
@@ -178,7 +178,7 @@ def test_only_a_repository_on_this_machine_whose_id_is_known_has_a_place() -> No
     def command(
         machine: Machine | None = None, path: str | None = "/there", engine_id: str | None = "ab" * 32
     ) -> Command:
-        guard = Guard(1, engine_id, path, "borg", ())
+        guard = RepositoryGuard(1, engine_id, path, "borg", ())
         return Command(("borg",), {"BORG_BASE_DIR": "/base"}, machine=machine, guard=guard)
 
     place = place_of(command())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.mirror.program import Rclone
+from holdfast.mirror.rclone import Rclone
 from holdfast.settings import Settings
 from tests.support.service import wait_until
 

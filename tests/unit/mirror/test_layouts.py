@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.mirror.layouts import LAYOUTS
-from holdfast.mirror.numbers import up_to
+from holdfast.mirror.number_pattern import up_to
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7))

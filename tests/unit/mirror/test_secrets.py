@@ -11,7 +11,7 @@ from holdfast.access.rotation import rotate
 from holdfast.access.vault import SecretUnreadable, Vault, key_id_of
 from holdfast.mirror import feature
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.program import Rclone
+from holdfast.mirror.rclone import Rclone
 from holdfast.mirror.remotes import Remotes, secret_context
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

@@ -258,7 +258,7 @@ class Agent:
 
     def _worker(self, job: JobFolder) -> "Worker":
         from backup_agent.dump_rule import DumpRule
-        from backup_agent.guarding import own_folders
+        from backup_agent.protected_places import own_folders
         from backup_agent.restore_to import RestoreTo, own_places
         from backup_agent.script_rule import ScriptRule
         from backup_agent.worker import Tools, Worker  # drives the engine: not loaded in an idle agent

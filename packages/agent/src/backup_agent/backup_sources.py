@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from backup_agent.guarding import exclusions_of, sources_outside
+from backup_agent.protected_places import exclusions_of, sources_outside
 from backup_jobs.host import Host
 from backup_jobs.sources import Exclusions, Sources
 from backup_protocol import BackupBlock

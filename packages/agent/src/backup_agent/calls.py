@@ -20,7 +20,7 @@ from typing import Any
 from backup_agent import private_files
 from backup_agent.client import NoAnswer, Refusal, TooLarge
 from backup_agent.engines import Engines
-from backup_agent.opening import UnsupportedJob, open_repository, payload_of
+from backup_agent.job_payload import UnsupportedJob, open_repository, payload_of
 from backup_agent.places import Places
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from backup_agent.later import RARELY_USED, load_later
+from backup_agent.lazy_loading import RARELY_USED, load_later
 
 load_later(*RARELY_USED)
 

@@ -8,7 +8,7 @@ allows all databases of that kind. `programs` lists folders that are searched fi
 import os
 from collections.abc import Sequence
 
-from backup_agent.guarding import is_own
+from backup_agent.protected_places import is_own
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.frozen import frozen
 from backup_protocol import DatabaseBlock, DumpBlock

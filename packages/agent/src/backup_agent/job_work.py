@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from backup_agent.client import OpenStream
-from backup_agent.guarding import guard_of
+from backup_agent.protected_places import guard_of
 from backup_agent.restore_to import RestoreTo
 from backup_engine.frozen import frozen
-from backup_engine.guarded import Guard
+from backup_engine.protected_places import ProtectedPlaces
 from backup_jobs.host import Host
 from backup_jobs.restore.place import RestorePlace, RestoreWork
 from backup_jobs.restore.private_tree import PrivateTree
@@ -28,7 +28,7 @@ class AgentPlace(RestorePlace):
         return str(self._host.once("key", lambda: {"key": os.urandom(16).hex()})["key"])
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> ProtectedPlaces:
         return self._guard
 
     def require(self, destination: bytes) -> None:

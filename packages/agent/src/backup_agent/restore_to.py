@@ -1,8 +1,8 @@
 """Decide where the service may restore files on this machine. The agent decides, as the service may be compromised.
 
 `restore_to` in `config.toml` lists folders; without it, everything outside the system's folders is allowed. The agent's
-own places are never a destination, and a restore to a folder above them skips them (`guarding`). Places are compared by
-name and by device and inode, after links are resolved.
+own places are never a destination, and a restore to a folder above them skips them (`protected_places`). Places are
+compared by name and by device and inode, after links are resolved.
 """
 
 import os

@@ -15,17 +15,17 @@ from backup_agent.backup_sources import AgentSources
 from backup_agent.client import NoAnswer, NotAllowed, Refusal
 from backup_agent.dump_rule import DumpRule
 from backup_agent.engines import Engines
-from backup_agent.guarding import own_folders
 from backup_agent.host import AgentHost
 from backup_agent.job_folder import Ending, JobFolder, secrets_of
+from backup_agent.job_payload import Opened, UnsupportedJob, open_repository, payload_of
 from backup_agent.job_work import AgentPlace, ReceiveWork
 from backup_agent.jobs import KINDS
 from backup_agent.jobs.dump_databases import AgentDumpWork
 from backup_agent.jobs.run_script import ScriptWork
 from backup_agent.machine import now
 from backup_agent.message_bounds import bounded_details, bounded_warnings
-from backup_agent.opening import Opened, UnsupportedJob, open_repository, payload_of
 from backup_agent.places import Places
+from backup_agent.protected_places import own_folders
 from backup_agent.restore_to import RestoreTo
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.script_rule import ScriptRule

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol, TypeVar
 
 from backup_engine import requests
-from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, Guard
+from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, RepositoryGuard
 from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment, location_secrets
 from backup_engine.features import Features, features
@@ -73,7 +73,7 @@ class EngineBase:
             working_directory=working_directory,
             machine=location.machine,
             most_output=LARGEST_RESULT if read_whole else LARGEST_STREAM,
-            guard=Guard(
+            guard=RepositoryGuard(
                 major=self.program.major,
                 engine_id=location.engine_id,
                 path=_folder(location.path),

@@ -67,7 +67,7 @@ class Call:
 
 
 @frozen
-class Guard:
+class RepositoryGuard:
     """Checks that are made on the engine's machine before the engine runs. See ``repository_guard``."""
 
     major: int
@@ -113,7 +113,7 @@ class Command:
     """Set for every command of an agent, which builds the command line itself."""
     shown: str | None = None
     """Text for logs, where the arguments would explain little."""
-    guard: Guard | None = None
+    guard: RepositoryGuard | None = None
     most_output: int = LARGEST_STREAM
     """Limit in bytes for each of its streams in the spool. The shim stops a program that writes more."""
     into: tuple[str, ...] = ()

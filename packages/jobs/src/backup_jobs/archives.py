@@ -36,12 +36,12 @@ def archives_now(
 ) -> list[ArchiveInfo]:
     """List the archives, even for a cancelled job. Raise EvidenceUnknown if that fails."""
     command = repository.engine.list_archives(repository.location, request)
-    return read_archives(repository.find_out(question, command).stdout)
+    return read_archives(repository.evidence_step(question, command).stdout)
 
 
 def info_now(repository: OpenedRepository, question: str, archive: str | None = None) -> Info:
     """Read facts about the repository or one of its archives. Raise EvidenceUnknown if that fails."""
-    step = repository.find_out(question, repository.engine.info(repository.location, InfoRequest(archive)))
+    step = repository.evidence_step(question, repository.engine.info(repository.location, InfoRequest(archive)))
     try:
         return Info(parse_info(step.stdout.read_bytes()), document(step.stdout))
     except (GarbledOutput, OSError) as error:

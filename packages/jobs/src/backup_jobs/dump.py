@@ -195,7 +195,7 @@ class _DumpAttempt(BackupAttempt):
             return False
         request = ListFilesRequest(self._address(found), exact=True)
         command = self._work.engine.list_files(self._work.location, request)
-        with self._work.find_out("proof", command).stdout.open("rb") as stream:
+        with self._work.evidence_step("proof", command).stdout.open("rb") as stream:
             try:
                 sizes = {item.path: item.size for item in read_listing(iter(lambda: stream.read(65536), b""))}
             except GarbledOutput:

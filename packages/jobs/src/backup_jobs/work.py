@@ -17,7 +17,7 @@ from backup_jobs.sources import Sources
 from backup_jobs.stopped_services import ServicesToStop
 from backup_protocol import Block
 
-FINDING_OUT_TRIES = 5
+EVIDENCE_TRIES = 5
 BACKOFF_SECONDS = 2.0
 """Multiplied by the number of the attempt, gives the pause before the next one."""
 LOCKED = "engine.locked"
@@ -44,7 +44,7 @@ class OpenedRepository(Protocol):
     @property
     def location(self) -> RepositoryLocation: ...
 
-    def find_out(self, name: str, command: Command) -> Step: ...
+    def evidence_step(self, name: str, command: Command) -> Step: ...
 
 
 @frozen
@@ -70,13 +70,13 @@ class Work(Generic[Wanted]):
         assert self.known_sources is not None, "a backup knows its machine's sources"
         return self.known_sources
 
-    def find_out(self, name: str, command: Command) -> Step:
-        return find_out(self.host, name, command)
+    def evidence_step(self, name: str, command: Command) -> Step:
+        return evidence_step(self.host, name, command)
 
 
-def find_out(host: Host, name: str, command: Command) -> Step:
+def evidence_step(host: Host, name: str, command: Command) -> Step:
     """Run a reading step despite a cancel, and repeat it if it is cut off. Raise EvidenceUnknown if it fails."""
-    for number in range(1, FINDING_OUT_TRIES + 1):
+    for number in range(1, EVIDENCE_TRIES + 1):
         try:
             step = host.step(f"{name}-{number}", command, despite_cancel=True, quiet=True)
         except Interrupted:

@@ -28,7 +28,7 @@ from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
 from holdfast.operations.present import Presenter, ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
-from holdfast.operations.visible import require, unknown
+from holdfast.operations.visible_operations import require, unknown
 from holdfast.repositories import store as repositories
 
 routes = router("/api/activity", "activity")

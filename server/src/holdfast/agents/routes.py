@@ -42,7 +42,7 @@ from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import StartAnswer
-from holdfast.operations.visible import require
+from holdfast.operations.visible_operations import require
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories.job_routes import Find, JobRoutes, starts
 from holdfast.repositories.location import AGENT_ENGINES, AgentEngines

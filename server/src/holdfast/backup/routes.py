@@ -18,7 +18,7 @@ from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.present import ThePresenter
 from holdfast.operations.retrying import queue_retry, retry_answer
 from holdfast.operations.schemas import RetryAnswer
-from holdfast.operations.visible import require
+from holdfast.operations.visible_operations import require
 from holdfast.repositories import jobs
 from holdfast.repositories.job_routes import JobRoutes, starts
 

@@ -15,7 +15,7 @@ from holdfast.history.index import HistoryIndex
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.machines import Machines
 from holdfast.mirror.engine2_remotes import Engine2Remotes
-from holdfast.mirror.program import Rclone
+from holdfast.mirror.rclone import Rclone
 from holdfast.mirror.remotes import Remotes
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import archive_records

@@ -17,7 +17,7 @@ from holdfast.errors import NotFound, Unprocessable
 from holdfast.mirror import address, engine2_remotes, errors, store
 from holdfast.mirror.mirrors import Mirrors, checked_path
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.program import IMPATIENT, NOT_FOUND, place
+from holdfast.mirror.rclone import IMPATIENT, NOT_FOUND, place
 from holdfast.mirror.rclone_log import RcloneLog
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import MirrorSettings

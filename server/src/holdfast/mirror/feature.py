@@ -13,7 +13,7 @@ from holdfast.mirror.creation import MirroredPlaces
 from holdfast.mirror.engine2_remotes import Engine2Remotes
 from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.program import Rclone
+from holdfast.mirror.rclone import Rclone
 from holdfast.mirror.remotes import REMOTES, Remotes, secret_context
 from holdfast.mirror.routes import mirror_routes, remote_routes
 from holdfast.operations.kinds import Effect, Kind

@@ -14,8 +14,8 @@ from backup_engine.requests import CheckRequest
 from backup_jobs.work import warnings_of
 from holdfast.mirror import errors, store
 from holdfast.mirror.kind import mirror_kind
+from holdfast.mirror.mirror_work import MirrorWork
 from holdfast.mirror.remotes import Remotes
-from holdfast.mirror.running import MirrorWork
 from holdfast.mirror.schemas import HydrateParams
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from backup_engine.frozen import frozen
-from holdfast.mirror.numbers import up_to
+from holdfast.mirror.number_pattern import up_to
 
 
 @frozen

@@ -11,7 +11,7 @@ from backup_engine.redact import Redactor
 from holdfast.access.vault import SecretUnreadable
 from holdfast.errors import HoldfastError
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.program import IMPATIENT, NOT_FOUND, Access, Answer, place
+from holdfast.mirror.rclone import IMPATIENT, NOT_FOUND, Access, Answer, place
 from holdfast.mirror.rclone_log import RcloneLog
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import ProbeStep, RemoteVerdict, StepName

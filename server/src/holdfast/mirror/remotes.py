@@ -10,8 +10,8 @@ from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.program import Access, Rclone
 from holdfast.mirror.providers import Option, Provider, holds_secret
+from holdfast.mirror.rclone import Access, Rclone
 
 Value = str | int | bool | None
 

@@ -14,9 +14,9 @@ from backup_engine.causes import REPLACED, SENTENCES
 from backup_engine.rclone import NOT_THERE, OTHER
 from holdfast.mirror import contents, sanity, store
 from holdfast.mirror.kind import mirror_kind
-from holdfast.mirror.program import NOT_FOUND, place
+from holdfast.mirror.mirror_work import MirrorWork, Run
+from holdfast.mirror.rclone import NOT_FOUND, place
 from holdfast.mirror.remotes import Remotes
-from holdfast.mirror.running import MirrorWork, Run
 from holdfast.mirror.schemas import SyncParams
 from holdfast.mirror.source import Survey, identity_of_config, survey
 from holdfast.operations.context import Context

@@ -14,7 +14,7 @@ from holdfast.operations import pages, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import CancelAnswer
 from holdfast.operations.status import TERMINAL, Status
-from holdfast.operations.visible import unknown
+from holdfast.operations.visible_operations import unknown
 from holdfast.storage.session import Database
 
 ANSWER_SECONDS = 5.0

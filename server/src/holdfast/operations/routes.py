@@ -50,7 +50,7 @@ from holdfast.operations.schemas import (
     TroubledArchives,
 )
 from holdfast.operations.status import Status
-from holdfast.operations.visible import require
+from holdfast.operations.visible_operations import require
 
 routes = router("/api/operations", "operations")
 

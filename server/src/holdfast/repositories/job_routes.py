@@ -25,7 +25,7 @@ from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
-from holdfast.operations.visible import require
+from holdfast.operations.visible_operations import require
 from holdfast.repositories import store
 from holdfast.repositories.jobs import started
 from holdfast.repositories.location import OPENER, Opener

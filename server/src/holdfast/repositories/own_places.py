@@ -18,8 +18,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from backup_engine.frozen import frozen
-from backup_engine.guarded import Guard
 from backup_engine.own_places import OwnPlaces, current_mounts, is_at_or_in, normal
+from backup_engine.protected_places import ProtectedPlaces
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
@@ -107,12 +107,14 @@ class ServicePlaces:
             [*self._own(), *self._stored(session), *processes], secrets=map(str, self._secrets), mounts=mounts
         )
 
-    def guard(self, session: Session) -> Guard:
+    def guard(self, session: Session) -> ProtectedPlaces:
         """Return places on this machine that no restore may write to: the service's own, and local repositories."""
         here = [Repository.path, Repository.identity]
         statement = select(*here).where(Repository.execution_target == "local", Repository.path.startswith("/"))
         repositories = {path for row in session.execute(statement) for path in row}
-        return Guard(os.fsencode(path) for path in (*self._own(), *self._stored(session), *sorted(repositories)))
+        return ProtectedPlaces(
+            os.fsencode(path) for path in (*self._own(), *self._stored(session), *sorted(repositories))
+        )
 
     def identities(self) -> list[dict[str, Any]]:
         """Return the service's own places with device and inode, so that another program can recognise this machine."""

@@ -40,8 +40,8 @@ class RepositoryWork:
             raise NotFound("repository.not_found", "The repository is no longer registered.")
         return RepositoryWork(context, repository, opener.engine(repository), opener.location(repository))
 
-    def find_out(self, name: str, command: Command) -> Step:
-        return jobs.find_out(self.context, name, command)
+    def evidence_step(self, name: str, command: Command) -> Step:
+        return jobs.evidence_step(self.context, name, command)
 
     def ended_without_success(self, step: Step) -> Outcome | TryAgain | None:
         """Return the ending of an engine run that was cancelled or failed; None if it succeeded."""

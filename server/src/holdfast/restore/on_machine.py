@@ -13,13 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from backup_engine import bounded_json, guarded
+from backup_engine import bounded_json, protected_places
 from backup_engine.chunks.commands import narrowed
 from backup_engine.command import LARGEST_RESULT, Command, Machine
 from backup_engine.extracted import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY, NOT_EXTRACTED
 from backup_engine.far.streaming import unpacked_there
-from backup_engine.guarded import Guard
 from backup_engine.listing import ListedFile
+from backup_engine.protected_places import ProtectedPlaces
 from backup_jobs.endings import Ended, Failed
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.paths import readable, shown
@@ -42,7 +42,7 @@ from holdfast.restore.schemas import RestoreParams
 
 UNREADABLE = "The machine's response cannot be read. Check the destination before starting the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
-SHIPPED_MODULES = (guarded, existing_files, walking, tree_mover, unrestorable, private_tree)
+SHIPPED_MODULES = (protected_places, existing_files, walking, tree_mover, unrestorable, private_tree)
 """Each module imports only the standard library and the modules before it."""
 LOAD = """
 import sys
@@ -60,7 +60,7 @@ import json
 import os
 import sys
 
-from backup_engine.guarded import Guard, GuardedTargets
+from backup_engine.protected_places import ProtectedPlaces, ProtectedTargets
 from backup_jobs.restore.private_tree import DestinationUnusable, PrivateTree
 from backup_jobs.restore.unrestorable import OUTSIDE_HARD_LINK, remove_unrestorable
 from backup_jobs.restore.walking import walk
@@ -115,7 +115,7 @@ def guard_of(options):
     places = [base64.b64decode(place) for place in options["places"]]
     places += [os.fsencode(os.path.expanduser(place)) for place in options["homes"]]
     known = [(base64.b64decode(place), device, inode) for place, device, inode in options["known"]]
-    return Guard(places, known)
+    return ProtectedPlaces(places, known)
 
 
 def main(verb, key, overwrite, options, destination, *roots):
@@ -125,7 +125,7 @@ def main(verb, key, overwrite, options, destination, *roots):
     tree = PrivateTree(destination, key, guard)
     try:
         if verb == "make":
-            targets = GuardedTargets(guard, destination)
+            targets = ProtectedTargets(guard, destination)
             chosen = [base64.b64decode(path) for path in options["chosen"]]
             own = [path for path in chosen if targets.is_own(path, is_directory=True)]
             if own:
@@ -172,8 +172,8 @@ class MachinePlace(RestorePlace):
         return self.context.operation.uuid
 
     @property
-    def guard(self) -> Guard:
-        return Guard()
+    def guard(self) -> ProtectedPlaces:
+        return ProtectedPlaces()
 
     def protected(self) -> dict[str, Any]:
         """Return places that the machine must not write to: its repositories, service folders, this service."""

@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.frozen import frozen
-from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
+from backup_engine.protected_places import ProtectedTargets
 from backup_engine.requests import InvalidRequest, ListFilesRequest
 from backup_engine.results import GarbledOutput
 from backup_jobs import paths as job_paths
@@ -78,7 +78,7 @@ class Previews:
             surveyor = Surveyor(
                 placement,
                 ExistingFiles(destination) if is_here else UnknownFiles(),
-                GuardedTargets(wanted.guard, destination),
+                ProtectedTargets(wanted.guard, destination),
             )
             source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
             stack.enter_context(closing(source))

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.guarded import Guard
+from backup_engine.protected_places import ProtectedPlaces
 from backup_jobs.bodies import Body, attempt
 from backup_jobs.paths import to_json
 from backup_jobs.restore import extract, private_tree
@@ -112,7 +112,7 @@ class ServicePlace(RestorePlace):
         return self._context.operation.uuid
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> ProtectedPlaces:
         return self._guard
 
     def require(self, destination: bytes) -> None:

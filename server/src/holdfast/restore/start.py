@@ -5,7 +5,7 @@ import os
 from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
-from backup_engine.guarded import Guard, GuardedTargets
+from backup_engine.protected_places import ProtectedPlaces, ProtectedTargets
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import readable
 from backup_jobs.restore.layout import Placement
@@ -49,7 +49,7 @@ class Wanted:
     params: RestoreParams
     may_look: bool
     """Whether the caller may see what exists at the destination; the right to restore there includes this."""
-    guard: Guard
+    guard: ProtectedPlaces
     """Protected places at the destination, as far as they are known on this machine."""
 
 
@@ -121,7 +121,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     hidden.require_visible(outermost)
     layout = Placement(tuple(outermost), contents_only)
     may_look = rights.repository_role(session, caller, repository.id) in (Role.OPERATOR, Role.ADMIN)
-    guard = Guard()
+    guard = ProtectedPlaces()
     if request.destination_type == "local" and may_look:
         guard = places.guard(session)
         destination.inspect(target)
@@ -191,17 +191,17 @@ def _receiving_agent(session: Session, repository: Repository, request: RestoreR
     return agent.id
 
 
-def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
+def refuse_own_places(guard: ProtectedPlaces, target: bytes, layout: Placement) -> None:
     """Raise Unprocessable for a restore into a repository or the service's own folders, which would destroy vital data.
 
     Only the archive shows whether a chosen path is a folder, so paths below it are checked after it has been listed.
     """
     if guard.holds(target):
         raise errors.destination_forbidden()
-    guarded = GuardedTargets(guard, target)
+    protected = ProtectedTargets(guard, target)
     for root in layout.roots:
         place = layout.target(root, is_directory=False)
-        if place is not None and not layout.contents_only and guarded.is_own(place, is_directory=True):
+        if place is not None and not layout.contents_only and protected.is_own(place, is_directory=True):
             raise Unprocessable(
                 "restore.destination_forbidden",
                 f"These paths would be restored into a repository or the service's own data: {readable(root)}. "

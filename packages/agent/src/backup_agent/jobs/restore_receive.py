@@ -87,7 +87,7 @@ class _Receiving(Restore):
         """The wanted paths that would end up in protected places."""
         if self.placement.contents_only:
             return []
-        targets = self.guarded()
+        targets = self.protected()
         return [root for root in self.placement.roots if targets.is_own(root, is_directory=True)]
 
     def _dry_run(self, received: Mapping[str, Any]) -> Completed:
@@ -107,7 +107,7 @@ class _Receiving(Restore):
                 complaints.add(path, reason)
             with private.tree() as tree:
                 there = ExistingFiles(self.destination)
-                verifier = Verifier(tree, self.placement, there, links, complaints, self.guarded())
+                verifier = Verifier(tree, self.placement, there, links, complaints, self.protected())
                 return verifier.verify(map(_listed, survey.listed))
         with private.tree() as tree:
             lost += [(path, OUTSIDE_HARD_LINK) for path, _ in remove_unrestorable(tree).outside_links]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from backup_engine.guarded import IN_OWN_PLACE
+from backup_engine.protected_places import IN_OWN_PLACE
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain, Warnings
 from backup_jobs.host import Host, Step
 from backup_jobs.paths import describe, shown

@@ -14,8 +14,8 @@ from backup_engine.command import Command
 from backup_engine.events import Event
 from backup_engine.extracted import Complaints
 from backup_engine.far.streaming import unpacked_here
-from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
+from backup_engine.protected_places import ProtectedTargets
 from backup_engine.requests import ExportTarRequest, ExtractRequest, InvalidRequest, ListFilesRequest
 from backup_engine.results import GarbledOutput
 from backup_jobs.endings import Ended, Failed, Stopped
@@ -159,7 +159,7 @@ class Restore:
     def _surveyed(self, listing: Step) -> Survey:
         def look() -> dict[str, Any]:
             items = items_of(listing.stdout)
-            return survey(items, self.placement, self.existing(), self.guarded()).to_json()
+            return survey(items, self.placement, self.existing(), self.protected()).to_json()
 
         return Survey.from_json(self.host.once("survey", look))
 
@@ -184,10 +184,10 @@ class Restore:
         with private.tree() as tree:
             links = surveyed.links_in_the_way
             there = ExistingFiles(self.destination)
-            return Verifier(tree, self.placement, there, links, complaints, self.guarded()).verify(items)
+            return Verifier(tree, self.placement, there, links, complaints, self.protected()).verify(items)
 
-    def guarded(self) -> GuardedTargets:
-        return GuardedTargets(self.work.place.guard, self.destination)
+    def protected(self) -> ProtectedTargets:
+        return ProtectedTargets(self.work.place.guard, self.destination)
 
     def remove_private(self) -> None:
         kept = self.host.kept(PLACE)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from backup_engine.frozen import frozen
-from backup_engine.guarded import Guard
+from backup_engine.protected_places import ProtectedPlaces
 from backup_jobs.restore.private_tree import PrivateTree
 from backup_jobs.work import Work
 from backup_protocol import RestoreBlock
@@ -24,7 +24,7 @@ class RestorePlace(ABC):
 
     @property
     @abstractmethod
-    def guard(self) -> Guard:
+    def guard(self) -> ProtectedPlaces:
         """Places that must not be touched."""
 
     def require(self, destination: bytes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from backup_engine.guarded import OWN, Guard
+from backup_engine.protected_places import OWN, ProtectedPlaces
 from backup_jobs.restore.existing_files import FILE_THERE, FOLDER_THERE
 from backup_jobs.restore.tree_mover import Folders, MoveResult, TreeMover, count_files
 from backup_jobs.restore.walking import OPEN, reached, remove, walk
@@ -137,10 +137,12 @@ class Source:
 class PrivateTree:
     """`base` is the folder that contains the private folder. Files are moved to the destination, by default `base`."""
 
-    def __init__(self, base: bytes, key: str, guard: Guard | None = None, destination: bytes | None = None) -> None:
+    def __init__(
+        self, base: bytes, key: str, guard: ProtectedPlaces | None = None, destination: bytes | None = None
+    ) -> None:
         self.base = base
         self.name = PREFIX + key
-        self._guard = guard or Guard()
+        self._guard = guard or ProtectedPlaces()
         self._destination = base if destination is None else destination
 
     @property
@@ -232,7 +234,9 @@ def _sources(tree: int, roots: tuple[bytes, ...]) -> Iterator[Source]:
                 yield Source(source, root)
 
 
-def _find_conflicts(source: Source, target: int, place: bytes, guard: Guard, found: list[tuple[bytes, str]]) -> None:
+def _find_conflicts(
+    source: Source, target: int, place: bytes, guard: ProtectedPlaces, found: list[tuple[bytes, str]]
+) -> None:
     for visited in walk(source.folder, target, path=source.path):
         mine, theirs = visited.folders
         is_first = visited.path == source.path

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import LINK, ListedFile
+from backup_engine.protected_places import ProtectedTargets
 from backup_jobs.paths import ancestors, from_json, readable, shown, to_json
 from backup_jobs.restore.existing_files import ExistingFiles, UnknownFiles
 from backup_jobs.restore.layout import Placement
@@ -68,10 +68,10 @@ def survey(
     items: Iterable[ListedFile],
     placement: Placement,
     existing: ExistingFiles | UnknownFiles,
-    guarded: GuardedTargets | None = None,
+    protected: ProtectedTargets | None = None,
 ) -> Survey:
     """Given all wanted items of an archive, return the effect of restoring them."""
-    surveyor = Surveyor(placement, existing, guarded)
+    surveyor = Surveyor(placement, existing, protected)
     for item in items:
         surveyor.add(item)
     return surveyor.finished()
@@ -84,11 +84,11 @@ class Surveyor:
         self,
         placement: Placement,
         existing: ExistingFiles | UnknownFiles,
-        guarded: GuardedTargets | None = None,
+        protected: ProtectedTargets | None = None,
     ) -> None:
         self._placement = placement
         self._existing = existing
-        self._guarded = guarded
+        self._protected = protected
         self._found = Survey()
         self._seen_roots: set[bytes] = set()
         self._links: set[bytes] = set()
@@ -144,7 +144,7 @@ class Surveyor:
         target = self._placement.target(item.path, is_directory=item.is_directory)
         if target is None:
             return
-        if self._guarded is not None and self._guarded.is_own(target, is_directory=item.is_directory):
+        if self._protected is not None and self._protected.is_own(target, is_directory=item.is_directory):
             self._note_own(item)
             return
         if self._placement.may_collide:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from backup_engine.guarded import ABOVE, ABOVE_OWN_PLACE, IN_OWN_PLACE, OWN, Guard
+from backup_engine.protected_places import ABOVE, ABOVE_OWN_PLACE, IN_OWN_PLACE, OWN, ProtectedPlaces
 from backup_jobs.restore.existing_files import FILE_THERE, FILE_WHERE_FOLDER, FOLDER_THERE
 from backup_jobs.restore.walking import OPEN, ignored, is_above_rights, reached, walk
 
@@ -87,9 +87,9 @@ class TreeMover:
         folders: Folders,
         is_cancelled: Callable[[], bool],
         report: Callable[[int], None],
-        guard: Guard | None = None,
+        guard: ProtectedPlaces | None = None,
     ) -> None:
-        self._guard = guard or Guard()
+        self._guard = guard or ProtectedPlaces()
         self.result = MoveResult()
         self._overwrite = overwrite
         self._folders = folders

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backup_engine.extracted import LINK_IN_THE_WAY, NOT_EXTRACTED, Complaints, fault
-from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import REGULAR, ListedFile
+from backup_engine.protected_places import ProtectedTargets
 from backup_jobs.paths import from_json, to_json
 from backup_jobs.restore.existing_files import ExistingFiles
 from backup_jobs.restore.layout import Placement
@@ -85,12 +85,12 @@ class Verifier:
         existing: ExistingFiles,
         links_in_the_way: Iterable[bytes],
         complaints: Complaints,
-        guarded: GuardedTargets | None = None,
+        protected: ProtectedTargets | None = None,
     ) -> None:
         self._tree = tree
         self._placement = placement
         self._existing = existing
-        self._guarded = guarded
+        self._protected = protected
         self._in_the_way = frozenset(links_in_the_way)
         self._complaints = complaints
         self._outside_links: set[bytes] = set()
@@ -143,7 +143,7 @@ class Verifier:
         else:
             self._plan.files += 1
             self._plan.size += found.st_size if item.type == REGULAR else 0
-        if target is None or (self._guarded and self._guarded.is_own(target, is_directory=item.is_directory)):
+        if target is None or (self._protected and self._protected.is_own(target, is_directory=item.is_directory)):
             return
         if reason := self._existing.conflict(target, is_directory=item.is_directory):
             self._plan.conflict_count += 1

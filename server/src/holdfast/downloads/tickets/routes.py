@@ -37,7 +37,7 @@ from holdfast.errors import Unauthenticated, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
 from holdfast.operations.log_answers import log_download
-from holdfast.operations.visible import require as require_operation
+from holdfast.operations.visible_operations import require as require_operation
 from holdfast.repositories import archived_paths
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

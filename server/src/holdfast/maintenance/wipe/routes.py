@@ -24,7 +24,7 @@ from holdfast.maintenance.wipe.start import WipeStart
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import CancelAnswer
-from holdfast.operations.visible import require, unknown
+from holdfast.operations.visible_operations import require, unknown
 from holdfast.repositories import store as repositories
 from holdfast.repositories.job_routes import Find, JobRoutes
 from holdfast.runner.engine_requests import asks_engine

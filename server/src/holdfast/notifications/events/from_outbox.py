@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.models import Severity
 from holdfast.operations.models import Operation, OutboxEntry
-from holdfast.operations.passing_causes import PASSING
 from holdfast.operations.status import TERMINAL, Status
+from holdfast.operations.temporary_failures import TEMPORARY
 
 OPERATION, RUN, AGENT = "operation.updated", "schedule.run", "agent.updated"
 ALARMS = ("alarm.raised", "alarm.changed", "alarm.cleared")
@@ -64,7 +64,7 @@ def events_of(session: Session, rows: Sequence[OutboxEntry]) -> Iterator[Event]:
 def _of_operation(operation: Operation) -> Iterator[Event]:
     if operation.executor == "inline":
         return
-    if operation.schedule_id is not None and operation.error_key in PASSING:
+    if operation.schedule_id is not None and operation.error_key in TEMPORARY:
         # Such a run is retried, and its end decides whether it is reported.
         return
     event = operation_event(operation)
@@ -137,7 +137,7 @@ def _failures_of(session: Session, run: dict[str, Any]) -> Iterator[Event]:
     )
     last = {operation.kind: operation for operation in session.scalars(failed.order_by(Operation.id))}
     for operation in last.values():
-        if operation.status == Status.FAILED and operation.error_key in PASSING:
+        if operation.status == Status.FAILED and operation.error_key in TEMPORARY:
             event = operation_event(operation)
             if event is not None:
                 yield event

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from holdfast.operations.passing_causes import PASSING
+from holdfast.operations.temporary_failures import TEMPORARY
 from holdfast.schedules.running.steps import SCRIPT_KIND
 
 PREPARED = frozenset({"backup", "dump"})
@@ -23,7 +23,7 @@ def next_try(
     error_key: str | None, tries: int, retries: int, next_due_at: datetime | None, now: datetime
 ) -> datetime | None:
     """Return when a failed run is retried; None if it is not. `tries`: how often it has run."""
-    if error_key not in PASSING or tries > retries:
+    if error_key not in TEMPORARY or tries > retries:
         return None
     moment = now + delay(tries)
     return None if next_due_at is not None and moment >= next_due_at else moment

@@ -27,7 +27,7 @@ NONE: Mapping[bytes, str] = {}
 Identity = tuple[int, int]
 
 
-class Guard:
+class ProtectedPlaces:
     """Recognises protected places.
 
     ``places`` are absolute paths. ``known`` are paths with device and inode on another machine; a path counts only if
@@ -130,10 +130,10 @@ class Guard:
         return found.st_dev, found.st_ino
 
 
-class GuardedTargets:
+class ProtectedTargets:
     """Checks one by one whether targets, given relative to a destination, are in a protected place."""
 
-    def __init__(self, guard: Guard, destination: bytes) -> None:
+    def __init__(self, guard: ProtectedPlaces, destination: bytes) -> None:
         self._guard = guard
         self._root = destination.rstrip(b"/")
         self._folders: dict[bytes, Mapping[bytes, str] | None] = {}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from backup_agent.capabilities import CAPABILITIES
+from backup_agent.job_payload import Opened, UnsupportedJob, open_repository, payload_of
 from backup_agent.jobs import KINDS
-from backup_agent.opening import Opened, UnsupportedJob, open_repository, payload_of
 from backup_engine.command import Command
 from backup_engine.requests import InvalidRequest
 from backup_protocol import JobKind, SecretMissing

@@ -12,7 +12,7 @@ from holdfast.errors import Unavailable
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
-from holdfast.mirror.program import PATIENT, WITH_STATISTICS, Access, place
+from holdfast.mirror.rclone import PATIENT, WITH_STATISTICS, Access, place
 from holdfast.mirror.rclone_log import Progress, RcloneLog
 from holdfast.mirror.remotes import Remotes
 from holdfast.operations.context import Context, ProgramResult

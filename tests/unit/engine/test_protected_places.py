@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine.guarded import ABOVE, OWN, Guard, GuardedTargets, steps
+from backup_engine.protected_places import ABOVE, OWN, ProtectedPlaces, ProtectedTargets, steps
 
 
 @pytest.fixture
@@ -13,8 +13,8 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def guard_of(*places: Path | str) -> Guard:
-    return Guard(os.fsencode(place) for place in places)
+def guard_of(*places: Path | str) -> ProtectedPlaces:
+    return ProtectedPlaces(os.fsencode(place) for place in places)
 
 
 def test_what_is_at_or_in_a_place_is_held_by_it(data: Path, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_folder_is_known_by_its_identity_whatever_it_is_called(data: Path) -> 
 
 
 def test_targets_are_looked_at_relative_to_the_destination(data: Path, tmp_path: Path) -> None:
-    targets = GuardedTargets(guard_of(data, tmp_path / "srv" / "key"), os.fsencode(tmp_path))
+    targets = ProtectedTargets(guard_of(data, tmp_path / "srv" / "key"), os.fsencode(tmp_path))
 
     own = [b"srv/data", b"srv/data/file", b"srv/data/deep/file", b"srv/key"]
     free = [b"srv", b"srv/other", b"srv/datax", b"srv/keys/file", b"file"]
@@ -69,16 +69,16 @@ def test_targets_are_looked_at_relative_to_the_destination(data: Path, tmp_path:
 
 
 def test_targets_of_the_root_are_looked_at_too(data: Path) -> None:
-    targets = GuardedTargets(guard_of(data), b"/")
+    targets = ProtectedTargets(guard_of(data), b"/")
 
     assert targets.is_own(os.fsencode(data).lstrip(b"/") + b"/file", is_directory=False)
     assert not targets.is_own(os.fsencode(data.parent).lstrip(b"/"), is_directory=True)
 
 
 def test_without_places_nothing_is_own(tmp_path: Path) -> None:
-    assert Guard().is_empty
-    assert not GuardedTargets(Guard(), os.fsencode(tmp_path)).is_own(b"file", is_directory=False)
-    assert not Guard().holds(os.fsencode(tmp_path))
+    assert ProtectedPlaces().is_empty
+    assert not ProtectedTargets(ProtectedPlaces(), os.fsencode(tmp_path)).is_own(b"file", is_directory=False)
+    assert not ProtectedPlaces().holds(os.fsencode(tmp_path))
 
 
 def test_steps_end_where_links_go_in_circles(tmp_path: Path) -> None:

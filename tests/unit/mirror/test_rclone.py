@@ -8,7 +8,7 @@ from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.probe import Probe
-from holdfast.mirror.program import Access, Rclone, place
+from holdfast.mirror.rclone import Access, Rclone, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.settings import Settings
 

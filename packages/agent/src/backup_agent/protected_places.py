@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from backup_agent.places import Places
-from backup_engine.guarded import Guard
 from backup_engine.own_places import OwnPlaces, is_really_within
+from backup_engine.protected_places import ProtectedPlaces
 from backup_protocol import BackupBlock, RestoreBlock
 
 
@@ -17,10 +17,10 @@ def own_folders(places: Places) -> tuple[str, ...]:
     return str(places.config.absolute()), str(places.state.absolute())
 
 
-def guard_of(own: Iterable[str], block: RestoreBlock) -> Guard:
-    """Guard for places that a restore must not write to."""
+def guard_of(own: Iterable[str], block: RestoreBlock) -> ProtectedPlaces:
+    """The places that a restore must not write to."""
     places = [os.fsencode(path) for path in (*own, *block.repositories)]
-    return Guard(places, ((os.fsencode(path), *identity) for path, identity in _known(block.service_places)))
+    return ProtectedPlaces(places, ((os.fsencode(path), *identity) for path, identity in _known(block.service_places)))
 
 
 def exclusions_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:

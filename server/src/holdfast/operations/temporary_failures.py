@@ -1,6 +1,6 @@
 """Failures that may resolve themselves."""
 
-PASSING = frozenset(
+TEMPORARY = frozenset(
     {
         "engine.unreachable",
         "engine.locked",
