@@ -141,6 +141,12 @@ def test_addresses_that_are_none_are_refused_when_they_are_given(world: World, u
         world.webhook(url)
 
 
+@pytest.mark.parametrize("url", ["http://example.org:99999/", "http://[::1/"])
+def test_an_address_that_cannot_be_parsed_is_reported_as_an_invalid_url(world: World, url: str) -> None:
+    with pytest.raises(Unprocessable, match=r"^This is not a valid URL\."):
+        world.webhook(url)
+
+
 # --- mail -------------------------------------------------------------------------------------------------------------
 
 

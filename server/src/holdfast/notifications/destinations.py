@@ -173,7 +173,7 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise errors.bad_option("url", "This is not an email address.") from error
+        raise errors.bad_option("url", "This is not a valid URL.") from error
     del port
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise errors.bad_option("url", "The address must begin with http:// or https:// and name a host.")
