@@ -18,7 +18,7 @@ ONLY_NAME_THEM = {
     "operations/event_schemas.py",
     "notifications/events/from_outbox.py",
     "metrics/totals.py",
-    "schedules/running/settle.py",
+    "schedules/running/run_results.py",
 }
 """The list, the schemas, and readers of events."""
 

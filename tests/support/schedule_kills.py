@@ -26,7 +26,7 @@ from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
 from holdfast.schedules.calendar import plan
 from holdfast.schedules.models import Schedule, ScheduleRun
-from holdfast.schedules.running import settle
+from holdfast.schedules.running import run_results
 from holdfast.schedules.running.plans import calendar_of
 from holdfast.schedules.running.tick import Tick
 from holdfast.storage.session import Database
@@ -92,7 +92,7 @@ class Worker:
         with self.database.writing() as session:
             end_some(session, chance, now)
         with self.database.writing() as session:
-            settle.sweep(session, now)
+            run_results.sweep(session, now)
 
     def for_ever(self, seed: int) -> None:
         chance = random.Random(seed)
@@ -202,7 +202,7 @@ def examine(url: str, now: datetime, kills: int) -> Findings:
         with database.writing() as session:
             left = end_some(session, chance, now, 500)
         with database.writing() as session:
-            left += settle.sweep(session, now)
+            left += run_results.sweep(session, now)
         if not left:
             break
     with database.reading() as session:

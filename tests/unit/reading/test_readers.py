@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.downloads.source import NobodyWaits
+from holdfast.downloads.source import ClientGone
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
 from holdfast.kit.change_signal import ChangeSignal
@@ -203,7 +203,7 @@ def test_nobody_looks_for_a_chunk_when_the_client_has_gone(pool: Pool) -> None:
     gone = threading.Event()
     gone.set()
     pool.next = [ScriptedReader([ContentMoved("moved")] * 5)]
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(ClientGone):
         pool.read(pool.repository(), gone)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from backup_engine.command import Command
 from backup_engine.detect import EngineProgram
-from holdfast.downloads.source import NobodyWaits
+from holdfast.downloads.source import ClientGone
 from holdfast.errors import Locked
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.kit.supervisor import Supervisor
@@ -92,7 +92,7 @@ class World:
             def read() -> bytes:
                 more()
                 if self.stopped.is_set():
-                    raise NobodyWaits
+                    raise ClientGone
                 return self.readers.read(self.repository, PARTS, threading.Event())
 
             return await without_a_thread(
@@ -106,7 +106,7 @@ class World:
             while not self.stopped.is_set():
                 try:
                     self.request().result(PATIENCE)
-                except NobodyWaits:
+                except ClientGone:
                     return
 
         return self.threads.submit(read)
@@ -214,7 +214,7 @@ def test_a_request_whose_time_is_up_is_refused_and_leaves_the_queue(world: World
         assert refused.value.retry_after == 10
         assert world.places() == 1, "the other one still waits"
         world.stopped.set()
-        with pytest.raises(NobodyWaits):
+        with pytest.raises(ClientGone):
             patient.result(PATIENCE)
         assert world.places() == 0
     assert world.events == []

@@ -118,8 +118,8 @@ class Downloads:
         blocks = content.blocks(start, end, gone)
         if blocks is None:
             whole = self._file_by_engine(repository, archive, path, gone, hidden)
-            return replace(whole, more_headers=told_of(content, is_readable=False))
-        told = told_of(content)
+            return replace(whole, more_headers=content_headers(content, is_readable=False))
+        told = content_headers(content)
         if part is not None:
             told["Content-Range"] = f"bytes {start}-{end - 1}/{content.size}"
         name, status = readable(path.rpartition(b"/")[2]), 200 if part is None else 206
@@ -192,7 +192,7 @@ class Downloads:
 DOWNLOADS = Part[Downloads]("downloads")
 
 
-def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, str]:
+def content_headers(content: Content, *, is_readable: bool | None = None) -> dict[str, str]:
     """The headers that identify the content and show whether ranges of it can be requested."""
     has_parts = content.is_readable if is_readable is None else is_readable
     return {

@@ -22,9 +22,9 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.downloads.conditions import Asked
 from holdfast.downloads.lookup import Found
-from holdfast.downloads.opening import ANY_FILE, Content, Downloads, Opened, told_of
+from holdfast.downloads.opening import ANY_FILE, Content, Downloads, Opened, content_headers
 from holdfast.downloads.pace import Pace
-from holdfast.downloads.source import BrokenOff, NobodyWaits
+from holdfast.downloads.source import BrokenOff, ClientGone
 from holdfast.downloads.turns import DownloadTurns
 from holdfast.errors import HoldfastError
 from holdfast.runner.lane_ticket import LaneTicket, without_a_thread
@@ -85,13 +85,13 @@ class Download(Response):
                 if self._rules is not None:
                     stack.enter_context(self._rules.turns.turn(self._user_id))
                 opened = await self._open()
-            except NobodyWaits:
+            except ClientGone:
                 return
             try:
                 await self._send_or_give_way(opened, send)
             except TimeoutError:
                 log.warning("a download was read too slowly and was ended", name=opened.name)
-            except (NobodyWaits, OSError):
+            except (ClientGone, OSError):
                 log.info("a download was given up by its reader", name=opened.name)
             except (BrokenOff, HoldfastError) as error:
                 log.warning("a download was broken off", name=opened.name, reason=str(error))
@@ -109,7 +109,7 @@ class Download(Response):
 
     def _begun(self) -> Opened:
         if self._gone.is_set():
-            raise NobodyWaits
+            raise ClientGone
         return self._begin(self._gone)
 
     async def _send_or_give_way(self, opened: Opened, send: Send) -> None:
@@ -251,7 +251,7 @@ class WantedFile:
         """
         found, content = self._known()
         if content is not None and self.request is not None:
-            told = told_of(content)
+            told = content_headers(content)
             if Asked.by(self.request).is_known(content.etag):
                 return Response(status_code=304, headers=told)
             if self.request.method == "HEAD":

@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.2
 SILENT_SECONDS = 600.0
 
 
-class NobodyWaits(Exception):
+class ClientGone(Exception):
     """The client has disconnected."""
 
 
@@ -62,7 +62,7 @@ class Source:
             raise
 
     def read(self, size: int = BLOCK) -> bytes:
-        """The next bytes, empty at the end. Raise NobodyWaits, or Unavailable if the engine is silent for too long."""
+        """The next bytes, empty at the end. Raise ClientGone, or Unavailable if the engine is silent for too long."""
         with self._guard:
             deadline = time.monotonic() + SILENT_SECONDS
             while not self._stream.wait_for_output(LOOK_SECONDS):
@@ -76,7 +76,7 @@ class Source:
 
     def _require_a_reader(self) -> None:
         if self._gone.is_set() or self._closed.is_set():
-            raise NobodyWaits
+            raise ClientGone
 
     def blocks(self) -> Iterator[bytes]:
         """All blocks. Raise BrokenOff at the end unless the engine reports success."""

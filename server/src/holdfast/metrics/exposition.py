@@ -27,13 +27,13 @@ class Family:
         shown = value if type(value) is int else number(value)
         self.lines.append(f"{self.name}{suffix}{inside} {shown}")
 
-    def add_alike(self, label_: str, rests: Iterable[str]) -> None:
-        """Add series for one label. Each string from `rest` is the end of a line and can be shared between labels."""
+    def add_series(self, label_: str, line_ends: Iterable[str]) -> None:
+        """Add series for one label. The line ends come from `line_end`, and labels can share them."""
         begin = f"{self.name}{{{label_},"
-        self.lines.extend([begin + rest for rest in rests])
+        self.lines.extend([begin + end for end in line_ends])
 
 
-def rest(value: float, *labels: str) -> str:
+def line_end(value: float, *labels: str) -> str:
     """The end of a series' line, after its first label."""
     return f"{','.join(labels)}}} {number(value)}"
 

@@ -11,7 +11,7 @@ from backup_engine.frozen import frozen
 from holdfast.agents import last_seen_times
 from holdfast.agents.models import AgentMachine
 from holdfast.metrics import totals
-from holdfast.metrics.exposition import Family, distinct, label, rest
+from holdfast.metrics.exposition import Family, distinct, label, line_end
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
@@ -117,7 +117,7 @@ def _repositories(reader: Reader) -> list[Family]:
     number = Family("holdfast_repositories", "gauge", "Number of repositories.")
     overdue = Family("holdfast_repositories_overdue", "gauge", "Repositories whose last success is too old, by kind.")
     rows = flushed_connection(reader.session).execute(_REPOSITORIES).all()
-    rules = _Cells(reader)
+    rules = _OverdueLimits(reader)
     labels = distinct("repository", ((row[0], row[1]) for row in rows)) if len(rows) <= reader.most else {}
     late = [0] * len(LAST_SUCCESS)
     for number_of, _, created_at, unique_size, archive_count, free_bytes, *times in rows:
@@ -129,8 +129,8 @@ def _repositories(reader: Reader) -> list[Family]:
         if of_row is None:
             continue
         done = zip(_KINDS, times, strict=True)
-        success.add_alike(of_row, [f"{kind}}} {at.timestamp()!r}" for kind, at in done if at is not None])
-        threshold.add_alike(of_row, thresholds)
+        success.add_series(of_row, [f"{kind}}} {at.timestamp()!r}" for kind, at in done if at is not None])
+        threshold.add_series(of_row, thresholds)
         _add_known(size, unique_size, of_row)
         _add_known(archives, archive_count, of_row)
         _add_known(free, free_bytes, of_row)
@@ -144,7 +144,7 @@ def _repositories(reader: Reader) -> list[Family]:
     return [success, threshold, size, archives, free, number, overdue, summed]
 
 
-class _Cells:
+class _OverdueLimits:
     """When work is overdue. Most repositories share their rules, so each set of rules is computed once."""
 
     def __init__(self, reader: Reader) -> None:
@@ -160,7 +160,7 @@ class _Cells:
             for place, kind in enumerate(LAST_SUCCESS):
                 if kind in cells:
                     limits.append((place, self._now - timedelta(seconds=cells[kind].seconds)))
-                    thresholds.append(rest(_whole(cells[kind].seconds), _KINDS[place]))
+                    thresholds.append(line_end(_whole(cells[kind].seconds), _KINDS[place]))
             found = self._known[id(cells)] = limits, thresholds
         return found
 

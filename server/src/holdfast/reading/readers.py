@@ -27,7 +27,7 @@ from backup_engine.detect import EngineProgram
 from backup_engine.requests import ListArchivesRequest
 from holdfast.api.parts import Part
 from holdfast.archives.reading import inherited_secrets
-from holdfast.downloads.source import NobodyWaits
+from holdfast.downloads.source import ClientGone
 from holdfast.errors import HoldfastError
 from holdfast.history.chunks.far import FarEngine
 from holdfast.history.chunks.file_chunks import FileChunks
@@ -128,7 +128,7 @@ class Readers:
     def read(
         self, repository: Repository, parts: Sequence[ChunkPart], gone: threading.Event, *, has_begun: bool = False
     ) -> bytes:
-        """Return the bytes of these parts. Raise NotReadable or NobodyWaits.
+        """Return the bytes of these parts. Raise NotReadable or ClientGone.
 
         `has_begun`: earlier parts were already sent, so nothing else can take over, and this thread waits for the
         repository. Otherwise a request with a ticket waits without a thread: raise LaneNotFree, or Locked when its time
@@ -171,7 +171,7 @@ class Readers:
                 if not has_begun or ticket.seconds_left <= 0:
                     raise
                 if gone.wait(LANE_SECONDS) or self._supervisor.stopping.is_set():
-                    raise NobodyWaits from None
+                    raise ClientGone from None
             except GaveWay as gave_way:
                 if time.monotonic() > started + RESUME_SECONDS:
                     raise NotReadable(str(gave_way)) from gave_way
@@ -179,7 +179,7 @@ class Readers:
                 if time.monotonic() > deadline:
                     raise NotReadable(str(moved)) from moved
                 if gone.wait(LOOK_SECONDS) or self._supervisor.stopping.is_set():
-                    raise NobodyWaits from moved
+                    raise ClientGone from moved
             except HistoryError as error:
                 # A reader that has ended is started again. A fault in a chunk would only recur.
                 if has_failed or reader.is_usable:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from backup_engine.outcome import Outcome
-from holdfast.downloads.source import BrokenOff, NobodyWaits
+from holdfast.downloads.source import BrokenOff, ClientGone
 from holdfast.reading.readers import NotReadable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CHANGED = Outcome("failed", "engine.failed", "The content of a file is not as lo
 TYPES = {stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFLNK: tarfile.SYMTYPE, stat.S_IFIFO: tarfile.FIFOTYPE}
 
 ReadChunks = Callable[[Sequence["Chunk"]], Iterator[bytes]]
-"""Given the chunks of consecutive files, yield their content in blocks of any size. Raise NotReadable, NobodyWaits."""
+"""Given the chunks of consecutive files, yield their content in blocks of any size. Raise NotReadable, ClientGone."""
 
 
 class Tree:
@@ -42,7 +42,7 @@ class Tree:
 
     def next(self) -> tarfile.TarInfo | None:
         if self._gone.is_set():
-            raise NobodyWaits
+            raise ClientGone
         for _ in self._stream.take(self._unread):  # content of an entry that was left out
             continue
         self._unread = 0

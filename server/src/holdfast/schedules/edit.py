@@ -21,9 +21,9 @@ from holdfast.schedules import errors, shorthands, store, visible_schedules
 from holdfast.schedules.body_schemas import CalendarFields, NewSchedule, ScheduleChange
 from holdfast.schedules.calendar import cron, plan, preview
 from holdfast.schedules.models import Mode, Outcome, Reason, Schedule
-from holdfast.schedules.running import ended
-from holdfast.schedules.running.judge import End
+from holdfast.schedules.running import final_states
 from holdfast.schedules.running.plans import calendar_of, windows_of
+from holdfast.schedules.running.run_decisions import End
 from holdfast.schedules.running.steps import AFTER, SCRIPT, STEPS, order, place_of
 from holdfast.schedules.step_schemas import Step, Targets, WindowShape
 
@@ -270,7 +270,7 @@ def delete(session: Session, caller: Caller, schedule: Schedule) -> None:
 def end_waiting(session: Session, schedule: Schedule, reason: Reason, now: datetime) -> None:
     """Skip the waiting runs of a disabled or deleted schedule. Running ones continue."""
     for row in store.waiting_of(session, schedule.id):
-        ended.end(session, schedule, row, End(Outcome.SKIPPED, reason), now)
+        final_states.end(session, schedule, row, End(Outcome.SKIPPED, reason), now)
 
 
 def set_due_times(schedule: Schedule, now: datetime) -> None:

@@ -19,7 +19,7 @@ from holdfast.repositories.cadence import CADENCE, LAST_TICK
 from holdfast.repositories.overdue import CONSTANT_RULES, OVERDUE_RULES
 from holdfast.schedules import routes, store
 from holdfast.schedules.overdue_rules import ScheduleRules
-from holdfast.schedules.running import ended, once, settle
+from holdfast.schedules.running import final_states, once_scripts, run_results
 from holdfast.schedules.running.thresholds import ScheduleCadence
 from holdfast.schedules.running.tick import TICK, LastTick, Tick
 from holdfast.settings import Settings
@@ -38,11 +38,11 @@ def tidy(database: Database, settings: Settings) -> None:
 
 def _readers(parts: Parts) -> tuple[Reader, ...]:
     def finish(session: Session, entries: Sequence[OutboxEntry]) -> None:
-        once.finish(session, parts[REGISTRY], entries)
+        once_scripts.finish(session, parts[REGISTRY], entries)
 
     return (
-        Reader("schedules", settle.handle, frozenset({settle.TOPIC}), ends_only=True),
-        Reader("schedules-once", finish, frozenset({ended.TOPIC})),
+        Reader("schedules", run_results.handle, frozenset({run_results.TOPIC}), ends_only=True),
+        Reader("schedules-once", finish, frozenset({final_states.TOPIC})),
     )
 
 

@@ -18,7 +18,7 @@ from holdfast.schedules.calendar.plan import INSTANT
 from holdfast.schedules.calendar.preview import Conditions, FirstStarts, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
 from holdfast.schedules.running.plans import calendar_of, windows_of
-from holdfast.schedules.running.settle import worst
+from holdfast.schedules.running.run_results import worst
 from holdfast.schedules.step_schemas import Targets
 from holdfast.schedules.store import Target
 from holdfast.schedules.visible_schedules import VisibleSchedules

@@ -56,7 +56,7 @@ from holdfast.schedules.edit import Editor
 from holdfast.schedules.models import Mode, Schedule
 from holdfast.schedules.present import Presented
 from holdfast.schedules.run_routes import routes as run_routes
-from holdfast.schedules.running import by_hand
+from holdfast.schedules.running import manual_runs
 from holdfast.schedules.running.chains import operations_of
 from holdfast.schedules.step_schemas import MOST_FIRES
 from holdfast.schedules.store import Target
@@ -333,7 +333,7 @@ def run_schedule(
         asked = wanted or RunBody()
         schedule = visible_schedules.require_operator(session, caller, schedule_id)
         _check_asked(session, schedule, asked)
-        rows = by_hand.run_now(
+        rows = manual_runs.run_now(
             session,
             registry,
             schedule,

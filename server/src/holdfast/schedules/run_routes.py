@@ -21,7 +21,7 @@ from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, store, visible_schedules
 from holdfast.schedules.answer_schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
-from holdfast.schedules.running import by_hand
+from holdfast.schedules.running import manual_runs
 from holdfast.schedules.running.chains import operations_of
 from holdfast.schedules.store import RunFilter
 from holdfast.schedules.visible_schedules import VisibleSchedules, is_operator_everywhere
@@ -49,7 +49,7 @@ def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> R
         rights.require_repository(session, caller, row.repository_id, Role.OPERATOR)
     elif not is_operator_everywhere(caller):
         raise forbidden(Role.OPERATOR)
-    cancelled = by_hand.cancel(session, row.id, clock.now())
+    cancelled = manual_runs.cancel(session, row.id, clock.now())
     if cancelled is None:
         raise errors.unknown_run(schedule_run_id)
     details = {"schedule_id": row.schedule_id, "repository_id": row.repository_id}

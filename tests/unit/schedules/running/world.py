@@ -23,7 +23,7 @@ from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.calendar import plan
 from holdfast.schedules.models import Schedule, ScheduleRun
-from holdfast.schedules.running import settle
+from holdfast.schedules.running import run_results
 from holdfast.schedules.running.plans import calendar_of
 from holdfast.schedules.running.tick import Tick
 from holdfast.storage.session import Database
@@ -237,7 +237,7 @@ class World:
 
     def settle(self) -> None:
         with self.database.writing() as session:
-            settle.sweep(session, self.now)
+            run_results.sweep(session, self.now)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from holdfast.notifications.events import grouping, incidents, rules
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.events.from_outbox import TOPICS, events_of
 from holdfast.notifications.events.incidents import Change
-from holdfast.notifications.events.rules import Book, Facts
+from holdfast.notifications.events.rules import ActiveRules, Facts
 from holdfast.notifications.models import Delivery, DeliveryState, Destination, Incident, Rule
 from holdfast.operations.models import OutboxEntry
 from holdfast.operations.readers import Reader
@@ -29,15 +29,15 @@ def reader() -> Reader:
 
 def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
     now = clock.now()
-    book = rules.read(session)
+    active = rules.read_active(session)
     for event in events_of(session, rows):
         labels = rules.labels_of(session, event.repository_id)
         for change in incidents.note(session, event):
-            for rule in book.rules:
-                for destination in book.destinations_of(rule.destination_ids):
+            for rule in active.rules:
+                for destination in active.destinations_of(rule.destination_ids):
                     if destination.id != event.not_to:
-                        _Speaker(session, rule, destination, now).handle(event, change, labels)
-            _plan_reminder(change.incident, book)
+                        _RuleDispatcher(session, rule, destination, now).handle(event, change, labels)
+            _plan_reminder(change.incident, active)
     ping.queue(session, rows, now)
 
 
@@ -51,16 +51,16 @@ def remind(session: Session) -> int:
     now = clock.now()
     due = select(Incident).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
     found = session.scalars(due.limit(MOST_REMINDED).with_for_update(skip_locked=True)).all()
-    book = rules.read(session)
+    active = rules.read_active(session)
     for incident in found:
-        for rule in book.rules:
-            for destination in book.destinations_of(rule.destination_ids):
-                _Speaker(session, rule, destination, now).remind(incident)
-        _plan_reminder(incident, book)
+        for rule in active.rules:
+            for destination in active.destinations_of(rule.destination_ids):
+                _RuleDispatcher(session, rule, destination, now).remind(incident)
+        _plan_reminder(incident, active)
     return len(found)
 
 
-class _Speaker:
+class _RuleDispatcher:
     """Queues the messages of one rule for one destination."""
 
     def __init__(self, session: Session, rule: Rule, destination: Destination, now: datetime) -> None:
@@ -116,11 +116,11 @@ class _Speaker:
             grouping.put(self._session, self._rule, self._destination, item, self._now)
 
 
-def _plan_reminder(incident: Incident | None, book: Book) -> None:
+def _plan_reminder(incident: Incident | None, active: ActiveRules) -> None:
     """Set when the incident is next examined: the earliest reminder of any rule that has reported it."""
     if incident is None or incident.closed_at is not None:
         return
-    hours = {str(rule.id): rule.remind_hours for rule in book.rules if rule.send == "change" and rule.remind_hours}
+    hours = {str(rule.id): rule.remind_hours for rule in active.rules if rule.send == "change" and rule.remind_hours}
     times = [
         datetime.fromisoformat(notice["at"]) + timedelta(hours=hours[key.split(":")[0]])
         for key, notice in incident.notices.items()

@@ -24,7 +24,7 @@ class Facts:
 
 
 @frozen
-class Book:
+class ActiveRules:
     """The rules and destinations that are enabled."""
 
     rules: Sequence[Rule]
@@ -34,10 +34,10 @@ class Book:
         return [each for each in self.destinations if wanted is None or each.id in wanted]
 
 
-def read(session: Session) -> Book:
+def read_active(session: Session) -> ActiveRules:
     rules = session.scalars(select(Rule).where(Rule.enabled).order_by(Rule.id)).all()
     enabled = select(Destination).where(Destination.enabled, Destination.kind != DestinationKind.PING)
-    return Book(rules, session.scalars(enabled.order_by(Destination.id)).all())
+    return ActiveRules(rules, session.scalars(enabled.order_by(Destination.id)).all())
 
 
 def labels_of(session: Session, repository_id: int | None) -> Mapping[str, str]:

@@ -55,7 +55,7 @@ def _queue(session: Session, report: Report, sources: Sources) -> None:
         ],
     }
     severity = Severity.INFO if findings.is_well else Severity.WARNING
-    for destination in rules.read(session).destinations_of(report.destination_ids):
+    for destination in rules.read_active(session).destinations_of(report.destination_ids):
         once = f"report:{report.id}:{destination.id}:{report.next_at.isoformat()}"
         if session.scalar(select(Delivery.id).where(Delivery.once == once)) is not None:
             continue

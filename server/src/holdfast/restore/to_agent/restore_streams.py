@@ -41,7 +41,7 @@ from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.jobs import own
 from holdfast.api.parts import Part
 from holdfast.downloads.opening import Opened
-from holdfast.downloads.source import BrokenOff, NobodyWaits, Source
+from holdfast.downloads.source import BrokenOff, ClientGone, Source
 from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
@@ -130,7 +130,7 @@ class _RestoreStream:
         self._looked = self._last_sign = time.monotonic()
 
     def frames(self) -> Generator[bytes]:
-        """Yield all frames. Raise NobodyWaits once the agent is gone, or the job no longer belongs to it."""
+        """Yield all frames. Raise ClientGone once the agent is gone, or the job no longer belongs to it."""
         try:
             yield from self._frames()
         except (HoldfastError, InvalidRequest, GarbledOutput) as error:
@@ -178,7 +178,7 @@ class _RestoreStream:
         try:
             self._all_of.job(self._agent, self._operation.id)
         except HoldfastError as error:
-            raise NobodyWaits from error
+            raise ClientGone from error
 
     def _list_command(self) -> Command:
         engine, location = self._opened()

@@ -19,11 +19,11 @@ from holdfast.operations.status import Needs, Status, Trigger
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import OnWindowClose, Origin, Outcome, Reason, Schedule, ScheduleRun
-from holdfast.schedules.running import ended, once, retry
+from holdfast.schedules.running import final_states, once_scripts, retry
 from holdfast.schedules.running.due import UNREADABLE
-from holdfast.schedules.running.judge import End
 from holdfast.schedules.running.plans import closes_at, gap_of, timetable, upload_limit
 from holdfast.schedules.running.row_facts import EVIDENCE, RowFacts
+from holdfast.schedules.running.run_decisions import End
 from holdfast.schedules.running.steps import SCRIPT, PlannedStep, Surroundings, plan
 
 log = structlog.get_logger("holdfast.schedules")
@@ -40,13 +40,13 @@ def enqueue(
 ) -> None:
     """Queue the operations of all these rows at once, and record them in the rows."""
     left = list(rows)
-    if not any(once.steps_of(row_facts.schedules[row.schedule_id], SCRIPT) for row in left):
+    if not any(once_scripts.steps_of(row_facts.schedules[row.schedule_id], SCRIPT) for row in left):
         _enqueue(session, registry, left, row_facts, {}, caller)
         return
-    left = once.lockable(session, left, row_facts)
+    left = once_scripts.lock_schedules(session, left, row_facts)
     while left:
-        begun = once.begun(session, left, row_facts)
-        now, left = once.in_turn(left, row_facts, begun)
+        begun = once_scripts.started_operations(session, left, row_facts)
+        now, left = once_scripts.queueable_now(left, row_facts, begun)
         _enqueue(session, registry, now, row_facts, begun, caller)
 
 
@@ -75,16 +75,16 @@ def _enqueue(
         except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted in the meantime
             log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
             row.error_key = refusal.key
-            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
+            final_states.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
             continue
         except UNREADABLE:
             log.exception("the steps of a schedule could not be prepared", schedule_id=schedule.id)
             row.error_key = "schedules.bad_steps"
-            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
+            final_states.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), row_facts.now)
             continue
         if not chain and not shared:
             row.steps = [_noted(step, None) for step in planned]
-            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.NOTHING_DUE), row_facts.now)
+            final_states.end(session, schedule, row, End(Outcome.SKIPPED, Reason.NOTHING_DUE), row_facts.now)
             continue
         chains.append(chain)
         chained.append((row, planned, shared))
@@ -92,7 +92,7 @@ def _enqueue(
         numbers = iter([*shared, *ids])
         row.steps = [_noted(step, next(numbers) if step.operation else None) for step in steps]
         _mark_released(row, row_facts.schedules[row.schedule_id], row_facts.now)
-    once.settle_ended(session, {shared[-1] for _, _, shared in chained if shared})
+    once_scripts.settle_dependants_of_ended(session, {shared[-1] for _, _, shared in chained if shared})
 
 
 def _shared(planned: Sequence[PlannedStep], begun: Sequence[int]) -> list[int]:

@@ -27,10 +27,10 @@ from holdfast.schedules.models import (
     ScheduleState,
     WaitingFor,
 )
-from holdfast.schedules.running import ended
-from holdfast.schedules.running.judge import End, too_late
-from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
+from holdfast.schedules.running import final_states
+from holdfast.schedules.running.plans import InBlackout, blackout_check, calendar_of, check_interval, run_id_of
 from holdfast.schedules.running.row_facts import Places, places
+from holdfast.schedules.running.run_decisions import End, too_late
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
 from holdfast.storage.bulk import flushed_connection, insert_many, objects, plain, update_many
@@ -77,7 +77,7 @@ class _Surroundings:
 
     now: datetime
     paused: bool
-    covered: Covered
+    in_blackout: InBlackout
     known: Mapping[int, Target]
     """Repositories by id; all of them if a schedule selects by labels."""
     places: Places | None
@@ -117,17 +117,20 @@ class Due:
     """With their next due times already set."""
     rows: list[dict[str, Any]]
     paused: bool
-    covered: Covered
+    in_blackout: InBlackout
     places: Places | None
     now: datetime
 
 
-ReleaseAtOnce = Callable[[Session, Due], list[dict[str, Any]]]
+ReleaseImmediately = Callable[[Session, Due], list[dict[str, Any]]]
 """Queues the rows that may run; returns all rows as they are to be written, each with an id."""
 
 
 def write_due_rows(
-    session: Session, now: datetime, most: int = SCHEDULES_AT_ONCE, release_at_once: ReleaseAtOnce | None = None
+    session: Session,
+    now: datetime,
+    most: int = SCHEDULES_AT_ONCE,
+    release_immediately: ReleaseImmediately | None = None,
 ) -> Done:
     """Write rows for due times of some schedules that have come, and set when those are due next, in one transaction.
 
@@ -170,13 +173,13 @@ def write_due_rows(
     done.rows = len(rows)
     has_open_runs = _supersede(session, schedules, rows, now)
     if rows:
-        ended.tell(session, {schedule.id: schedule.name for schedule in schedules}, rows)
-        if release_at_once is not None and not has_open_runs:
+        final_states.publish(session, {schedule.id: schedule.name for schedule in schedules}, rows)
+        if release_immediately is not None and not has_open_runs:
             coming = {each["id"]: each["next_due_at"] for each in following}
             for schedule in schedules:
                 schedule.next_due_at = coming.get(schedule.id, schedule.next_due_at)
             by_id = {schedule.id: schedule for schedule in schedules}
-            rows = release_at_once(session, Due(by_id, rows, around.paused, around.covered, around.places, now))
+            rows = release_immediately(session, Due(by_id, rows, around.paused, around.in_blackout, around.places, now))
         written = insert_many(session, ScheduleRun, rows, unless_there=True)
         if written != len(rows) and any(row["outcome"] == Outcome.RAN for row in rows):
             raise AlreadyWritten
@@ -193,8 +196,8 @@ def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime
     by_label = any("repository_ids" not in (schedule.targets or {}) for schedule in schedules)
     found = None if by_label else places(session, ids)
     known = found.targets if found is not None else store.every_target(session)
-    covered = covered_by(store.blackouts_as_values(session))
-    return _Surroundings(now, store.is_paused(session), covered, known, found)
+    in_blackout = blackout_check(store.blackouts_as_values(session))
+    return _Surroundings(now, store.is_paused(session), in_blackout, known, found)
 
 
 def _rows_of(
@@ -268,7 +271,7 @@ def _rule_against(schedule: Schedule, target: Target, due: datetime, around: _Su
         return Reason.SNOOZED
     if around.paused:
         return Reason.PAUSED
-    return Reason.BLACKOUT if around.covered(due, target.labels) else None
+    return Reason.BLACKOUT if around.in_blackout(due, target.labels) else None
 
 
 def _waiting_row(schedule: Schedule, target: Target, due: datetime, origin: Origin) -> dict[str, Any]:
@@ -366,7 +369,7 @@ def _supersede(
             continue
         if older.outcome == Outcome.RAN:
             if older.waiting_for == WaitingFor.RETRY:
-                ended.settle(session, by_id[older.schedule_id], older, now)
+                final_states.settle(session, by_id[older.schedule_id], older, now)
         elif older.waiting_for != WaitingFor.START or older.start_at < due:
             _end_older(session, by_id[older.schedule_id], older, now)
     session.flush()
@@ -374,10 +377,10 @@ def _supersede(
 
 
 def _end_older(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime) -> None:
-    verdict = too_late(WaitingFor(row.waiting_for) if row.waiting_for else None)
-    if verdict.reason is Reason.OVERLAP:
-        verdict = End(verdict.outcome, verdict.reason, row.reason_operation_id)
-    ended.end(session, schedule, row, verdict, now)
+    decision = too_late(WaitingFor(row.waiting_for) if row.waiting_for else None)
+    if decision.reason is Reason.OVERLAP:
+        decision = End(decision.outcome, decision.reason, row.reason_operation_id)
+    final_states.end(session, schedule, row, decision, now)
 
 
 # --- availability -----------------------------------------------------------------------------------------------------
@@ -428,7 +431,7 @@ class _History:
         """Take into account how a run ended; the newest must come first."""
         if outcome != Outcome.RAN:
             self.last_refusal = max(self.last_refusal or ended_at, ended_at)
-        elif result in ended.GOOD:
+        elif result in final_states.GOOD:
             self.last_success = max(self.last_success or ended_at, ended_at)
         elif self.last_success is None or ended_at > self.last_success:
             self.failures += 1
@@ -461,7 +464,7 @@ def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[i
 
 
 @frozen
-class Look:
+class TickState:
     """The result of one query for the tick."""
 
     last_tick_at: datetime | None
@@ -469,12 +472,12 @@ class Look:
     """When the next row is due or is to be judged."""
 
 
-def look(session: Session) -> Look:
-    ticked, due, row = session.execute(_LOOK).one()
-    return Look(ticked, min((moment for moment in (due, row) if moment is not None), default=None))
+def read_tick_state(session: Session) -> TickState:
+    ticked, due, row = session.execute(_TICK_STATE).one()
+    return TickState(ticked, min((moment for moment in (due, row) if moment is not None), default=None))
 
 
-_LOOK = select(
+_TICK_STATE = select(
     select(ScheduleState.last_tick_at).where(ScheduleState.id == STATE_ROW).scalar_subquery(),
     # The condition that it is not null lets SQLite use the partial index.
     select(func.min(Schedule.next_due_at)).where(Schedule.next_due_at.is_not(None)).scalar_subquery(),

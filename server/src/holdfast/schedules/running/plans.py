@@ -10,7 +10,7 @@ from holdfast.schedules.calendar import blackouts, windows
 from holdfast.schedules.calendar.plan import Calendar
 from holdfast.schedules.calendar.windows import Window
 from holdfast.schedules.models import Blackout, CatchUp, Mode, Overlap, Schedule
-from holdfast.schedules.running.judge import OpensAt, Rules, always
+from holdfast.schedules.running.run_decisions import OpensAt, Rules, always
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MIDNIGHT = "24:00"
@@ -131,10 +131,10 @@ def gap_of(schedule: Schedule) -> timedelta | None:
     return timedelta(seconds=schedule.longest_gap_seconds) if schedule.longest_gap_seconds else None
 
 
-Covered = Callable[[datetime, Mapping[str, str]], bool]
+InBlackout = Callable[[datetime, Mapping[str, str]], bool]
 
 
-def covered_by(stored: Sequence[Blackout]) -> Covered:
+def blackout_check(stored: Sequence[Blackout]) -> InBlackout:
     """Return a function that tests whether a time is within a blackout for a repository with these labels."""
     known = [
         blackouts.Blackout(each.name, each.first_day, each.last_day, each.timezone, each.yearly, each.labels or {})

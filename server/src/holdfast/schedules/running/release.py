@@ -16,19 +16,19 @@ from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Mode, Origin, Outcome, Reason, Schedule, ScheduleRun, WaitingFor
-from holdfast.schedules.running import ended
+from holdfast.schedules.running import final_states
 from holdfast.schedules.running.chains import enqueue, operations_of, stop
 from holdfast.schedules.running.due import UNREADABLE, Done
-from holdfast.schedules.running.judge import End, Place, Release, Row, Verdict, Wait, judge
 from holdfast.schedules.running.plans import check_interval, opens_at, rules_of
 from holdfast.schedules.running.row_facts import RowFacts, gather
+from holdfast.schedules.running.run_decisions import Decision, End, Place, Release, Row, Wait, decide
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.storage.bulk import flushed_connection, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
 ROWS_AT_ONCE = 500
-MACHINE_LOOK = timedelta(minutes=15)
+MACHINE_CHECK = timedelta(minutes=15)
 
 COLUMNS = plain(*ScheduleRun.__table__.c)
 NAMES = tuple(column.name for column in COLUMNS)
@@ -84,7 +84,7 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], row_
         if row.outcome == Outcome.RAN and row.waiting_for != WaitingFor.RETRY:
             stop(session, row)
             continue
-        match _verdict_or_refusal(row, schedule, row_facts):
+        match _decision_or_refusal(row, schedule, row_facts):
             case Release():
                 released.append(row)
             case Wait(until) if row.outcome == Outcome.RAN:
@@ -92,13 +92,13 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], row_
             case Wait(until, waiting_for):
                 row.look_at, row.waiting_for = until, _way_of_waiting(row, waiting_for, row_facts)
                 row.reason_operation_id = _earlier_operation(session, row, row_facts)
-            case End() as verdict if row.outcome == Outcome.RAN:
-                del verdict
-                ended.settle(session, schedule, row, row_facts.now)
-            case End() as verdict:
-                if verdict.reason is Reason.OVERLAP:
-                    verdict = End(verdict.outcome, verdict.reason, _earlier_operation(session, row, row_facts))
-                ended.end(session, schedule, row, verdict, row_facts.now)
+            case End() as decision if row.outcome == Outcome.RAN:
+                del decision
+                final_states.settle(session, schedule, row, row_facts.now)
+            case End() as decision:
+                if decision.reason is Reason.OVERLAP:
+                    decision = End(decision.outcome, decision.reason, _earlier_operation(session, row, row_facts))
+                final_states.end(session, schedule, row, decision, row_facts.now)
     enqueue(session, registry, released, row_facts)
 
 
@@ -123,15 +123,15 @@ def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, row_facts: RowFac
 # --- the judgement ----------------------------------------------------------------------------------------------------
 
 
-def _verdict_or_refusal(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Verdict:
+def _decision_or_refusal(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Decision:
     try:
-        return verdict_of(row, schedule, row_facts)
+        return decision_of(row, schedule, row_facts)
     except UNREADABLE:
         log.exception("a run of a schedule cannot be judged", schedule_id=schedule.id, row_id=row.id)
         return End(Outcome.SKIPPED, Reason.REFUSED)
 
 
-def verdict_of(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Verdict:
+def decision_of(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Decision:
     is_manual = row.origin == Origin.MANUAL
     facts = Row(
         due_at=row.due_at,
@@ -142,7 +142,9 @@ def verdict_of(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Ver
     )
     respected = not is_manual or bool((row.options or {}).get("respect_windows"))
     rules = rules_of(schedule, paused=row_facts.paused)
-    return judge(facts, rules, _place(row, schedule, row_facts), opens_at(schedule, respected=respected), row_facts.now)
+    return decide(
+        facts, rules, _place(row, schedule, row_facts), opens_at(schedule, respected=respected), row_facts.now
+    )
 
 
 def _place(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Place:
@@ -155,10 +157,11 @@ def _place(row: ScheduleRun, schedule: Schedule, row_facts: RowFacts) -> Place:
     return Place(
         is_observed=repository.mode == "observe",
         is_set_up=repository.setup_state in ("ready", agent_target.UNVERIFIED),
-        blackout=row_facts.covered(row.due_at, target.labels) or row_facts.covered(row_facts.now, target.labels),
+        blackout=row_facts.in_blackout(row.due_at, target.labels)
+        or row_facts.in_blackout(row_facts.now, target.labels),
         last_success=repository.last_backup if needs_backup(schedule.steps) else None,
         is_online=_is_online(schedule, repository, row_facts),
-        machine_look=check_interval(schedule) if repository.execution_target == "ssh" else MACHINE_LOOK,
+        machine_check=check_interval(schedule) if repository.execution_target == "ssh" else MACHINE_CHECK,
         has_earlier_run=earlier is not None and earlier.id != row.id and earlier.waiting_for != WaitingFor.RETRY,
     )
 

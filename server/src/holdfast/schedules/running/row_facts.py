@@ -14,7 +14,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
-from holdfast.schedules.running.plans import Covered, covered_by
+from holdfast.schedules.running.plans import InBlackout, blackout_check
 from holdfast.storage.bulk import ByIds, objects, plain
 from holdfast.storage.types import stored_text
 
@@ -96,7 +96,7 @@ class RowFacts:
 
     now: datetime
     paused: bool
-    covered: Covered
+    in_blackout: InBlackout
     schedules: Mapping[int, Schedule]
     repositories: Mapping[int, Repository]
     targets: Mapping[int, store.Target]
@@ -118,7 +118,7 @@ class Known:
     """What the transaction has already read. No run of these schedules is open."""
 
     paused: bool
-    covered: Covered
+    in_blackout: InBlackout
     schedules: Mapping[int, Schedule]
     places: Places | None = None
     """The repositories of all rows, if the rows were made from them."""
@@ -138,7 +138,7 @@ def gather(
     return RowFacts(
         now=now,
         paused=known.paused,
-        covered=known.covered,
+        in_blackout=known.in_blackout,
         schedules=known.schedules,
         repositories=place.repositories,
         targets=place.targets,
@@ -153,8 +153,8 @@ def gather(
 
 def _look(session: Session, rows: Sequence[ScheduleRun]) -> Known:
     chosen = objects(_SCHEDULES.run(session, sorted({row.schedule_id for row in rows})))
-    covered = covered_by(store.blackouts_as_values(session))
-    return Known(store.is_paused(session), covered, {row.id: row for row in chosen})
+    in_blackout = blackout_check(store.blackouts_as_values(session))
+    return Known(store.is_paused(session), in_blackout, {row.id: row for row in chosen})
 
 
 def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:

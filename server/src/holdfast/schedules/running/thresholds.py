@@ -17,7 +17,7 @@ from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.calendar.plan import due_of_all
 from holdfast.schedules.models import Outcome, Reason, Schedule, ScheduleRun
-from holdfast.schedules.running import ended
+from holdfast.schedules.running import final_states
 from holdfast.schedules.running.plans import calendar_of, gap_of
 from holdfast.schedules.running.steps import needs_backup
 
@@ -62,7 +62,7 @@ class ScheduleCadence:
         ).all()
         schedules = store.by_ids(session, {row.schedule_id for row in rows})
         backups = [row for row in rows if _has_backup(row, schedules[row.schedule_id])]
-        good = {_day(row.due_at, zone) for row in backups if _backup_status(row) in ended.GOOD}
+        good = {_day(row.due_at, zone) for row in backups if _backup_status(row) in final_states.GOOD}
         good |= {_day(moment, zone) for moment in _successes(session, repository.id, begin, end)}
         missed: dict[date, list[str | None]] = defaultdict(list)
         for row in backups:
@@ -151,7 +151,7 @@ def _is_missed(row: ScheduleRun) -> bool:
         return False
     if row.outcome == Outcome.SKIPPED:
         return row.reason == Reason.OVERLAP
-    return row.outcome == Outcome.MISSED or _backup_status(row) not in ended.GOOD
+    return row.outcome == Outcome.MISSED or _backup_status(row) not in final_states.GOOD
 
 
 def _days(row: ScheduleRun, zone: tzinfo, first: date, last: date) -> list[date]:

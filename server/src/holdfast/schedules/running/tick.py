@@ -16,8 +16,8 @@ from holdfast.kit import request_priority
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
-from holdfast.schedules.running import at_once, clock, due, machines, release, settle
-from holdfast.schedules.running.due import Done, Due, look, write_due_rows
+from holdfast.schedules.running import due, immediate_release, machines, release, run_results, schedule_clock
+from holdfast.schedules.running.due import Done, Due, read_tick_state, write_due_rows
 from holdfast.storage.bulk import plan_for_size
 from holdfast.storage.session import Database, wake_after_commit
 
@@ -64,7 +64,7 @@ class Tick:
         self._supervisor = supervisor
         self.wake = database.wake
         """A hint that something has changed and may be due sooner than the tick expects."""
-        self.read_clock: Callable[[Session], datetime] = clock.now_of
+        self.read_clock: Callable[[Session], datetime] = schedule_clock.now_of
         self._knows_zones = False
         self._swept_at: datetime | None = None
         self.longest_transaction_seconds = 0.0
@@ -92,12 +92,12 @@ class Tick:
         """Do everything that is due; return for how many seconds there is nothing to do. `now` is for tests."""
         began = time.monotonic()
         with self._database.reading() as session:
-            seen = look(session)
+            seen = read_tick_state(session)
             moment = now or self.read_clock(
                 session
             )  # read after the last noted tick, so a stall in between does not look like a clock that went back
         following, is_changed = seen.next_moment, False
-        if clock.went_back(seen.last_tick_at, moment) or not self._knows_zones:
+        if schedule_clock.went_back(seen.last_tick_at, moment) or not self._knows_zones:
             self._put_right(now, moment)
             following = moment
         if following is not None and following <= moment:
@@ -111,11 +111,11 @@ class Tick:
         self._note(seen.last_tick_at, moment, began, busy=is_changed)
         if is_changed:
             with self._database.reading() as session:
-                following = look(session).next_moment
+                following = read_tick_state(session).next_moment
         return self._free_seconds(following, moment, began)
 
     def _write_due_rows(self, moment: datetime) -> None:
-        released = partial(_released_at_once, self._registry)
+        released = partial(_release_immediately, self._registry)
         try:
             self._repeat(lambda session, most: write_due_rows(session, moment, most, released), due.ROWS_AT_ONCE)
         except due.AlreadyWritten:  # for example after the clock went back: row by row, in two steps
@@ -129,18 +129,18 @@ class Tick:
 
     def _put_right(self, given: datetime | None, moment: datetime) -> None:
         """Repair the effects of a wrong clock, and recompute due times based on other time zone data."""
-        self._write(lambda session: clock.repair(session, lambda: given or self.read_clock(session)))
+        self._write(lambda session: schedule_clock.repair(session, lambda: given or self.read_clock(session)))
         while not self._knows_zones:
-            self._knows_zones = self._write(lambda session: clock.adopt_zones(session, moment)) == 0
+            self._knows_zones = self._write(lambda session: schedule_clock.adopt_zones(session, moment)) == 0
 
     def _sweep(self, now: datetime) -> None:
         if self._swept_at is not None and self._swept_at <= now < self._swept_at + SWEEP_EVERY:
             return
         self._swept_at = now
         with self._database.reading() as session:
-            if not settle.is_anything_left(session):
+            if not run_results.is_anything_left(session):
                 return
-        self._write(lambda session: settle.sweep(session, now))
+        self._write(lambda session: run_results.sweep(session, now))
 
     def _note(self, noted_at: datetime | None, now: datetime, began: float, *, busy: bool) -> None:
         """Record that the tick works, but not for every empty one."""
@@ -152,7 +152,7 @@ class Tick:
     def try_machines(self, now: datetime | None = None) -> None:
         """Contact ssh machines that runs wait for, and release the runs of those that answer."""
         with self._database.reading() as session:
-            moment = now or clock.now_of(session)
+            moment = now or schedule_clock.now_of(session)
             candidates = machines.to_try(session, moment)
         if not candidates:
             return
@@ -162,7 +162,7 @@ class Tick:
 
     def agents_came_online(self, session: Session, agent_ids: Sequence[int]) -> None:
         """Have the runs that waited for these agents judged."""
-        if store.agents_came_online(session, agent_ids, clock.now_of(session)):
+        if store.agents_came_online(session, agent_ids, schedule_clock.now_of(session)):
             wake_after_commit(session)
 
     def _repeat(self, step: Callable[[Session, int], Done], most: int) -> None:
@@ -198,8 +198,8 @@ class Tick:
 TICK = Part[Tick]("tick")
 
 
-def _released_at_once(registry: Registry, session: Session, found: Due) -> list[dict[str, Any]]:
-    return at_once.release_at_once(session, registry, found)
+def _release_immediately(registry: Registry, session: Session, found: Due) -> list[dict[str, Any]]:
+    return immediate_release.release_immediately(session, registry, found)
 
 
 def _sized(step: Callable[[Session, int], Done], size: int, session: Session) -> Done:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, WaitingFor
-from holdfast.schedules.running.judge import End, Place, Release, Row, Rules, Wait, always, judge
+from holdfast.schedules.running.run_decisions import End, Place, Release, Row, Rules, Wait, always, decide
 from tests.unit.schedules.running.world import at
 
 ROW = Row(due_at=at(2, 2), start_at=at(2, 2, 10))
@@ -18,7 +18,7 @@ NOW = at(2, 2, 10)
 def judged(
     row: Row = ROW, rules: Rules = RULES, place: Place | None = None, now: Any = NOW, opens: Any = always
 ) -> Any:
-    return judge(row, rules, place or Place(), opens, now)
+    return decide(row, rules, place or Place(), opens, now)
 
 
 def test_what_nothing_speaks_against_is_released() -> None:

@@ -14,14 +14,14 @@ from holdfast.operations.kinds import Registry
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running.chains import enqueue
 from holdfast.schedules.running.due import UNREADABLE, Due
-from holdfast.schedules.running.judge import Release
-from holdfast.schedules.running.release import verdict_of
+from holdfast.schedules.running.release import decision_of
 from holdfast.schedules.running.row_facts import Known, RowFacts, gather
+from holdfast.schedules.running.run_decisions import Release
 from holdfast.schedules.running.steps import SCRIPT
 from holdfast.storage.bulk import next_ids
 
 
-def release_at_once(session: Session, registry: Registry, due: Due) -> list[dict[str, Any]]:
+def release_immediately(session: Session, registry: Registry, due: Due) -> list[dict[str, Any]]:
     """Queue the rows that may run; return all rows as they are to be written."""
     rows = [
         {"id": number, **row}
@@ -30,7 +30,7 @@ def release_at_once(session: Session, registry: Registry, due: Due) -> list[dict
     ready = {row["id"]: _as_object(row) for row in rows if _is_ready(row, due)}
     if not ready:
         return rows
-    known = Known(due.paused, due.covered, due.schedules, due.places)
+    known = Known(due.paused, due.in_blackout, due.schedules, due.places)
     row_facts = gather(session, list(ready.values()), due.now, known=known)
     released = {number: row for number, row in ready.items() if _may_run(row, row_facts)}
     enqueue(session, registry, released.values(), row_facts)
@@ -60,6 +60,6 @@ def _as_object(row: dict[str, Any]) -> ScheduleRun:
 def _may_run(row: ScheduleRun, row_facts: RowFacts) -> bool:
     give_way()
     try:
-        return isinstance(verdict_of(row, row_facts.schedules[row.schedule_id], row_facts), Release)
+        return isinstance(decision_of(row, row_facts.schedules[row.schedule_id], row_facts), Release)
     except UNREADABLE:
         return False

@@ -9,7 +9,7 @@ from holdfast.access.roles import Role
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.schedules import store
 from holdfast.schedules.models import ScheduleRun
-from holdfast.schedules.running import by_hand
+from holdfast.schedules.running import manual_runs
 from tests.unit.schedules.running.world import ALL_STEPS, REGISTRY, World, at, kinds
 
 ANNE = Caller(7, "anne", Role.OPERATOR, Role.OPERATOR, 1, None, must_change_password=False, address=None)
@@ -20,7 +20,7 @@ def run_now(world: World, schedule: int, *, respect_windows: bool = False, **mor
     with world.database.writing() as session:
         found = store.lock(session, schedule)
         assert found is not None
-        return by_hand.run_now(
+        return manual_runs.run_now(
             session, REGISTRY, found, **asked, respect_windows=respect_windows, caller=ANNE, now=world.now
         )
 
@@ -74,9 +74,9 @@ def test_a_run_that_waits_is_cancelled_as_skipped_and_one_that_runs_is_stopped(w
     waiting, running = sorted(world.rows(schedule), key=lambda row: row.outcome, reverse=True)
     with world.database.writing() as session:
         for row in (waiting, running):
-            by_hand.cancel(session, row.id, world.now)
+            manual_runs.cancel(session, row.id, world.now)
     world.settle()
     ended = {row.id: (row.outcome, row.reason, row.result) for row in world.rows(schedule)}
     assert ended == {waiting.id: ("skipped", "cancelled", None), running.id: ("ran", None, "cancelled")}
     with world.database.writing() as session, pytest.raises(Conflict):
-        by_hand.cancel(session, waiting.id, world.now)
+        manual_runs.cancel(session, waiting.id, world.now)

@@ -9,15 +9,15 @@ from sqlalchemy.orm import Session
 from holdfast.operations import outbox
 from holdfast.operations.status import SUCCEEDED
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun
-from holdfast.schedules.running.judge import End
+from holdfast.schedules.running.run_decisions import End
 
 TOPIC: Final = "schedule.run"
 GOOD = frozenset(str(status) for status in SUCCEEDED)
 
 
-def end(session: Session, schedule: Schedule, row: ScheduleRun, verdict: End, now: datetime) -> None:
+def end(session: Session, schedule: Schedule, row: ScheduleRun, decision: End, now: datetime) -> None:
     """End a row that will not run."""
-    row.outcome, row.reason, row.reason_operation_id = verdict.outcome, verdict.reason, verdict.operation_id
+    row.outcome, row.reason, row.reason_operation_id = decision.outcome, decision.reason, decision.operation_id
     _close(session, schedule, row, now)
 
 
@@ -29,11 +29,11 @@ def settle(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime
 def _close(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime) -> None:
     row.look_at = row.waiting_for = None
     row.settled_at = now
-    values = {name: getattr(row, name) for name in TOLD}
-    tell(session, {schedule.id: schedule.name}, [{**values, "id": row.id}])
+    values = {name: getattr(row, name) for name in PUBLISHED}
+    publish(session, {schedule.id: schedule.name}, [{**values, "id": row.id}])
 
 
-TOLD = (
+PUBLISHED = (
     "schedule_id",
     "repository_id",
     "due_at",
@@ -50,7 +50,7 @@ TOLD = (
 )
 
 
-def tell(session: Session, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> None:
+def publish(session: Session, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the outbox rows for those rows that have reached their final state."""
     outbox.publish_many(
         session,
@@ -64,7 +64,7 @@ def tell(session: Session, names: Mapping[int, str], rows: Sequence[Mapping[str,
 
 
 def _payload(names: Mapping[int, str], row: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: _plain(row.get(name)) for name in TOLD}
+    values = {name: _plain(row.get(name)) for name in PUBLISHED}
     return {"id": row.get("id"), **values, "schedule_name": names.get(row["schedule_id"])}
 
 

@@ -9,9 +9,9 @@ from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, Waiting
 OpensAt = Callable[[datetime], datetime | None]
 """Given a moment, return the first moment from it on at which work may start."""
 
-MACHINE_LOOK = timedelta(minutes=15)
+MACHINE_CHECK = timedelta(minutes=15)
 """An agent that comes online is noticed at once; this interval covers the case that it was not."""
-EARLIER_RUN_LOOK = timedelta(minutes=1)
+EARLIER_RUN_CHECK = timedelta(minutes=1)
 
 
 @frozen
@@ -55,7 +55,7 @@ class Place:
     last_success: datetime | None = None
     is_online: bool = True
     """Whether the machine that opens the repository can be used."""
-    machine_look: timedelta = MACHINE_LOOK
+    machine_check: timedelta = MACHINE_CHECK
     has_earlier_run: bool = False
     earlier_operation_id: int | None = None
 
@@ -78,7 +78,7 @@ class End:
     operation_id: int | None = None
 
 
-Verdict = Release | Wait | End
+Decision = Release | Wait | End
 
 
 def always(moment: datetime) -> datetime | None:
@@ -86,7 +86,7 @@ def always(moment: datetime) -> datetime | None:
     return moment
 
 
-def judge(row: Row, rules: Rules, place: Place, opens_at: OpensAt, now: datetime) -> Verdict:
+def decide(row: Row, rules: Rules, place: Place, opens_at: OpensAt, now: datetime) -> Decision:
     """Given a row that is due to be judged, decide what happens to it."""
     if refused := _refused(row, rules, place, now):
         return End(Outcome.SKIPPED, refused)
@@ -144,16 +144,16 @@ def too_late(waited_for: WaitingFor | None) -> End:
     return End(Outcome.MISSED, Reason.SERVICE_DOWN)
 
 
-def _start(row: Row, rules: Rules, place: Place, deadline: datetime | None, now: datetime) -> Verdict:
+def _start(row: Row, rules: Rules, place: Place, deadline: datetime | None, now: datetime) -> Decision:
     """Decide about a row that may start now as far as calendars go."""
     if not row.is_manual and not row.is_retry and _is_too_soon(rules, place, now):
         return End(Outcome.SKIPPED, Reason.TOO_SOON)
     if place.has_earlier_run and not row.is_retry:
         if rules.overlap is Overlap.SKIP:
             return End(Outcome.SKIPPED, Reason.OVERLAP, place.earlier_operation_id)
-        return Wait(_no_later(now + EARLIER_RUN_LOOK, deadline), WaitingFor.EARLIER_RUN)
+        return Wait(_no_later(now + EARLIER_RUN_CHECK, deadline), WaitingFor.EARLIER_RUN)
     if not place.is_online:
-        return Wait(_no_later(now + place.machine_look, deadline), WaitingFor.MACHINE)
+        return Wait(_no_later(now + place.machine_check, deadline), WaitingFor.MACHINE)
     return Release()
 
 

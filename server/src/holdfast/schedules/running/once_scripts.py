@@ -26,7 +26,7 @@ from holdfast.schedules.running.steps import AFTER, SCRIPT, SCRIPT_KIND, is_once
 
 log = structlog.get_logger("holdfast.schedules")
 
-BUSY_LOOK = timedelta(seconds=1)
+BUSY_CHECK = timedelta(seconds=1)
 WORST_FIRST = (Status.FAILED, Status.CANCELLED, Status.COMPLETED_WITH_WARNINGS, Status.SKIPPED, Status.COMPLETED)
 
 
@@ -39,7 +39,7 @@ def steps_of(schedule: Schedule, place: str) -> list[Mapping[str, Any]]:
 # --- before the first backup ----------------------------------------------------------------------------------------
 
 
-def lockable(session: Session, rows: Sequence[ScheduleRun], row_facts: RowFacts) -> list[ScheduleRun]:
+def lock_schedules(session: Session, rows: Sequence[ScheduleRun], row_facts: RowFacts) -> list[ScheduleRun]:
     """Lock the schedules with such scripts, so that only one process begins them; return the rows to continue with.
 
     Rows of a schedule locked by another process are postponed. Waiting for it could cause a deadlock, because it may be
@@ -52,17 +52,17 @@ def lockable(session: Session, rows: Sequence[ScheduleRun], row_facts: RowFacts)
     busy = concerned - set(session.scalars(free))
     for row in rows:
         if row.schedule_id in busy:
-            row.look_at = row_facts.now + BUSY_LOOK
+            row.look_at = row_facts.now + BUSY_CHECK
     return [row for row in rows if row.schedule_id not in busy]
 
 
-def begun(session: Session, rows: Iterable[ScheduleRun], row_facts: RowFacts) -> dict[str, list[int]]:
+def started_operations(session: Session, rows: Iterable[ScheduleRun], row_facts: RowFacts) -> dict[str, list[int]]:
     """Return the operations of scripts before the backups that the runs of these rows already have, by run."""
     runs = {row.run_id for row in rows if row.run_id and steps_of(row_facts.schedules[row.schedule_id], SCRIPT)}
     return _operations(session, runs, "before") if runs else {}
 
 
-def in_turn(
+def queueable_now(
     rows: Iterable[ScheduleRun], row_facts: RowFacts, known: Mapping[str, Sequence[int]]
 ) -> tuple[list[ScheduleRun], list[ScheduleRun]]:
     """Return the rows that can be queued now, and those that need an operation of one of the former."""
@@ -79,7 +79,7 @@ def in_turn(
     return now, later
 
 
-def settle_ended(session: Session, operation_ids: Collection[int]) -> None:
+def settle_dependants_of_ended(session: Session, operation_ids: Collection[int]) -> None:
     """Skip what was queued after a script that had already ended differently.
 
     Thanks to the lock, an end either comes first or sees what was queued.

@@ -15,7 +15,7 @@ from holdfast.operations.queue import Subject
 from holdfast.operations.status import Status
 from holdfast.schedules.calendar import spread
 from holdfast.schedules.models import Schedule, ScheduleRun
-from holdfast.schedules.running import by_hand, ended, once
+from holdfast.schedules.running import final_states, manual_runs, once_scripts
 from tests.support.stores import KINDS, a_store
 from tests.unit.schedules.running import world as worlds
 from tests.unit.schedules.running.world import World, a_kind, at
@@ -61,8 +61,8 @@ def backups(world: World) -> list[Operation]:
 def read_news(world: World) -> None:
     """What the reader of the outbox does with all that it has ever been told."""
     with world.database.writing() as session:
-        entries = session.scalars(select(OutboxEntry).where(OutboxEntry.topic == ended.TOPIC)).all()
-        once.finish(session, REGISTRY, entries)
+        entries = session.scalars(select(OutboxEntry).where(OutboxEntry.topic == final_states.TOPIC)).all()
+        once_scripts.finish(session, REGISTRY, entries)
 
 
 def spread_over_an_hour(world: World, *steps: dict[str, Any]) -> int:
@@ -145,7 +145,7 @@ def test_a_schedule_that_another_transaction_holds_is_looked_at_again_soon(world
         world.tick(at(2, 1, 59))
         assert [row.outcome for row in world.rows(schedule)] == ["waiting"]
         assert [row.outcome for row in world.rows(plain)] == ["ran"]
-    world.tick(at(2, 1, 59) + once.BUSY_LOOK)
+    world.tick(at(2, 1, 59) + once_scripts.BUSY_CHECK)
     assert [row.outcome for row in world.rows(schedule)] == ["ran"]
     assert len(scripts(world)) == 1
 
@@ -169,7 +169,7 @@ def test_a_cancelled_run_leaves_the_script_to_the_other_repositories(world: Worl
     schedule = world.schedule(world.repository(), world.repository(), steps=[BEFORE, BACKUP])
     world.tick(at(2, 2))
     with world.database.writing() as session:
-        by_hand.cancel(session, world.rows(schedule)[0].id, world.now)
+        manual_runs.cancel(session, world.rows(schedule)[0].id, world.now)
     assert [one.status for one in scripts(world)] == ["pending"]
     assert sorted(one.status for one in backups(world)) == ["cancelled", "pending"]
 
@@ -236,7 +236,9 @@ def test_a_run_by_hand_of_other_steps_leaves_the_scripts_out(world: World) -> No
     with world.database.writing() as session:
         found = session.get_one(Schedule, schedule)
         caller: Any = type("Caller", (), {"user_id": 1, "username": "anna"})()
-        by_hand.run_now(session, REGISTRY, found, None, ["backup"], respect_windows=False, caller=caller, now=world.now)
+        manual_runs.run_now(
+            session, REGISTRY, found, None, ["backup"], respect_windows=False, caller=caller, now=world.now
+        )
     world.end_all()
     read_news(world)
     assert (len(backups(world)), scripts(world)) == (1, [])

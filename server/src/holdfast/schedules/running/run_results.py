@@ -12,10 +12,10 @@ from holdfast.operations.models import Operation, OutboxEntry
 from holdfast.operations.status import ACTIVE, TERMINAL, Status
 from holdfast.schedules import store
 from holdfast.schedules.models import Origin, Outcome, Reason, Schedule, ScheduleRun, WaitingFor
-from holdfast.schedules.running import ended, retry
+from holdfast.schedules.running import final_states, retry
 from holdfast.schedules.running.chains import operations_of
-from holdfast.schedules.running.clock import now_of
-from holdfast.schedules.running.judge import End
+from holdfast.schedules.running.run_decisions import End
+from holdfast.schedules.running.schedule_clock import now_of
 
 TOPIC = "operation.updated"
 ROWS_AT_ONCE = 200
@@ -93,7 +93,7 @@ def _settle(
         return False
     row.steps = [_told(step, known) for step in row.steps]
     if any(operation.skip_reason == DECLINED for operation in found):
-        ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.SCRIPT_DECLINED), now)
+        final_states.end(session, schedule, row, End(Outcome.SKIPPED, Reason.SCRIPT_DECLINED), now)
         return True
     soft = {step["operation_id"] for step in row.steps if step.get("warns") and step.get("operation_id")}
     row.result = _result(found, soft)
@@ -103,7 +103,7 @@ def _settle(
     if (again := _next_try(schedule, row, failure, now)) is not None:
         row.look_at, row.waiting_for = again, WaitingFor.RETRY
         return False
-    ended.settle(session, schedule, row, now)
+    final_states.settle(session, schedule, row, now)
     return True
 
 

@@ -12,11 +12,11 @@ from holdfast.errors import Conflict, Unprocessable
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
 from holdfast.schedules.models import Origin, Outcome, Reason, Schedule, ScheduleRun, WaitingFor
-from holdfast.schedules.running import ended
+from holdfast.schedules.running import final_states
 from holdfast.schedules.running.chains import enqueue, operations_of, stop
-from holdfast.schedules.running.judge import End, Release, Wait
-from holdfast.schedules.running.release import verdict_of
+from holdfast.schedules.running.release import decision_of
 from holdfast.schedules.running.row_facts import gather
+from holdfast.schedules.running.run_decisions import End, Release, Wait
 
 
 def run_now(
@@ -69,13 +69,13 @@ def run_now(
     row_facts = gather(session, rows, now, reachable={target.id for target in targets})
     released = []
     for row in rows:
-        match verdict_of(row, schedule, row_facts):
+        match decision_of(row, schedule, row_facts):
             case Release():
                 released.append(row)
             case Wait(until, waiting_for):
                 row.look_at, row.waiting_for = until, waiting_for
-            case End() as verdict:
-                ended.end(session, schedule, row, verdict, now)
+            case End() as decision:
+                final_states.end(session, schedule, row, decision, now)
     enqueue(session, registry, released, row_facts, caller)
     session.flush()
     return rows
@@ -87,7 +87,7 @@ def _make_way(session: Session, schedule: Schedule, repository_ids: Collection[i
         if row.repository_id not in repository_ids:
             continue
         if row.waiting_for == WaitingFor.RETRY:
-            ended.settle(session, schedule, row, now)
+            final_states.settle(session, schedule, row, now)
             continue
         raise Conflict(
             "schedules.already_running",
@@ -111,9 +111,9 @@ def cancel(session: Session, row_id: int, now: datetime) -> ScheduleRun | None:
     if row.settled_at is not None or schedule is None:
         raise Conflict("schedules.run_ended", "The run has already ended. Nothing was changed.", outcome=row.outcome)
     if row.outcome == Outcome.WAITING:
-        ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.CANCELLED), now)
+        final_states.end(session, schedule, row, End(Outcome.SKIPPED, Reason.CANCELLED), now)
     elif row.waiting_for == WaitingFor.RETRY:
-        ended.settle(session, schedule, row, now)
+        final_states.settle(session, schedule, row, now)
     else:
         stop(session, row)
     session.flush()
