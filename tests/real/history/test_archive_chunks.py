@@ -82,7 +82,7 @@ def test_every_file_is_proven_once_and_its_content_is_that_of_the_tree(planted: 
 
 
 def test_long_lists_of_chunks_are_not_kept(planted: RealRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_verification, "KEPT_BYTES", 60)  # one chunk takes 44 bytes; the large file has at least two chunks
+    monkeypatch.setattr(archive_verification, "KEPT_BYTES", 60)  # a chunk takes 44, and the large file has two or more
 
     with opened(planted) as (_, archive):
         kept = {record.path: record.chunks for record in archive.listed(keeping=True) if record.is_file}
