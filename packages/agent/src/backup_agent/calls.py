@@ -283,8 +283,8 @@ def _packed(block: bytes) -> bytes:
     return zlib.compress(block, PACKING_LEVEL)
 
 
-def _could_not(words: str, code: int) -> Iterator[bytes]:
-    yield frame(ERRORS, words.encode("utf-8", "replace") + b"\n")
+def _could_not(message: str, code: int) -> Iterator[bytes]:
+    yield frame(ERRORS, message.encode("utf-8", "replace") + b"\n")
     yield frame(END, json.dumps({"code": code}).encode())
 
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 HERE = "local"
 LOOK_SECONDS = 5.0
-MOST_TOLD = 20
+MOST_REPORTED = 20
 REFUSED = (
     "This machine does not allow backups to stop {names}. Its owner can add them to allow in [services] of "
     "config.toml, and restart the agent."
@@ -66,8 +66,10 @@ class StoppedServices:
             self._stopping.wait(LOOK_SECONDS)
 
     def _note(self, failed: Sequence[StoppedService]) -> None:
-        told = tuple(UnstartedService(hold.name, (hold.error or "")[:300]) for hold in failed[:MOST_TOLD])
-        for service in told:
+        reported = tuple(
+            UnstartedService(service.name, (service.error or "")[:300]) for service in failed[:MOST_REPORTED]
+        )
+        for service in reported:
             if service not in self.not_started:
                 log.error("%s could not be restarted; retrying until it starts: %s", service.name, service.error)
-        self.not_started = told
+        self.not_started = reported

@@ -140,12 +140,12 @@ def engine_outcome(record: ExitRecord, accumulator: Accumulator, *, cancel_reque
 
 def _not_executed(error: str) -> Outcome:
     """The outcome if the engine's program could not be executed. `error` begins with the system's error number."""
-    number, _, words = error.partition(" ")
+    number, _, reason = error.partition(" ")
     if int(number) in NO_SPACE:
         return Outcome("failed", "engine.disk_full", SENTENCES["engine.disk_full"])
     if int(number) in NOT_EXECUTABLE:
         return Outcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"])
-    return Outcome("failed", "engine.failed", f"The engine could not be started: {printable(words)}")
+    return Outcome("failed", "engine.failed", f"The engine could not be started: {printable(reason)}")
 
 
 def display(command: Command) -> str:

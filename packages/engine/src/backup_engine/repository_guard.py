@@ -89,8 +89,8 @@ def needs_probe(guard: dict[str, Any], is_piped: bool) -> bool:
     """Whether the engine must first report the id of its repository."""
     if guard.get("path"):
         return False
-    is_told = guard.get("tells_id") and not is_piped
-    return guard.get("older") == "accept" or bool(guard.get("engine_id") and not is_told)
+    reports_id = guard.get("tells_id") and not is_piped
+    return guard.get("older") == "accept" or bool(guard.get("engine_id") and not reports_id)
 
 
 def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) -> str | None:
@@ -143,12 +143,12 @@ def probed(guard: dict[str, Any], environment: dict[str, str]) -> str | None:
             if max(os.fstat(stream.fileno()).st_size for stream in (output, errors)) > LARGEST_PROBE:
                 run.kill()
         found = reported_id(beginning(output))
-        words = beginning(errors)
+        text = beginning(errors)
     for name in ("probe.out", "probe.err"):
         os.unlink(name)
     if found is None and guard.get("must_tell", True):
         code = run.returncode if run.returncode > 0 else 128 - run.returncode
-        raise Refused(words, code or REFUSED)
+        raise Refused(text, code or REFUSED)
     return found
 
 
@@ -168,14 +168,14 @@ def reported_id(output: bytes) -> str | None:
 
 
 def replaced(expected: str, found: str) -> bytes:
-    words = f"Another repository is at this place: it has the id {found}, but {expected} was expected."
-    return message("ERROR", REPLACED, words)
+    text = f"Another repository is at this place: it has the id {found}, but {expected} was expected."
+    return message("ERROR", REPLACED, text)
 
 
-def message(level: str, msgid: str, words: str, **more: object) -> bytes:
+def message(level: str, msgid: str, text: str, **more: object) -> bytes:
     """A log line in the engine's own format."""
     record = {"type": "log_message", "time": time.time(), "levelname": level, "name": NAME, "msgid": msgid}
-    return json.dumps({**record, "message": words, **more}).encode() + b"\n"
+    return json.dumps({**record, "message": text, **more}).encode() + b"\n"
 
 
 # --- the engine's record of a repository ------------------------------------------------------------------------------
@@ -279,11 +279,11 @@ def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> R
         for folder in (PRIVATE, LENT, PRIVATE_CACHE, PROBE):
             shutil.rmtree(folder, ignore_errors=True)
     if code in LOCK_CODES and guard.get("path"):
-        return Refused(b"".join(map(told_holder, lock_holders(guard["path"])[:MOST_HOLDERS])), code)
-    return told_of_another(guard) if code == 0 else None
+        return Refused(b"".join(map(holder_message, lock_holders(guard["path"])[:MOST_HOLDERS])), code)
+    return reported_replacement(guard) if code == 0 else None
 
 
-def told_of_another(guard: dict[str, Any]) -> Refused | None:
+def reported_replacement(guard: dict[str, Any]) -> Refused | None:
     """If the output contains the repository's id, refuse and discard the output of a different repository."""
     expected = guard.get("engine_id")
     if guard.get("path") or not guard.get("tells_id") or not expected or not os.path.exists("out"):
@@ -372,10 +372,10 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def told_holder(holder: dict[str, Any]) -> bytes:
+def holder_message(holder: dict[str, Any]) -> bytes:
     since = f" since {holder['since']}" if holder["since"] else ""
-    words = f"The lock is held by process {holder['pid']} of {holder['host']}{since}."
-    return message("INFO", LOCK_HOLDER, words)
+    text = f"The lock is held by process {holder['pid']} of {holder['host']}{since}."
+    return message("INFO", LOCK_HOLDER, text)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

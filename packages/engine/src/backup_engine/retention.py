@@ -84,11 +84,11 @@ def kept(
         periods: Iterable[object] = range(len(archives)) if is_each else (one.periods[number] for one in archives)
         chosen = _newest_of_periods(periods, count, found)
         is_last = number == active[-1][0]
-        told = "keep" if is_each else word
-        found |= dict.fromkeys(chosen, told)
+        reason = "keep" if is_each else word
+        found |= dict.fromkeys(chosen, reason)
         oldest = len(archives) - 1
         if len(chosen) < count and oldest >= 0 and oldest not in found and (is_last or major != ENGINE_2):
-            found[oldest] = f"{told}[oldest]"
+            found[oldest] = f"{reason}[oldest]"
     return found
 
 

@@ -359,10 +359,10 @@ def note_too_much(most: int, script: bool = False) -> None:
         return  # its output is its log, and is kept up to the limit
     if os.path.exists("out"):  # noqa: PTH110
         os.truncate("out", 0)
-    words = f"The engine wrote more than {most} bytes and was stopped."
+    text = f"The engine wrote more than {most} bytes and was stopped."
     line = {"type": "log_message", "time": time.time(), "levelname": "ERROR", "name": "backup_engine.shim"}
     errors = os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(errors, b"\n" + json.dumps({**line, "msgid": TOO_MUCH_OUTPUT, "message": words}).encode() + b"\n")
+    os.write(errors, b"\n" + json.dumps({**line, "msgid": TOO_MUCH_OUTPUT, "message": text}).encode() + b"\n")
     os.close(errors)
 
 

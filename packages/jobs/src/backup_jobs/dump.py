@@ -181,8 +181,8 @@ class _DumpAttempt(BackupAttempt):
             return []
         folder = self._host.folder / STEP
         is_far = self._work.location.machine is not None
-        told = _told(ended_file(folder)) if is_far else _read(folder, len(self._databases))
-        pairs = zip(self._databases, told, strict=False)
+        reported = _reported(ended_file(folder)) if is_far else _read(folder, len(self._databases))
+        pairs = zip(self._databases, reported, strict=False)
         return [record for database, record in pairs if _is_record(record, database)]
 
     def _all_complete(self) -> bool:
@@ -214,13 +214,13 @@ def _read(folder: Path, number: int) -> Iterable[dict[str, Any]]:
             return
 
 
-def _told(file: Path) -> list[Any]:
+def _reported(file: Path) -> list[Any]:
     """Read the records that an ssh machine sent at the end of its run."""
     try:
-        told = json.loads(file.read_bytes())["dumps"]
+        reported = json.loads(file.read_bytes())["dumps"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return []
-    return told if isinstance(told, list) else []
+    return reported if isinstance(reported, list) else []
 
 
 def _is_record(record: Any, database: Database) -> bool:

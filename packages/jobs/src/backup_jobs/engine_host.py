@@ -243,8 +243,8 @@ def lost_sight(spool: Spool, command: Command) -> bool:
 def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
     """Return how a script on another machine ended; None if that is unknown."""
     try:
-        told = json.loads(ended_file(spool.folder).read_bytes())["exit"]
-        return replace(record, **{name: told[name] for name in ENDED_ELSEWHERE})
+        reported = json.loads(ended_file(spool.folder).read_bytes())["exit"]
+        return replace(record, **{name: reported[name] for name in ENDED_ELSEWHERE})
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 

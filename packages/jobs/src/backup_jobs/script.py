@@ -79,8 +79,8 @@ def ended(block: ScriptBlock, record: ExitRecord, *, was_cancelled: bool) -> End
     """Turn the ending of the script's process into an ending of the job."""
     details: dict[str, Any] = {"exit_code": record.code, "signal": record.signal}
     if record.exec_error is not None:
-        words = printable(record.exec_error.partition(" ")[2] or record.exec_error)
-        return Failed(NOT_STARTED, f"The script could not be started: {words}", details={"exit_code": None})
+        reason = printable(record.exec_error.partition(" ")[2] or record.exec_error)
+        return Failed(NOT_STARTED, f"The script could not be started: {reason}", details={"exit_code": None})
     if record.timed_out:
         sentence = f"The script took longer than {block.timeout_seconds} seconds and was stopped."
         return Failed(TIMED_OUT, sentence, record.code, details)

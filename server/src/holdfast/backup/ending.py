@@ -82,8 +82,8 @@ def repository_of(session: Session, operation: Operation) -> Repository:
 
 
 def _count(report: JobReport) -> int:
-    told = report.details.get("warning_count")
-    return told if isinstance(told, int) and not isinstance(told, bool) else len(report.warnings)
+    count = report.details.get("warning_count")
+    return count if isinstance(count, int) and not isinstance(count, bool) else len(report.warnings)
 
 
 def _found(report: JobReport) -> dict[str, Any] | None:
@@ -162,8 +162,8 @@ def _note_evidence(
 
 def _storage(report: JobReport) -> dict[str, int]:
     """The measured space of the repository's storage, if any. It is validated, because an agent may report anything."""
-    told = report.details.get("storage")
-    sizes = [told.get(name) for name in ("free_bytes", "total_bytes")] if isinstance(told, Mapping) else []
+    storage = report.details.get("storage")
+    sizes = [storage.get(name) for name in ("free_bytes", "total_bytes")] if isinstance(storage, Mapping) else []
     known = [size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**63]
     return dict(zip(("storage_free_bytes", "storage_total_bytes"), known, strict=True)) if len(known) == 2 else {}
 

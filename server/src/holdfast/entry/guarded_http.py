@@ -179,12 +179,12 @@ class GuardedHttp(HttpToolsProtocol):
     def is_closing(self) -> bool:
         return self.transport.is_closing()
 
-    def _refuse(self, words: bytes) -> None:
+    def _refuse(self, response: bytes) -> None:
         """Close the connection, first sending this answer unless another one has begun."""
         if self.transport.is_closing():
             return
-        if words and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
-            self.transport.write(words)
+        if response and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
+            self.transport.write(response)
         self.transport.close()
 
 

@@ -134,8 +134,8 @@ class Folders:
         machine = self.machines.machine(connection_id)
         if machine.python is None:
             raise Unprocessable("filesystem.python_missing", "The machine has no Python 3.9 or newer; install it.")
-        words = shlex.join((machine.python, "-I", "-S", "-c", script, question_text))
-        return ssh.run_script(self.machines.links.link(connection_id), f"exec {words}\n", SECONDS)
+        command = shlex.join((machine.python, "-I", "-S", "-c", script, question_text))
+        return ssh.run_script(self.machines.links.link(connection_id), f"exec {command}\n", SECONDS)
 
 
 def _shaped(shape: type[Found], answer: Any) -> Found:

@@ -154,8 +154,8 @@ class Machines:
         if connection.python_program is not None:
             given = json.dumps({"sources": list(sources), "known": list(known), "folders": FAR_FOLDERS})
             program = Path(own_places.__file__).read_text() + PRINT_EXCLUSIONS
-            words = (connection.python_program, "-I", "-S", "-c", program, given)
-            answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
+            argv = (connection.python_program, "-I", "-S", "-c", program, given)
+            answer = ssh.run_script(link, f"exec {shlex.join(argv)}\n")
             with suppress(ValueError):
                 if answer.code == 0 and isinstance(patterns := answer.document(), list):
                     return tuple(map(str, patterns))

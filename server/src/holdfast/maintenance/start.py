@@ -185,9 +185,9 @@ def accepted_by_engine(
         raise Unprocessable(error.key, _sentence(str(error))) from error
 
 
-def _sentence(words: str) -> str:
+def _sentence(message: str) -> str:
     """Make a sentence of the engine adapter's message, which may begin with a field name or a quoted value."""
-    return words if words[:1].isupper() else f"The engine would refuse it: {words}"
+    return message if message[:1].isupper() else f"The engine would refuse it: {message}"
 
 
 def _number(archive: str) -> int:

@@ -113,8 +113,8 @@ class MirroredPlaces:
         access = self.remotes.access(remote)
         answer = self.remotes.rclone.ask(("lsf", "--max-depth", "1", place(path), *IMPATIENT), access)
         if answer.code not in (0, NOT_FOUND):
-            words = RcloneLog(Redactor(access.secrets.values())).read_all(answer.words)
-            trouble = trouble_of(words.reasons)
+            rclone_log = RcloneLog(Redactor(access.secrets.values())).read_all(answer.stderr)
+            trouble = trouble_of(rclone_log.reasons)
             raise Unprocessable(trouble.key, trouble.sentence)
 
 

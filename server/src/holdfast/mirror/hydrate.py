@@ -95,8 +95,8 @@ class _Hydrate:
         result = {
             "destination": str(folder),
             "source": work.shown_place,
-            "transferred_bytes": copied.words.progress.bytes,
-            "transferred_files": copied.words.progress.transfers,
+            "transferred_bytes": copied.log.progress.bytes,
+            "transferred_files": copied.log.progress.transfers,
         }
         return self._checked(folder, result)
 

@@ -32,7 +32,7 @@ class Run:
     """One finished run of rclone."""
 
     result: ProgramResult
-    words: RcloneLog
+    log: RcloneLog
 
     @property
     def succeeded(self) -> bool:
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def trouble(self) -> Trouble:
-        return trouble_of(self.words.reasons)
+        return trouble_of(self.log.reasons)
 
     def bad_ending(self) -> Outcome | None:
         """The outcome if the run did not succeed, otherwise None."""
@@ -52,7 +52,7 @@ class Run:
             Status.FAILED,
             self.trouble.key,
             self.trouble.sentence,
-            result={"problems": self.words.complaints[:MOST_PROBLEMS], "return_code": self.result.exit.code},
+            result={"problems": self.log.complaints[:MOST_PROBLEMS], "return_code": self.result.exit.code},
         )
 
 
@@ -108,7 +108,7 @@ class MirrorWork:
         bandwidth = bandwidth_arguments(self.mirror.bandwidth_limit_kib, timetable)
         start, end = share
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             done = progress.bytes / progress.total_bytes if progress.total_bytes else 0.0
             self.context.report(
                 progress_percent=round(start + (end - start) * min(1.0, done), 1),
@@ -120,22 +120,22 @@ class MirrorWork:
             )
 
         self.context.report(progress_percent=start, message=message, speed=None, estimated_time_remaining=None)
-        words = RcloneLog(Redactor(self.access.secrets.values()), tell)
-        return self._run(name, (*arguments, *WITH_STATISTICS, *PATIENT, *bandwidth), words)
+        log = RcloneLog(Redactor(self.access.secrets.values()), report)
+        return self._run(name, (*arguments, *WITH_STATISTICS, *PATIENT, *bandwidth), log)
 
     def ask(self, name: str, arguments: Sequence[str]) -> Run:
         """A short run whose output is read."""
-        words = RcloneLog(Redactor(self.access.secrets.values()), is_quiet=True)
-        return self._run(name, (*arguments, "--use-json-log", *PATIENT), words)
+        log = RcloneLog(Redactor(self.access.secrets.values()), is_quiet=True)
+        return self._run(name, (*arguments, "--use-json-log", *PATIENT), log)
 
-    def _run(self, name: str, arguments: Sequence[str], words: RcloneLog) -> Run:
+    def _run(self, name: str, arguments: Sequence[str], log: RcloneLog) -> Run:
         command = self.remotes.rclone.command(arguments, self.access)
-        result = self.context.program_step(name, command, words.on_line)
+        result = self.context.program_step(name, command, log.on_line)
         if result.exit.exec_error is not None:
             raise errors.not_answering("it could not be started.")
         if result.exit.code in STOPPED_BY_SIGNAL and not result.was_cancelled:
             raise Interrupted(name, Accumulator())
-        return Run(result, words)
+        return Run(result, log)
 
 
 def bandwidth_arguments(limit: int | None, timetable: Sequence[tuple[str, int | None]] | None) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class Probe:
     def _write(self, access: Access, path: str, name: str, content: bytes) -> None:
         written = self._ask("write", access, "rcat", place(path, name), given=content)
         if written.code != 0:
-            trouble = trouble_of(_words(written, access).reasons)
+            trouble = trouble_of(_log_of(written, access).reasons)
             sentence = "Writing there failed; check the path and the permissions of the remote's user."
             message = sentence if trouble is OTHER else trouble.sentence
             raise _Failed("write", "rclone.write_failed", message, _message_of(written, access))
@@ -90,7 +90,7 @@ class Probe:
             raise _Failed("delete", "rclone.delete_failed", sentence, _message_of(deleted, access))
 
     def _refused(self, answer: Answer, access: Access) -> _Failed:
-        trouble = trouble_of(_words(answer, access).reasons)
+        trouble = trouble_of(_log_of(answer, access).reasons)
         step: StepName = "write" if trouble.step == "storage" else trouble.step
         return _Failed(step, trouble.key, trouble.sentence, _message_of(answer, access))
 
@@ -105,12 +105,12 @@ class Probe:
             raise _Failed(step, error.key, error.message) from error
 
 
-def _words(answer: Answer, access: Access) -> RcloneLog:
-    return RcloneLog(Redactor(access.secrets.values())).read_all(answer.words)
+def _log_of(answer: Answer, access: Access) -> RcloneLog:
+    return RcloneLog(Redactor(access.secrets.values())).read_all(answer.stderr)
 
 
 def _message_of(answer: Answer, access: Access) -> str | None:
-    complaints = _words(answer, access).complaints
+    complaints = _log_of(answer, access).complaints
     return complaints[-1][:1000] if complaints else None
 
 

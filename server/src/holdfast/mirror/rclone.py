@@ -53,7 +53,7 @@ class Access:
 class Answer:
     code: int
     output: bytes
-    words: bytes
+    stderr: bytes
 
 
 class Rclone:
@@ -118,8 +118,8 @@ class Rclone:
 
     def rclone_wrapper(self) -> str:
         """The program for an engine that starts rclone itself. Raise Unprocessable if rclone is not installed."""
-        words = (sys.executable, "-I", "-S", engine_rclone.__file__, self.path())
-        content = f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
+        argv = (sys.executable, "-I", "-S", engine_rclone.__file__, self.path())
+        content = f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n'
         file = Path(self._home) / "rclone-of-engine"
         try:
             _write_program(file, content)

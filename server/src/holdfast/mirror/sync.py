@@ -248,7 +248,7 @@ class _Sync:
 
     def _bad_transfer(self, run: Run) -> Outcome | None:
         bad = run.bad_ending()
-        if bad is not None and any(CHANGED_IN_PLACE in complaint for complaint in run.words.complaints):
+        if bad is not None and any(CHANGED_IN_PLACE in complaint for complaint in run.log.complaints):
             return Outcome(Status.FAILED, *CHANGED, result={**(bad.result or {}), "reasons": ["changed_in_place"]})
         return bad
 
@@ -261,7 +261,7 @@ class _Sync:
         """How the mirror was compared with the repository: only by size if the remote has no hashes."""
         if verification is None:
             return None
-        if verification.words.compared_hashes:
+        if verification.log.compared_hashes:
             return "hashes"
         return "sample" if self._work.mirror.verify_sample else "sizes"
 
@@ -295,9 +295,9 @@ class _Sync:
             "destination": self._work.shown_place,
             "source_bytes": found.bytes,
             "source_files": found.files,
-            "transferred_bytes": sum(run.words.progress.bytes for run in runs),
-            "transferred_files": sum(run.words.progress.transfers for run in runs),
-            "deleted_files": sum(run.words.progress.deletes for run in runs),
+            "transferred_bytes": sum(run.log.progress.bytes for run in runs),
+            "transferred_files": sum(run.log.progress.transfers for run in runs),
+            "deleted_files": sum(run.log.progress.deletes for run in runs),
             "verified": verified_by is not None,
             "verified_hashes": verified_by == "hashes",
             "verified_by": verified_by,

@@ -120,8 +120,8 @@ def has_status(operation: Any, status: Status) -> ColumnElement[bool]:
 
     SQLite uses such an index only if the query repeats its condition; it does not infer it from `pending`.
     """
-    words: list[ColumnElement[str]] = [literal_column(f"'{word}'") for word in (Status.PENDING, Status.RUNNING)]
-    return and_(operation.status == literal_column(f"'{status}'"), operation.status.in_(words))
+    statuses: list[ColumnElement[str]] = [literal_column(f"'{one}'") for one in (Status.PENDING, Status.RUNNING)]
+    return and_(operation.status == literal_column(f"'{status}'"), operation.status.in_(statuses))
 
 
 class Runner(Base):

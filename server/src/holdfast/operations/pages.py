@@ -127,8 +127,8 @@ def _axes(session: Session, narrowed: Filter) -> indexed_lists.Axes:
     return axes
 
 
-def _among(wanted: Sequence[str], words: Iterable[Status] | Iterable[Trigger]) -> tuple[str, ...]:
-    return tuple(str(word) for word in words if not wanted or word in wanted)
+def _among(wanted: Sequence[str], known: Iterable[Status] | Iterable[Trigger]) -> tuple[str, ...]:
+    return tuple(str(word) for word in known if not wanted or word in wanted)
 
 
 def _floor(session: Session, since: datetime | None) -> int:

@@ -45,5 +45,5 @@ def python_missing() -> Unprocessable:
     return Unprocessable("restore.python_missing", sentence)
 
 
-def not_answered(words: str) -> Unprocessable:
-    return Unprocessable("restore.not_answered", f"The machine could not report what is at the destination: {words}")
+def not_answered(reason: str) -> Unprocessable:
+    return Unprocessable("restore.not_answered", f"The machine could not report what is at the destination: {reason}")

@@ -91,10 +91,10 @@ class ExistingFilesThere:
         if machine.python is None:
             raise errors.python_missing()
         script = Path(existing_files.__file__).read_text() + MAIN
-        words = ("-I", "-S", "-c", script, base64.b64encode(destination).decode(), str(MOST_SHOWN))
+        arguments = ("-I", "-S", "-c", script, base64.b64encode(destination).decode(), str(MOST_SHOWN))
         self._placement = placement
         try:
-            self._program = RemoteProgram((*machine.ssh, shlex.join((machine.python, *words))))
+            self._program = RemoteProgram((*machine.ssh, shlex.join((machine.python, *arguments))))
         except OSError as error:
             raise refused("ssh.not_installed") from error
 

@@ -255,8 +255,8 @@ class MachineRestore(Restore):
         roots = self.placement.roots if self.placement.contents_only else ()
         chosen = [] if self.placement.contents_only else _exact(self.placement.roots)
         options = json.dumps({**self._there.protected(), "chosen": chosen, "expected": expected})
-        words = (verb, self._there.key, self.block.overwrite, options, *_exact((self.destination, *roots)))
-        argv = (str(self._there.machine.python), "-I", "-S", "-c", placing_script(), *words)
+        arguments = (verb, self._there.key, self.block.overwrite, options, *_exact((self.destination, *roots)))
+        argv = (str(self._there.machine.python), "-I", "-S", "-c", placing_script(), *arguments)
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
         return Command(argv, environment, machine=self._there.machine, most_output=LARGEST_RESULT)
 

@@ -58,8 +58,8 @@ def read_command(engine: "Engine", location: RepositoryLocation, request: ReadCh
     opening = {"repository": location.path, "niceness": 0, "lock_wait": LOCK_WAIT_SECONDS}
     helper = HELPER if engine.program.major == 1 else HELPER_2
     command = engine.list_archives(location, ListArchivesRequest(last=1))
-    words = (*_python(engine.program), str(helper), "--once", json.dumps(opening), json.dumps(ask))
-    return replace(command, argv=words, most_output=LARGEST_STREAM)
+    argv = (*_python(engine.program), str(helper), "--once", json.dumps(opening), json.dumps(ask))
+    return replace(command, argv=argv, most_output=LARGEST_STREAM)
 
 
 def narrowed(command: Command, paths: Collection[str]) -> Command:
@@ -82,8 +82,8 @@ def selftest_command(program: EngineProgram) -> Command:
     """Command that creates the self-test's repository and reads it both ways. Raise EngineUnsupported."""
     given = specification(program.path, program.major)
     helper = HELPER if program.major == 1 else HELPER_2
-    words = (*_python(program), str(SELFTEST_REPOSITORY), "--once", str(helper), json.dumps(given))
-    return Command(words, {"PATH": SEARCH_PATH, "LANG": "C.UTF-8"})
+    argv = (*_python(program), str(SELFTEST_REPOSITORY), "--once", str(helper), json.dumps(given))
+    return Command(argv, {"PATH": SEARCH_PATH, "LANG": "C.UTF-8"})
 
 
 def specification(program: str, major: int) -> dict[str, Any]:

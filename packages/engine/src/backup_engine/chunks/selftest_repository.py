@@ -60,12 +60,12 @@ class _Engine:
         self.environment = {**kept, **spec["environment"], "BORG_BASE_DIR": str(folder / "base")}
 
     def run(self, what: str, archive: str = "") -> bytes:
-        words = [os.path.expanduser(self._spec["program"]), *self._spec["commands"][what]]  # noqa: PTH111 - plain text
-        arguments = [
-            word.replace("@repository", str(self._folder / "repository")).replace("@archive", archive) for word in words
+        argv = [os.path.expanduser(self._spec["program"]), *self._spec["commands"][what]]  # noqa: PTH111 - plain text
+        argv = [
+            word.replace("@repository", str(self._folder / "repository")).replace("@archive", archive) for word in argv
         ]
         done = subprocess.run(
-            arguments,
+            argv,
             env=self.environment,
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
@@ -75,7 +75,7 @@ class _Engine:
         )
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip()[-_MESSAGE_CHARACTERS:]
-            raise RepositoryFailed(f"the engine's {arguments[1]} ended with code {done.returncode}: {said}")
+            raise RepositoryFailed(f"the engine's {argv[1]} ended with code {done.returncode}: {said}")
         return done.stdout
 
 
@@ -132,8 +132,8 @@ def main() -> int:
 def _read(helper: str, result: Any) -> int:
     opening = {"repository": result["repository"], "niceness": 0, "lock_wait": 10}
     asks = [{"op": "whole", "archive": result["ids"][archive]} for archive in ("first", "second")]
-    words = [sys.executable, helper, "--once", *map(json.dumps, (opening, *asks))]
-    done = subprocess.run(words, env=result["environment"], timeout=_COMMAND_SECONDS, check=False)
+    argv = [sys.executable, helper, "--once", *map(json.dumps, (opening, *asks))]
+    done = subprocess.run(argv, env=result["environment"], timeout=_COMMAND_SECONDS, check=False)
     return done.returncode
 
 

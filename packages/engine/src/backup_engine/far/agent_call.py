@@ -101,8 +101,8 @@ class CalledRun:
         return None
 
     def _lay_down(self, name: str) -> None:
-        words = ("repository_id", "method", "request", "older")
-        call = {word: self._request[word] for word in words if word in self._request}
+        fields = ("repository_id", "method", "request", "older")
+        call = {field: self._request[field] for field in fields if field in self._request}
         with os.fdopen(os.open(f"{name}.part", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             json.dump(call, file)
         os.rename(f"{name}.part", f"{name}.json")
@@ -181,8 +181,8 @@ def exit_code(content: bytes) -> int:
     return code
 
 
-def lost(words: str, code: int = UNREACHABLE) -> int:
-    os.write(2, words.encode() + b"\n")
+def lost(message: str, code: int = UNREACHABLE) -> int:
+    os.write(2, message.encode() + b"\n")
     return code
 
 

@@ -144,10 +144,10 @@ def main() -> int:
     except Over:
         return CANNOT
     request = {**wanted["request"], "silence_seconds": KEEPALIVE_SECONDS * SILENCES}
-    words = shlex.join((wanted["python"], "-I", "-S", "-c", far_text()))
+    command = shlex.join((wanted["python"], "-I", "-S", "-c", far_text()))
     try:
         link = subprocess.Popen(
-            [*wanted["ssh"], words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+            [*wanted["ssh"], command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
     except OSError as error:
         os.write(2, f"ssh cannot be run: {error}\n".encode())

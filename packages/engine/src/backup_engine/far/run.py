@@ -373,13 +373,13 @@ class FarRun:
             return INTERRUPTED
         record = end["record"]
         if record["exec_error"]:
-            number, _, words = record["exec_error"].partition(" ")
-            os.write(2, f"The engine could not be started there: {words}\n".encode())
+            number, _, reason = record["exec_error"].partition(" ")
+            os.write(2, f"The engine could not be started there: {reason}\n".encode())
             return NOT_FOUND if int(number) in NOT_EXECUTABLE else 2
         return int(record["code"]) if record["signal"] is None else 128 + int(record["signal"])
 
-    def _lost(self, words: str = "", code: int = SSH_FAILED) -> int:
-        os.write(2, (self._ssh_errors + words.encode()).strip() + b"\n")
+    def _lost(self, message: str = "", code: int = SSH_FAILED) -> int:
+        os.write(2, (self._ssh_errors + message.encode()).strip() + b"\n")
         return code
 
 

@@ -15,8 +15,8 @@ UNPACK = Path(__file__).with_name("unpack.py")
 
 def unpacked_here(command: Command, folder: bytes) -> Command:
     """Unpack the engine's tar stream into a folder on this machine."""
-    words = (sys.executable, "-I", "-S", str(UNPACK), _exact(folder))
-    return _into(command, words, f"unpack into {shlex.quote(_shown(folder))}")
+    argv = (sys.executable, "-I", "-S", str(UNPACK), _exact(folder))
+    return _into(command, argv, f"unpack into {shlex.quote(_shown(folder))}")
 
 
 def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command:
@@ -25,8 +25,8 @@ def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command
     """
     assert machine.python is not None
     program = (machine.python, "-I", "-S", "-c", UNPACK.read_text(), _exact(folder))
-    words = (*machine.ssh, shlex.join(program))
-    return _into(command, words, f"[{machine.name}] unpack into {shlex.quote(_shown(folder))}")
+    argv = (*machine.ssh, shlex.join(program))
+    return _into(command, argv, f"[{machine.name}] unpack into {shlex.quote(_shown(folder))}")
 
 
 def joined(command: Command, engine: Command) -> Command:
@@ -35,9 +35,9 @@ def joined(command: Command, engine: Command) -> Command:
     return replace(engine, argv=argv, machine=None, into=())
 
 
-def _into(command: Command, words: tuple[str, ...], receiver: str) -> Command:
+def _into(command: Command, argv: tuple[str, ...], receiver: str) -> Command:
     where = f"[{command.machine.name}] " if command.machine else ""
-    return replace(command, into=words, shown=f"{where}{command.shown or shlex.join(command.argv)} | {receiver}")
+    return replace(command, into=argv, shown=f"{where}{command.shown or shlex.join(command.argv)} | {receiver}")
 
 
 def _exact(folder: bytes) -> str:

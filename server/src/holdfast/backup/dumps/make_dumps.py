@@ -130,11 +130,13 @@ def end(session: Session, operation: Operation, report: JobReport) -> Outcome:
     return conclude(session, operation, report, counts=False, more={"dumps": shown} if shown else {})
 
 
-def _shown(told: Any) -> list[dict[str, Any]]:
+def _shown(reported: Any) -> list[dict[str, Any]]:
     """The valid records among those reported, because an agent may report anything."""
-    if not isinstance(told, list | tuple):
+    if not isinstance(reported, list | tuple):
         return []
-    return [_record(one) for one in told[: databases.MOST_DATABASES] if isinstance(one, Mapping) and _is_record(one)]
+    return [
+        _record(one) for one in reported[: databases.MOST_DATABASES] if isinstance(one, Mapping) and _is_record(one)
+    ]
 
 
 def _is_record(one: Mapping[str, Any]) -> bool:

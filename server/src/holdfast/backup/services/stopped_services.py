@@ -32,7 +32,7 @@ class StoppedServices:
         self._database = database
         self._machines = machines
         self._journal = ServiceJournal(folder, self._control)
-        self._told: list[dict[str, Any]] | None = None
+        self._reported: list[dict[str, Any]] | None = None
 
     def of(self, context: Context, work: RepositoryWork, block: BackupBlock) -> ServicesToStop:
         """The services that an attempt at a backup stops."""
@@ -44,14 +44,14 @@ class StoppedServices:
 
     def look_after(self) -> None:
         """Start services that no backup needs stopped any more. Those that fail to start are stored for the alarm."""
-        told = unstarted(self._journal.look_after())
-        if told == self._told:
+        reported = unstarted(self._journal.look_after())
+        if reported == self._reported:
             return
         with self._database.writing() as session:
-            limits.put(session, NOT_STARTED, told)
-        for service in told:
+            limits.put(session, NOT_STARTED, reported)
+        for service in reported:
             log.error("a service could not be started again; trying until it starts", **service)
-        self._told = told
+        self._reported = reported
 
     def _control(self, place: str) -> Control:
         return control_here if place == HERE else self._machines.control(int(place.removeprefix(SSH)))
