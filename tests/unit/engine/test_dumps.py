@@ -8,7 +8,7 @@ import pytest
 from backup_engine.command import Command
 from backup_engine.detect import EngineUnsupported
 from backup_engine.dumps import TRANSACTIONAL, Database, feeding
-from backup_engine.feed import Tables, options_file
+from backup_engine.feed import NonTransactionalTables, options_file
 from backup_engine.requests import InvalidRequest
 
 SECRET = "a secret of the tests"
@@ -95,7 +95,7 @@ END ;;
 
 def test_tables_without_transactions_are_found_however_the_dump_arrives() -> None:
     for size in (1, 2, 3, 7, 50, 199, len(DUMP)):
-        tables = Tables(list(TRANSACTIONAL))
+        tables = NonTransactionalTables(list(TRANSACTIONAL))
         for first in range(0, len(DUMP), size):
-            tables.look(DUMP[first : first + size])
+            tables.scan(DUMP[first : first + size])
         assert list(tables.found) == ["old`er", "été"], size

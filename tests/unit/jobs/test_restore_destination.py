@@ -115,7 +115,7 @@ def test_only_folders_named_as_ours_are_found_as_left_behind(tmp_path: Path) -> 
         (tmp_path / name).mkdir()
 
     with destination.opened(bytes(tmp_path)) as descriptor:
-        assert destination.left_behind(descriptor) == {UUID: f".holdfast-restore-{UUID}"}
+        assert destination.leftovers(descriptor) == {UUID: f".holdfast-restore-{UUID}"}
 
 
 def test_the_deepest_real_folder_is_found_and_no_link_is_passed(tmp_path: Path) -> None:

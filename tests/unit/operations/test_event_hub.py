@@ -73,7 +73,7 @@ def told(hub: EventHub, database: Database, times: int) -> list[int]:
     for _ in range(times):
         tell(database)
     known = ids(database)
-    wait_until(lambda: hub._horizon.look() == known[-1], what="the order of all events is certain")
+    wait_until(lambda: hub._horizon.refresh() == known[-1], what="the order of all events is certain")
     return known
 
 

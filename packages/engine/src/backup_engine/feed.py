@@ -164,7 +164,7 @@ class Feeder:
         except OSError as error:
             sys.stderr.write(f"{dump['name']}: {error.strerror}\n")
             return {**NOTHING, "start_error": error.strerror, "tables": []}
-        tables = Tables(dump["transactional"]) if dump.get("transactional") else None
+        tables = NonTransactionalTables(dump["transactional"]) if dump.get("transactional") else None
         assert child.stdout is not None
         source = child.stdout.fileno()
         widen(source)
@@ -177,7 +177,7 @@ class Feeder:
                 break
             digest.update(block)
             if tables is not None:
-                tables.look(block)
+                tables.scan(block)
             size += len(block)
             tail = block[-TAIL_BYTES:] if len(block) >= TAIL_BYTES else (tail + block)[-TAIL_BYTES:]
         child.stdout.close()
@@ -225,7 +225,7 @@ class Feeder:
             self._engine.wait()
 
 
-class Tables:
+class NonTransactionalTables:
     """Finds tables in a dump of MySQL or MariaDB whose storage engine does not support transactions.
 
     Dumps escape line breaks in values, so a line that looks like a definition is never data. Definitions of routines
@@ -245,7 +245,7 @@ class Tables:
         self._at_end = False
         self.found: dict[str, None] = {}
 
-    def look(self, block: bytes) -> None:
+    def scan(self, block: bytes) -> None:
         if self._at_end:
             return
         text = self._rest + block

@@ -76,7 +76,7 @@ def create_user(
             email=email,
             all_repositories_role=all_repositories,
         )
-    tell("Created", given)
+    print_account("Created", given)
 
 
 @cli.command("reset-password")
@@ -104,7 +104,7 @@ def reset_password(
             enable=enable,
             end_tokens=end_tokens,
         )
-    tell("Changed the password of", given)
+    print_account("Changed the password of", given)
 
 
 @cli.command("rotate-key")
@@ -181,7 +181,7 @@ def read_password(from_input: bool) -> str | None:
     return sys.stdin.readline().rstrip("\n") if from_input else None
 
 
-def tell(done: str, given: "PasswordGiven") -> None:
+def print_account(done: str, given: "PasswordGiven") -> None:
     typer.echo(f"{done} {given.username}.")
     if given.generated_password is not None:
         typer.echo(f"Password (shown once): {given.generated_password}")

@@ -170,7 +170,7 @@ class EventHub:
 
         If the missed events are no longer stored, the result is a single `reset`.
         """
-        complete = self._horizon.look()
+        complete = self._horizon.refresh()
         with self._database.reading() as session:
             if not _is_known(session, after):
                 return [LiveEvent(complete, "reset", None, {})], complete
@@ -226,7 +226,7 @@ class EventHub:
 
     def _new_events(self, after: int) -> tuple[list[LiveEvent], int]:
         """Return the events after a position, and the position after them."""
-        complete = self._horizon.look()
+        complete = self._horizon.refresh()
         with self._database.reading() as session:
             rows = list(session.execute(_BETWEEN, {"after": after, "last": complete}).scalars())
             events = [*self._present(session, rows), *self._progress_events(session)]

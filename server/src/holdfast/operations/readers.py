@@ -105,7 +105,7 @@ class Horizon:
         """Whether rows are known that a running transaction may still precede."""
         return bool(self._writers)
 
-    def look(self) -> int:
+    def refresh(self) -> int:
         """Return the newest id up to which everything can be read."""
         with self._guard, self._database.reading() as session:
             newest = newest_id(session)
@@ -120,7 +120,7 @@ class Horizon:
         with self._database.reading() as session:
             wanted = newest_id(session)
         end = time.monotonic() + seconds
-        while self.look() < wanted and time.monotonic() < end:
+        while self.refresh() < wanted and time.monotonic() < end:
             time.sleep(SOON_SECONDS / 5)
         return self._complete
 
@@ -174,7 +174,7 @@ class Readers:
 
         Failures are recorded, not raised.
         """
-        complete = self._horizon.look()
+        complete = self._horizon.refresh()
         unfinished = [reader.name for reader in self._concerned(complete) if self._attempt(reader, complete)]
         return bool(unfinished)
 

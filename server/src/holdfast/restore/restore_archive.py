@@ -118,9 +118,9 @@ class ServicePlace(RestorePlace):
     def require(self, destination: bytes) -> None:
         private_tree.inspect(destination)
 
-    def sweep(self, private: PrivateTree) -> None:
+    def remove_leftovers(self, private: PrivateTree) -> None:
         with private_tree.opened(private.base) as base:
-            found = private_tree.left_behind(base)
+            found = private_tree.leftovers(base)
             with self._context.database.reading() as session:
                 over = store.ended(session, found)
             for uuid in over:

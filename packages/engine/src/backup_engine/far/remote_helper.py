@@ -115,7 +115,7 @@ def main() -> int:
     except Gone:
         pass
     finally:
-        end(child)
+        stop(child)
     return 0
 
 
@@ -225,7 +225,7 @@ def converse(child: subprocess.Popen[bytes], pieces: Pieces, silence_seconds: fl
             del waiting[: os.write(to_child, waiting[:BLOCK])]
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def stop(child: subprocess.Popen[bytes]) -> None:
     """Close the program's input, upon which it ends and removes its lock on the repository; stop it if it does not."""
     assert child.stdin is not None
     child.stdin.close()

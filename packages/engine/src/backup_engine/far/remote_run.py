@@ -98,7 +98,7 @@ class Frames:
                 data = data[os.write(1, data) :]
             except BlockingIOError:
                 select.select([], [1], [], LOOK_SECONDS)
-                self._control.listen()
+                self._control.receive()
 
     def send_end(self, end: dict[str, Any]) -> None:
         self.send(b"x", json.dumps(end).encode())
@@ -131,11 +131,11 @@ class ControlInput:
         """Return the words received since the last call, without waiting. Raise NobodyIsThere after too long a
         silence.
         """
-        self.listen()
+        self.receive()
         *words, self._received = self._received.split(b"\n")
         return words
 
-    def listen(self) -> None:
+    def receive(self) -> None:
         while not self.ended and select.select([0], [], [], 0)[0]:
             self._read()
             require_at_most(LARGEST_WORD + BLOCK, len(self._received))

@@ -142,7 +142,7 @@ class Keepalive:
         assert link.stdin is not None
         self._descriptor = link.stdin.fileno()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         signal.signal(signal.SIGALRM, self.send)
         signal.setitimer(signal.ITIMER_REAL, KEEPALIVE_SECONDS, KEEPALIVE_SECONDS)
 
@@ -151,7 +151,7 @@ class Keepalive:
             os.write(self._descriptor, b"HERE\n")
 
     @staticmethod
-    def end() -> None:
+    def stop() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -229,7 +229,7 @@ class FarRun:
             except BrokenPipeError:
                 end = None
             finally:
-                Keepalive.end()
+                Keepalive.stop()
                 code = hang_up(link)
             if end is not None:
                 return self._exit_code(end)
@@ -293,7 +293,7 @@ class FarRun:
         }
         link.stdin.write(json.dumps(request).encode() + b"\n")
         link.stdin.flush()
-        Keepalive(link).begin()
+        Keepalive(link).start()
         self._asked.clear()
 
     def _pass_on(self, letter: str, content: bytes) -> None:
@@ -531,10 +531,10 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
     with contextlib.suppress(BrokenPipeError):
         link.stdin.write(octal.encode() + b"\n")
         link.stdin.flush()
-    Keepalive(link).begin()
+    Keepalive(link).start()
     while link.poll() is None:
         if cancel.is_asked() and not link.stdin.closed:
-            Keepalive.end()
+            Keepalive.stop()
             link.stdin.close()
         time.sleep(LOOK_SECONDS)
     return link.returncode if link.returncode >= 0 else 128 - link.returncode

@@ -409,10 +409,10 @@ class Complaints:
     def report(self, path: bytes, reason: str) -> None:
         self.any = True
         shown = path.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()  # as the engine does
-        say("WARNING", f"{shown}: {reason}")
+        write_message("WARNING", f"{shown}: {reason}")
 
 
-def say(level: str, message: str) -> None:
+def write_message(level: str, message: str) -> None:
     sys.stderr.write(
         json.dumps({"type": "log_message", "levelname": level, "name": "unpack", "message": message}) + "\n"
     )
@@ -427,7 +427,7 @@ def main() -> int:
     except BrokenOff:
         return BROKEN_OFF
     except OSError as error:
-        say("ERROR", f"The files cannot be written: {error.strerror}.")
+        write_message("ERROR", f"The files cannot be written: {error.strerror}.")
         return FAILED
     return WARNED if complaints.any else 0
 

@@ -115,7 +115,7 @@ class Restore:
         private = self._private(surveyed)
         if not self.host.has_begun(EXTRACT):
             private.make()
-            self.work.place.sweep(private)
+            self.work.place.remove_leftovers(private)
         self.host.log(endings.first_line(surveyed, self.block.archive, readable(self.destination)))
         complaints, progress = Complaints(), ExtractProgress(self.host.report)
 

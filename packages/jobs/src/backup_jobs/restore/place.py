@@ -41,7 +41,7 @@ class RestorePlace(ABC):
         """Check the extracted tree a last time before anything is moved. Raise Refused."""
         del private, destination, roots
 
-    def sweep(self, private: PrivateTree) -> None:
+    def remove_leftovers(self, private: PrivateTree) -> None:
         """Remove what other restores left behind when their machine went down."""
         del private
 

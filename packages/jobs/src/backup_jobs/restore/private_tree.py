@@ -272,7 +272,7 @@ def _mode_at(folder: int, name: bytes) -> int:
         return 0
 
 
-def left_behind(base: int) -> dict[str, str]:
+def leftovers(base: int) -> dict[str, str]:
     """The private folders in a folder, by key."""
     return {found["uuid"]: name for name in os.listdir(base) if (found := PRIVATE_NAME.fullmatch(name))}
 
