@@ -87,12 +87,12 @@ def test_a_loop_that_raises_or_returns_is_started_again(monkeypatch: pytest.Monk
         if found is not None:
             raise found
 
-    thread = kept.keep("restless", loop)
+    thread = kept.keep_running("restless", loop)
 
     assert settled.wait(60)
     report = kept.reports()[0]
     assert (report.name, report.restarts, report.state) == ("restless", 3, "failing")
-    kept.works("restless")
+    kept.record_working("restless")
     assert kept.reports()[0].state == "running"
     kept.stop()
     thread.join(60)

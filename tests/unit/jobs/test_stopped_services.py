@@ -95,7 +95,7 @@ def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killer, kills = dead_process(), 0
-    write = stopped_services.keep
+    write = stopped_services.write_durably
     while True:
         machine, folder = Machine(web=True), tmp_path / str(kills)
         left = [kills]
@@ -111,7 +111,7 @@ def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
             pass_point()
 
         machine.pass_point = pass_point
-        monkeypatch.setattr(stopped_services, "keep", kept)
+        monkeypatch.setattr(stopped_services, "write_durably", kept)
         journal = ServiceJournal(folder / "holds", lambda _place, machine=machine: machine.control)  # type: ignore[misc]
         try:
             journal.stop("local", UNIT, User(str(folder), "create", False, killer), no_wait)
@@ -125,7 +125,7 @@ def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
             break
         finally:
             machine.pass_point = lambda: None
-            monkeypatch.setattr(stopped_services, "keep", write)
+            monkeypatch.setattr(stopped_services, "write_durably", write)
         ServiceJournal(folder / "holds", lambda _place, machine=machine: machine.control).look_after()  # type: ignore[misc]
         assert machine.running[UNIT] is True, f"killed at point {kills}"
         assert not journal.any()

@@ -78,7 +78,7 @@ def test_trouble_leaves_the_ping_out(database: Database) -> None:
     for _ in range(ping.KEEPS_FAILING):
         supervisor._of("runner").failed(RuntimeError("no"))
     assert not one.step()
-    supervisor.works("runner")
+    supervisor.record_working("runner")
     assert one.step()
     assert len(called) == 2
 

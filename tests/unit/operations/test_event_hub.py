@@ -42,7 +42,7 @@ def a_hub(database: Database, folder: Path) -> Iterator[EventHub]:
     """A hub without its look at logins: the clients of these tests have none."""
     supervisor = Supervisor()
     made = EventHub(Settings(data_dir=folder), database, Presenter(REGISTRY, folder), supervisor, Horizon(database))
-    supervisor.keep("events", made._read_forever)
+    supervisor.keep_running("events", made._read_forever)
     yield made
     supervisor.stop()
     made.stop()

@@ -237,7 +237,7 @@ class Worker:
         except (InvalidRequest, EngineNotInstalled, EngineUnsupported) as error:
             return Failed(error.key, str(error)), now()
         ended, host = self._attempted(payload, opened, engine)
-        host.wait_until_nothing_lives()
+        host.wait_for_engines()
         return ended, host.ended_at().isoformat()
 
     def _attempted(self, payload: Payload, opened: Opened, engine: Any) -> tuple[Ended, AgentHost]:

@@ -169,9 +169,9 @@ class Spool:
         record = self._read("exit.json")
         if record is None:
             return None
-        return ExitRecord(**{**record, **self._end_elsewhere()})
+        return ExitRecord(**{**record, **self._remote_end()})
 
-    def _end_elsewhere(self) -> dict[str, Any]:
+    def _remote_end(self) -> dict[str, Any]:
         """When an engine on another machine ended, and the space there, if its near side has recorded that."""
         try:
             kept = json.loads(ended_file(self.folder).read_bytes())

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from backup_engine.command import Command, Machine
 from backup_engine.events import Event
-from backup_engine.far.request import FarStop, ended_file, was_begun_elsewhere
+from backup_engine.far.request import FarStop, ended_file, was_started_remotely
 from backup_engine.following import Killer, PlainReader, StreamReader, display, engine_outcome
 from backup_engine.outcome import Accumulator, Outcome
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
@@ -84,7 +84,7 @@ class EngineHost(Host):
     def once(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         kept = self.kept(name)
         if kept is None:
-            keep(self.folder / f"{name}.json", make())
+            write_durably(self.folder / f"{name}.json", make())
             kept = self.kept(name)
             assert kept is not None
         return kept
@@ -141,8 +141,8 @@ class EngineHost(Host):
         was_cancelled = bool(self.once(f"{name}.judged", lambda: {"cancelled": self.is_cancelled()})["cancelled"])
         if not isinstance(command.machine, Machine):
             return ScriptEnd(record, was_cancelled)
-        there = end_elsewhere(spool, record)
-        if there is None and was_begun_elsewhere(spool.folder):
+        there = remote_end(spool, record)
+        if there is None and was_started_remotely(spool.folder):
             raise Interrupted(name, Accumulator())
         return ScriptEnd(there or record, was_cancelled, was_reached=there is not None)
 
@@ -173,7 +173,7 @@ class EngineHost(Host):
                 self._follow(spool, running, drain, killer)
             if self._settled(spool) is not SpoolState.NEVER_STARTED:
                 break
-        if lost_sight(spool, command):
+        if lost_track(spool, command):
             raise FollowAgain
 
     def _killer(self, spool: Spool, command: Command) -> Killer | FarStop:
@@ -184,7 +184,7 @@ class EngineHost(Host):
         state = spool.settle()
         if state is SpoolState.ALIVE:
             return Adopted(spool)
-        found_again = lost_sight(spool, command)
+        found_again = lost_track(spool, command)
         if state is not SpoolState.NEVER_STARTED and not found_again:
             return None
         if self.is_cancelled() and not despite_cancel and not found_again:
@@ -217,7 +217,7 @@ class EngineHost(Host):
         if killer is not None and self.is_cancelled():
             killer.act()
 
-    def wait_until_nothing_lives(self) -> None:
+    def wait_for_engines(self) -> None:
         """Wait until the engines of all attempts have ended, so that no ending is reported before."""
         while any(spool.is_alive() for spool in spools_below(self.folder.parent)):
             self._wait()
@@ -227,7 +227,7 @@ class EngineHost(Host):
             raise Stopping
 
 
-def lost_sight(spool: Spool, command: Command) -> bool:
+def lost_track(spool: Spool, command: Command) -> bool:
     """Whether the process that followed an engine on another machine was killed or left no record.
 
     A run whose output was piped into another program ended with it: such a run cannot be replayed.
@@ -240,7 +240,7 @@ def lost_sight(spool: Spool, command: Command) -> bool:
     return exit_record is None or exit_record.signal is not None
 
 
-def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
+def remote_end(spool: Spool, record: ExitRecord) -> ExitRecord | None:
     """Return how a script on another machine ended; None if that is unknown."""
     try:
         reported = json.loads(ended_file(spool.folder).read_bytes())["exit"]
@@ -249,7 +249,7 @@ def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
         return None
 
 
-def keep(file: Path, value: Mapping[str, Any]) -> None:
+def write_durably(file: Path, value: Mapping[str, Any]) -> None:
     """Write a value atomically and durably."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = file.with_suffix(".part")

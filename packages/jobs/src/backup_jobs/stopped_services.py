@@ -25,7 +25,7 @@ from backup_engine.frozen import frozen
 from backup_engine.process import Spool, SpoolState
 from backup_engine.shim import process_start_time
 from backup_jobs import services
-from backup_jobs.engine_host import keep
+from backup_jobs.engine_host import write_durably
 from backup_jobs.host import Host, Stopping
 from backup_jobs.services import Control, NotStopped
 
@@ -182,7 +182,7 @@ class ServiceJournal:
         return None
 
     def _write(self, stopped: StoppedService) -> None:
-        keep(self._file(stopped.place, stopped.name), asdict(stopped))
+        write_durably(self._file(stopped.place, stopped.name), asdict(stopped))
 
     @contextlib.contextmanager
     def _locked(self, place: str, name: str, wait: Callable[[float], None]) -> Iterator[None]:

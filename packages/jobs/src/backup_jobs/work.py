@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from backup_engine.causes import SENTENCES, UNREACHABLE
 from backup_engine.command import Command
-from backup_engine.far.request import has_begun_elsewhere, request_file
+from backup_engine.far.request import any_started_remotely, request_file
 from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.outcome import Accumulator
@@ -114,7 +114,7 @@ def retry_when_interrupted(interrupted: Interrupted) -> TryAgain:
 def _never_reached(step: Step) -> bool:
     """Whether the machine did not respond at all in this attempt: nothing was started there, so it is safe to retry."""
     folder = step.stderr.parent
-    return request_file(folder).exists() and not has_begun_elsewhere(folder.parent)
+    return request_file(folder).exists() and not any_started_remotely(folder.parent)
 
 
 Bad = TypeVar("Bad", bound=Failed | Stopped | TryAgain)

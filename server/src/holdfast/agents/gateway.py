@@ -86,9 +86,9 @@ class Gateway:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        self._supervisor.keep("agent-work-cache", self._refresh_work_cache)
-        self._supervisor.keep("agents-calls", self._watch_calls)
-        self._supervisor.keep("agents-ticks", self._tick_forever)
+        self._supervisor.keep_running("agent-work-cache", self._refresh_work_cache)
+        self._supervisor.keep_running("agents-calls", self._watch_calls)
+        self._supervisor.keep_running("agents-ticks", self._tick_forever)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -87,17 +87,17 @@ class Supervisor:
         self._guard = threading.Lock()
         self._loops: dict[str, _Loop] = {}
 
-    def keep(self, name: str, loop: Callable[[], None]) -> threading.Thread:
+    def keep_running(self, name: str, loop: Callable[[], None]) -> threading.Thread:
         """Run a loop in a thread until the service stops; restart it whenever it raises or returns."""
-        return self._start(name, lambda: self._keep(name, loop))
+        return self._start(name, lambda: self._keep_running(name, loop))
 
     def every(self, name: str, seconds: float, step: Callable[[], object]) -> threading.Thread:
         """Run a step at an interval, first after one interval. A failed step is retried sooner."""
         return self._start(name, lambda: self._every(name, seconds, step))
 
-    def finish(self, name: str, task: Callable[[], None]) -> threading.Thread:
+    def run_until_done(self, name: str, task: Callable[[], None]) -> threading.Thread:
         """Run a task in a thread until it returns; restart it whenever it raises."""
-        return self._start(name, lambda: self._finish(name, task))
+        return self._start(name, lambda: self._run_until_done(name, task))
 
     def attempt(self, name: str, step: Callable[[], object]) -> bool:
         """Run one step of a loop unless it failed a moment ago. A failure is recorded, never raised."""
@@ -112,7 +112,7 @@ class Supervisor:
         loop.succeeded()
         return True
 
-    def works(self, name: str) -> None:
+    def record_working(self, name: str) -> None:
         """Record that a loop without steps is working, before its current round has ended."""
         self._of(name).succeeded()
 
@@ -140,12 +140,12 @@ class Supervisor:
                 loop = self._loops.setdefault(name, _Loop(name))
         return loop
 
-    def _keep(self, name: str, loop: Callable[[], None]) -> None:
+    def _keep_running(self, name: str, loop: Callable[[], None]) -> None:
         while not self.stopping.is_set():
             if self._run(name, loop) is None and not self.stopping.is_set():
                 self.stopping.wait(self._of(name).failed(LoopEnded("the loop returned before the service stopped")))
 
-    def _finish(self, name: str, task: Callable[[], None]) -> None:
+    def _run_until_done(self, name: str, task: Callable[[], None]) -> None:
         while self._run(name, task) is not None:
             if self.stopping.is_set():
                 return

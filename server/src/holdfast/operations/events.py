@@ -130,7 +130,7 @@ class EventHub:
         self._progress: dict[int, Any] = {}
 
     def start(self) -> None:
-        self._thread = self._supervisor.keep("events", self._read_forever)
+        self._thread = self._supervisor.keep_running("events", self._read_forever)
         self._supervisor.every("event-credentials", CHECK_SECONDS, self._check_credentials)
 
     def stop(self) -> None:

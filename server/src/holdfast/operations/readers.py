@@ -158,7 +158,7 @@ class Readers:
 
     def start(self) -> None:
         """Start the loop. Call `know` first."""
-        self._supervisor.keep("outbox-readers", self._read_forever)
+        self._supervisor.keep_running("outbox-readers", self._read_forever)
 
     def know(self) -> None:
         """Record that these readers exist, new ones with their first position. The tidy tick calls it again."""
@@ -214,7 +214,7 @@ class Readers:
             before = self._horizon.complete
             has_more = self.catch_up()
             has_new = self._horizon.complete > before
-            self._supervisor.works("outbox-readers")
+            self._supervisor.record_working("outbox-readers")
             self._supervisor.stopping.wait(SOON_SECONDS)
 
     def _attempt(self, reader: Reader, complete: int) -> bool:

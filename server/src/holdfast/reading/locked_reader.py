@@ -72,7 +72,7 @@ class LockedReader:
         cannot be opened.
         """
         self._hold.enter_context(self._turn.hold(request))
-        self._supervisor.finish(f"reader of a server {id(self)}", self._watch)
+        self._supervisor.run_until_done(f"reader of a server {id(self)}", self._watch)
         try:
             self._files.stop_seconds = STOP_SECONDS
             self._files.__enter__()

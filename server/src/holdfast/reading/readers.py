@@ -389,7 +389,7 @@ class Readers:
             if is_new:
                 self._being_tested.add(key)
         if is_new:
-            self._supervisor.finish("self-test", partial(self._test, key, test))
+            self._supervisor.run_until_done("self-test", partial(self._test, key, test))
         raise NotReadable(decision.reason if decision is not None else f"engine {program.version} is being tested")
 
     def _test(self, key: tuple[str, str], test: Callable[[], object]) -> None:

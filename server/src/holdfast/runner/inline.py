@@ -126,7 +126,7 @@ class InlineCalls:
         if ticket is not None and ticket.operation_id == operation_id:
             ticket.operation_id = None
         if not self._let_go(operation_id):
-            self._supervisor.finish(f"inline-{operation_id}", partial(self._let_go_in_time, operation_id))
+            self._supervisor.run_until_done(f"inline-{operation_id}", partial(self._let_go_in_time, operation_id))
 
     @contextmanager
     def in_lane_of(self, operation_id: int) -> Iterator["Hold"]:

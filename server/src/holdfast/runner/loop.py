@@ -39,8 +39,10 @@ TICK_SECONDS = 1.0
 HEARTBEAT_SECONDS = 15.0
 RECOVER_SECONDS = 5.0
 CANCEL_POLL_SECONDS = 2.0
-OBSTACLE_SECONDS = 2.0
-OBSTACLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO})
+RETRY_SECONDS = 2.0
+TEMPORARY_ERRORS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO}
+)
 """Errors of a machine in trouble. They are temporary, and not caused by the operation or its engine."""
 STORE_UNAVAILABLE = "store.unavailable"
 CAPACITY = 64
@@ -84,13 +86,13 @@ class Runner:
             self._supervisor,
             does_execute=executes,
             execute=self._execute_in_thread,
-            executing=self._what_executes,
+            executing=self._executing_now,
         )
         if executes:
             self._recovery.recover()
             self._recovery.sweep_spools()
-            self._threads.append(self._supervisor.keep("runner-claims", self._claim_forever))
-        self._threads.append(self._supervisor.keep("runner-ticks", self._tick_forever))
+            self._threads.append(self._supervisor.keep_running("runner-claims", self._claim_forever))
+        self._threads.append(self._supervisor.keep_running("runner-ticks", self._tick_forever))
 
     def stop(self, seconds: float = 8.0) -> None:
         """Stop taking work and release running operations: their engines continue under their shims."""
@@ -177,7 +179,7 @@ class Runner:
         assert self._recovery is not None, "only a runner that was started ticks"
         self._recovery.recover()
 
-    def _what_executes(self) -> frozenset[tuple[int, int]]:
+    def _executing_now(self) -> frozenset[tuple[int, int]]:
         with self._guard:
             return frozenset(self._executing)
 
@@ -212,7 +214,7 @@ class Runner:
             self._recorder.end(operation, None, Outcome(Status.FAILED, "operations.bad_parameters", sentence))
             return
         while not self._execute_once(operation, kind, params):
-            if self._stopping.wait(OBSTACLE_SECONDS):
+            if self._stopping.wait(RETRY_SECONDS):
                 raise Stopping
 
     def _execute_once(self, operation: Operation, kind: Kind, params: BaseModel) -> bool:
@@ -224,7 +226,7 @@ class Runner:
             log.info("followed again on its machine", kind=operation.kind)
             return False
         except (OSError, Unavailable) as error:
-            if not is_obstacle(error):
+            if not is_temporary(error):
                 raise
             log.warning("temporary system error; retrying", kind=operation.kind, reason=str(error))
             return False
@@ -267,20 +269,20 @@ class Runner:
         except (Stopping, FollowAgain):
             raise
         except EvidenceUnknown as unknown:
-            attempt.wait_until_nothing_lives()
+            attempt.wait_for_engines()
             return TryAgain(unknown.key, unknown.message, delay_seconds=5)
         except HoldfastError as error:
-            if is_obstacle(error):
+            if is_temporary(error):
                 raise
-            attempt.wait_until_nothing_lives()
+            attempt.wait_for_engines()
             if isinstance(error, Unavailable):
                 return TryAgain(error.key, error.message, delay_seconds=5)
             return Outcome(Status.FAILED, error.key, error.message)
         except Exception as error:
-            if is_obstacle(error):
+            if is_temporary(error):
                 raise
             log.exception("an operation failed unexpectedly", kind=kind.name)
-            attempt.wait_until_nothing_lives()
+            attempt.wait_for_engines()
             sentence = "An internal error occurred; see the service's log for details."
             return Outcome(Status.FAILED, "operations.internal", sentence)
 
@@ -293,7 +295,7 @@ class Runner:
             number = self._database.work.wait(seen, TICK_SECONDS) if seen >= 0 else 0
             if number != seen or time.monotonic() - last_look > CANCEL_POLL_SECONDS:
                 last_look = time.monotonic()
-                self._supervisor.attempt("runner-cancellations", self._pass_on_cancellations)
+                self._supervisor.attempt("runner-cancellations", self._forward_cancellations)
             seen = number
             self._stopping.wait(0.05)
             self._supervisor.attempt("runner-progress", partial(self.progress_cache.flush, self._database))
@@ -301,7 +303,7 @@ class Runner:
                 last_heartbeat = time.monotonic()
                 self._supervisor.attempt("runner-heartbeat", self._heartbeat)
 
-    def _pass_on_cancellations(self) -> None:
+    def _forward_cancellations(self) -> None:
         if not self._attempts:
             return
         with self._database.reading() as session:
@@ -321,8 +323,8 @@ class Runner:
 RUNNER = Part[Runner]("runner")
 
 
-def is_obstacle(error: Exception) -> bool:
+def is_temporary(error: Exception) -> bool:
     """Whether an error is trouble of the machine or the store, unrelated to the operation."""
     if isinstance(error, OSError):
-        return error.errno in OBSTACLES
+        return error.errno in TEMPORARY_ERRORS
     return isinstance(error, Unavailable) and error.key == STORE_UNAVAILABLE

@@ -22,7 +22,7 @@ class NotificationListener:
 
     def start(self) -> None:
         if not self._database.is_sqlite:
-            self._supervisor.keep(LOOP, self._listen)
+            self._supervisor.keep_running(LOOP, self._listen)
 
     def _listen(self) -> None:
         import psycopg  # not needed with SQLite
@@ -33,7 +33,7 @@ class NotificationListener:
                 connection.execute(f"LISTEN {CHANNEL}")
                 connection.execute(f"LISTEN {NEWS_CHANNEL}")
                 connection.execute(f"LISTEN {LANES_CHANNEL}")
-                self._supervisor.works(LOOP)
+                self._supervisor.record_working(LOOP)
                 self._pass_on(connection)
         except psycopg.Error as error:
             raise Unavailable("store.unavailable", "Not listening for changes, only polling.") from error

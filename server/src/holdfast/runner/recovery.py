@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from backup_engine.far.request import has_begun_elsewhere
+from backup_engine.far.request import any_started_remotely
 from backup_engine.process import SpoolState, remove_spools, spools_below
 from holdfast.errors import Unavailable
 from holdfast.kit.supervisor import Supervisor
@@ -102,7 +102,7 @@ class Recovery:
                 return
         operation.runner_id = self.identity.id
         if operation.executor == "inline":
-            self.supervisor.finish(f"inline-{operation.id}", partial(self._await_inline, operation))
+            self.supervisor.run_until_done(f"inline-{operation.id}", partial(self._await_inline, operation))
         elif _nothing_started(operation):
             log.info("never started, queued again", operation_id=operation.id, kind=operation.kind)
             self._forget_attempt(operation)
@@ -138,4 +138,4 @@ class Recovery:
 def _nothing_started(operation: Operation) -> bool:
     folder = Path(operation.spool or "/nonexistent") / str(operation.attempt)
     started_here = any(spool.settle() is not SpoolState.NEVER_STARTED for spool in spools_below(folder))
-    return not started_here and not has_begun_elsewhere(folder)
+    return not started_here and not any_started_remotely(folder)

@@ -8,7 +8,7 @@ from holdfast.system.routes import health, system
 
 
 def _tasks(parts: Parts) -> tuple[Task, ...]:
-    return (Task(When.START, lambda: parts[SUPERVISOR].finish("engines", parts[ENGINES].detect_all)),)
+    return (Task(When.START, lambda: parts[SUPERVISOR].run_until_done("engines", parts[ENGINES].detect_all)),)
 
 
 FEATURE = Feature(name="system", routers=(system, health), tasks=_tasks)

@@ -84,12 +84,12 @@ def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
     )
 
 
-def was_begun_elsewhere(folder: Path) -> bool:
+def was_started_remotely(folder: Path) -> bool:
     """Whether the run of this spool folder may have been started on its machine."""
     return Path(f"{request_file(folder)}.begun").exists()
 
 
-def has_begun_elsewhere(folder: Path) -> bool:
+def any_started_remotely(folder: Path) -> bool:
     """Whether any step below this folder may have been started on another machine."""
     return any(folder.rglob(f"*{SUFFIX}.begun"))
 

@@ -63,10 +63,12 @@ class Queue:
 
     def start(self) -> None:
         """Start the senders. The first one looks for due messages; the others wake up when it finds some."""
-        self._supervisor.keep("notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS))
+        self._supervisor.keep_running(
+            "notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS)
+        )
         for number in range(2, SENDERS + 1):
             name = f"notify-{number}"
-            self._supervisor.keep(name, lambda name=name: self._send_forever(name, self._more, 60.0))  # type: ignore[misc]
+            self._supervisor.keep_running(name, lambda name=name: self._send_forever(name, self._more, 60.0))  # type: ignore[misc]
 
     def step(self) -> bool:
         """Send one due message. Return whether there was one."""
@@ -151,8 +153,8 @@ class Queue:
         seen = -1
         while not self._supervisor.stopping.is_set():
             while not self._supervisor.stopping.is_set() and self.step():
-                self._supervisor.works(name)
-            self._supervisor.works(name)
+                self._supervisor.record_working(name)
+            self._supervisor.record_working(name)
             seen = wake.wait(seen, self._pause(seconds))
 
     def _pause(self, seconds: float) -> float:

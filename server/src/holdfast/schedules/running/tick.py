@@ -70,14 +70,14 @@ class Tick:
         self.longest_transaction_seconds = 0.0
 
     def start(self) -> None:
-        self._supervisor.keep(NAME, self._run)
+        self._supervisor.keep_running(NAME, self._run)
         self._supervisor.every(MACHINES, MACHINES_SECONDS, self.try_machines)
 
     def _run(self) -> None:
         while not self._supervisor.stopping.is_set():
             seen = self.wake.number
             pause = self.once()
-            self._supervisor.works(NAME)
+            self._supervisor.record_working(NAME)
             self._pause(seen, pause)
 
     def _pause(self, seen: int, seconds: float) -> None:
