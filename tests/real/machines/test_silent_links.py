@@ -118,7 +118,7 @@ def test_a_reader_that_takes_its_time_is_no_silence(far_host: Sshd, far: Machine
     command = Command(("/bin/sh", "-c", script), {"PATH": os.environ["PATH"]}, machine=far)
     _, reading = spool.launch_piped(command)
     wait_for_run(tmp_path)
-    time.sleep(run.WORD_SECONDS * run.SILENCES + 10)
+    time.sleep(run.KEEPALIVE_SECONDS * run.SILENCES + 10)
     received = b""
     while block := os.read(reading, 1 << 20):
         received += block
