@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute, RouteContext
 from holdfast.agents.runtime_routes import call_output
 from holdfast.api import dependencies
 from holdfast.archives import history_routes
-from holdfast.archives.live import LIVE_ANSWERS
+from holdfast.archives.live_answers import LIVE_ANSWERS
 from holdfast.downloads.opening import DOWNLOADS
 from holdfast.machines import folder_routes
 from holdfast.machines.machines import MACHINES

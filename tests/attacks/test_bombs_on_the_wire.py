@@ -23,8 +23,8 @@ from backup_engine.far import agent_call, run
 from backup_engine.far.unpack import BoundedTar, BrokenOff, Unpacker, opened
 from backup_engine.results import GarbledOutput, parse_archives
 from backup_protocol.frames import SURVEY, frame
+from holdfast.downloads.engine_output import IncompleteOutput as DownloadCut
 from holdfast.downloads.from_tar import TarEntries
-from holdfast.downloads.source import BrokenOff as DownloadCut
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.mirror.rclone import Rclone

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from backup_engine.far.unpack import LONGEST_NAME, Unpacker, link_fault, name_fault
+from holdfast.downloads.engine_output import EngineOutput, IncompleteOutput
 from holdfast.downloads.entry_filter import LARGEST_ID, LATEST, LINK_TO_LEFT_OUT, MANIFEST, EntryFilter
 from holdfast.downloads.from_tar import TarEntries, tar_blocks, zip_blocks
-from holdfast.downloads.source import BrokenOff, Source
 from tests.real.restore.archives import Archive, Workshop
 from tests.support.archive_sets import OwnEngine
 from tests.support.crafted import craft, craft_2, hard_link, symbolic_link
@@ -52,7 +52,7 @@ def stream_of(*entries: tuple[tarfile.TarInfo, bytes], form: int = tarfile.PAX_F
 
 
 def download(stream: bytes, form: str) -> bytes:
-    source = cast("Source", Stream(stream))
+    source = cast("EngineOutput", Stream(stream))
     entries = TarEntries(source)
     make = zip_blocks if form == "zip" else tar_blocks
     return b"".join(make(entries, entries.next()))
@@ -239,11 +239,11 @@ def test_a_stream_that_is_cut_is_never_ended_as_if_it_were_whole() -> None:
 
     class Cut(Stream):
         def require_good_end(self) -> None:
-            raise BrokenOff(cast("Any", type("Ended", (), {"message": "cut", "status": "failed"})))
+            raise IncompleteOutput(cast("Any", type("Ended", (), {"message": "cut", "status": "failed"})))
 
-    source = cast("Source", Cut(stream))
+    source = cast("EngineOutput", Cut(stream))
     entries = TarEntries(source)
-    with pytest.raises(BrokenOff):
+    with pytest.raises(IncompleteOutput):
         b"".join(tar_blocks(entries, entries.next()))
 
 

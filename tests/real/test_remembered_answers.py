@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.archives.live import LIVE_ANSWERS
+from holdfast.archives.live_answers import LIVE_ANSWERS
 from holdfast.operations.locks import Access
 from holdfast.operations.queue import lane_of
 from holdfast.runner.inline import INLINE_CALLS

@@ -10,8 +10,8 @@ from backup_engine import repository_state
 from backup_engine.command import Command, RepositoryGuard
 from backup_engine.detect import EngineProgram
 from backup_engine.repository_state import MOST_FACTS, RepositoryPlace, state_of
-from holdfast.archives.live import LIVE_ANSWERS
 from holdfast.archives.live_answer_cache import MOST_BYTES, MOST_BYTES_OF_ONE, LiveAnswerCache, StateBefore
+from holdfast.archives.live_answers import LIVE_ANSWERS
 from holdfast.repositories.models import Repository
 from tests.contract.fields import error_of
 from tests.support.in_process import InProcess, started

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.archives.archive_index import build as build_index
-from holdfast.archives.fleet import Fleet, Wanted
+from holdfast.archives.fleet_search import Fleet, Wanted
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.settings import Settings

@@ -18,8 +18,8 @@ from holdfast.access.users import NewUser, create
 from holdfast.archives import fleet_names
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.archive_index import build as build_index
-from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_names_updater import ArchiveCounts, KnownRepositories, RepositoryColumns
+from holdfast.archives.fleet_search import FleetSearch, Wanted
 from holdfast.archives.history_stage import forget_index, trust_only
 from holdfast.history.errors import IndexUnavailable
 from holdfast.history.index import HistoryIndex
@@ -73,9 +73,9 @@ class Service:
     def feed(self) -> None:
         self.index.names_updater.catch_up(self.database)
 
-    def fleet(self, caller: Caller = ADMIN) -> Fleet:
+    def fleet(self, caller: Caller = ADMIN) -> FleetSearch:
         """The caller's repositories with all the time they need: where a page ends depends on what was found alone."""
-        fleet = Fleet.of(self.database, self.index, ServicePlaces(self.settings), caller, [])
+        fleet = FleetSearch.of(self.database, self.index, ServicePlaces(self.settings), caller, [])
         return replace(fleet, seconds=math.inf)
 
     def search(self, query: str, caller: Caller = ADMIN, limit: int = 7) -> list[Any]:

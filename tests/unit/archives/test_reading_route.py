@@ -9,7 +9,7 @@ import pytest
 from backup_engine.command import CalledAgent, Command, Machine, RepositoryGuard
 from backup_engine.detect import identified
 from backup_engine.requests import RepositoryLocation
-from holdfast.archives.reading import reader
+from holdfast.archives.archive_reader import reader
 from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.route import Route, RouteChooser
 

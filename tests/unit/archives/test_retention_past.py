@@ -3,8 +3,8 @@
 import random
 from datetime import UTC, date, datetime, time, timedelta
 
-from holdfast.archives.retention import past
-from holdfast.archives.retention.past import Point
+from holdfast.archives.retention import past_restore_points
+from holdfast.archives.retention.past_restore_points import Point
 from holdfast.kit import clock
 from holdfast.operations.status import Status
 from holdfast.repositories import archive_records, gone_archives
@@ -25,20 +25,20 @@ def test_each_day_counts_the_points_that_were_there_at_its_end() -> None:
         for number in range(300)
     ]
 
-    for counted, number in past.counts(known, FIRST, LAST):
+    for counted, number in past_restore_points.counts(known, FIRST, LAST):
         end = datetime.combine(counted + timedelta(days=1), time(), UTC)
         there = [one for one in known if one.start < end and (one.gone_at is None or one.gone_at >= end)]
         assert number == len(there), counted
-    shown = past.shown(known, FIRST, LAST)
-    days = [day for day, _ in past.counts(known, FIRST, LAST)]
-    assert shown == [one for one in known if any(past.counts([one], each, each)[0][1] for each in days)]
+    shown = past_restore_points.shown(known, FIRST, LAST)
+    days = [day for day, _ in past_restore_points.counts(known, FIRST, LAST)]
+    assert shown == [one for one in known if any(past_restore_points.counts([one], each, each)[0][1] for each in days)]
 
 
 def test_a_time_at_the_end_of_the_calendar_harms_nobody() -> None:
     known = [a_point(datetime.max.replace(tzinfo=UTC)), a_point(datetime.min.replace(tzinfo=UTC))]
 
-    assert [number for _, number in past.counts(known, FIRST, FIRST)] == [1]
-    assert past.shown(known, FIRST, LAST) == known[1:]
+    assert [number for _, number in past_restore_points.counts(known, FIRST, FIRST)] == [1]
+    assert past_restore_points.shown(known, FIRST, LAST) == known[1:]
 
 
 def test_a_removed_archive_leaves_a_record_whichever_way_it_goes(database: Database) -> None:
@@ -53,7 +53,7 @@ def test_a_removed_archive_leaves_a_record_whichever_way_it_goes(database: Datab
         session.flush()
 
         gone = gone_archives.since(session, repository.id, NOON, 10)
-        found = {one.name: one for one in past.points(session, repository, NOON)}
+        found = {one.name: one for one in past_restore_points.points(session, repository, NOON)}
 
     assert {one.name: (one.start, one.new_bytes) for one in gone} == {
         "pruned": (NOON, 7),
@@ -71,12 +71,12 @@ def test_an_archive_that_comes_back_is_there_and_may_go_again(database: Database
         session.flush()
         session.expunge_all()
         again = an_archive(session, repository, "undeleted", NOON)
-        (point,) = past.points(session, repository, NOON)
+        (point,) = past_restore_points.points(session, repository, NOON)
         assert (point.archive_id, point.gone_at) == (again.id, None)
 
         archive_records.forget(session, repository.id, [again.engine_id])
 
-        (point,) = past.points(session, repository, NOON)
+        (point,) = past_restore_points.points(session, repository, NOON)
         assert point.archive_id is None
 
 
@@ -95,7 +95,7 @@ def test_prunes_from_before_the_record_are_read_from_their_results(database: Dat
             session, repository, kind="prune", status=Status.FAILED, completed_at=day(5), result={"prune": listed}
         )
 
-        (point,) = past.points(session, repository, NOON)
+        (point,) = past_restore_points.points(session, repository, NOON)
 
     assert (point.name, point.series, point.start, point.gone_at) == ("home-2026-03-01", "home", NOON, day(5))
 
@@ -110,6 +110,6 @@ def test_what_went_before_the_first_day_is_not_read(database: Database) -> None:
         session.flush()
         session.expire_all()
 
-        names = [one.name for one in past.points(session, repository, NOON)]
+        names = [one.name for one in past_restore_points.points(session, repository, NOON)]
         assert sorted(names) == ["gone", "lost"]
-        assert past.points(session, repository, clock.now() + timedelta(days=1)) == []
+        assert past_restore_points.points(session, repository, clock.now() + timedelta(days=1)) == []

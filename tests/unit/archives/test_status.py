@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from holdfast.archives.derived import IndexState
 from holdfast.archives.file_indexes import FileIndexes
+from holdfast.archives.index_state import IndexState
 from holdfast.archives.schemas import StatusCell
 from holdfast.archives.stages import Stages
 from holdfast.archives.status_view import status

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from holdfast.downloads.conditions import Asked
+from holdfast.downloads.conditions import RequestConditions
 from holdfast.errors import RangeNotSatisfiable
 
 TAG = '"tag"'
@@ -33,13 +33,13 @@ TAG = '"tag"'
 def test_a_single_range_names_a_part_and_anything_else_the_whole(
     text: str | None, size: int, part: tuple[int, int] | None
 ) -> None:
-    assert Asked(range=text).part(size, TAG) == part
+    assert RequestConditions(range=text).part(size, TAG) == part
 
 
 @pytest.mark.parametrize(("text", "size"), [("bytes=10-", 10), ("bytes=10-12", 10), ("bytes=-0", 10), ("bytes=0-", 0)])
 def test_a_range_outside_the_file_is_refused_with_its_size(text: str, size: int) -> None:
     with pytest.raises(RangeNotSatisfiable) as refused:
-        Asked(range=text).part(size, TAG)
+        RequestConditions(range=text).part(size, TAG)
     assert refused.value.params == {"size": size}
 
 
@@ -49,7 +49,7 @@ def test_every_part_lies_within_the_file() -> None:
         size = rng.randrange(20)
         text = f"bytes={rng.choice(['', rng.randrange(25)])}-{rng.choice(['', rng.randrange(25)])}"
         try:
-            part = Asked(range=text).part(size, TAG)
+            part = RequestConditions(range=text).part(size, TAG)
         except RangeNotSatisfiable:
             continue
         assert part is None or 0 <= part[0] < part[1] <= size, text
@@ -68,10 +68,10 @@ def test_every_part_lies_within_the_file() -> None:
     ],
 )
 def test_a_tag_that_the_client_names_is_known(given: str | None, known: bool) -> None:
-    assert Asked(if_none_match=given).is_known(TAG) is known
+    assert RequestConditions(if_none_match=given).is_known(TAG) is known
 
 
 @pytest.mark.parametrize("given", ['"other"', f"W/{TAG}", "Wed, 21 Oct 2015 07:28:00 GMT"])
 def test_a_part_of_what_has_changed_is_the_whole(given: str) -> None:
-    assert Asked(range="bytes=1-2", if_range=TAG).part(10, TAG) == (1, 3)
-    assert Asked(range="bytes=1-2", if_range=given).part(10, TAG) is None
+    assert RequestConditions(range="bytes=1-2", if_range=TAG).part(10, TAG) == (1, 3)
+    assert RequestConditions(range="bytes=1-2", if_range=given).part(10, TAG) is None

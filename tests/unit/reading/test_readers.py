@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.downloads.source import ClientGone
+from holdfast.downloads.engine_output import ClientGone
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.history.errors import ChunkRouteFailed, ContentMoved, GaveWay
 from holdfast.kit.change_signal import ChangeSignal

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from backup_engine.command import Command
 from backup_engine.detect import EngineProgram
-from holdfast.downloads.source import ClientGone
+from holdfast.downloads.engine_output import ClientGone
 from holdfast.errors import Locked
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.kit.supervisor import Supervisor

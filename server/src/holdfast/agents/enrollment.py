@@ -200,6 +200,6 @@ def changed(session: Session, gateway: Gateway, caller: Caller, agent: AgentMach
     """Record and announce that an administrator has changed an agent."""
     agent.updated_at = clock.now()
     session.flush()
-    store.tell(session, agent)
+    store.publish(session, agent)
     _invalidate_credentials(session, gateway)
     _log_and_audit(session, caller, "agent.changed", "agent", agent.id, name=agent.name)

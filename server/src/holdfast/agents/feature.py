@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from holdfast.agents import install_routes, routes, runtime_routes, setup
+from holdfast.agents import install_routes, routes, runtime_routes, setup_kinds
 from holdfast.agents.called_engines import CalledEngines
 from holdfast.agents.fast_path import FastPath
 from holdfast.agents.gateway import GATEWAY, Gateway
@@ -34,7 +34,7 @@ FEATURE = Feature(
         GATEWAY.made_by(_gateway),
         AGENT_ENGINES.made_by(lambda parts: CalledEngines(parts[DATABASE], parts[SETTINGS].calls_dir)),
     ),
-    kinds=lambda _parts: setup.kinds(),
+    kinds=lambda _parts: setup_kinds.kinds(),
     tasks=_tasks,
     install=_install,
 )

@@ -128,7 +128,7 @@ class Fleet:
         store.set_online(session, came_back)
         for listener in self.on_online if came_back else ():
             listener(session, [machine.id for machine in came_back])
-        store.tell(session, *heard)
+        store.publish(session, *heard)
         note_transitions(session, came_back)
 
     def _remember(self, heartbeat: Heartbeat, stored: datetime, stored_skew: float | None) -> None:

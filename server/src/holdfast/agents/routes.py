@@ -12,7 +12,7 @@ from holdfast.access.caller import AdminLoginOnly, AdminOnly, Caller, admin_only
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.agents import diagnosis, enrollment, errors, machine_list, store
-from holdfast.agents.backups import BACKUP_STARTER, BackupStarter
+from holdfast.agents.backup_starter import BACKUP_STARTER, BackupStarter
 from holdfast.agents.caller import TheGateway
 from holdfast.agents.gateway import GATEWAY, Gateway
 from holdfast.agents.models import AgentMachine

@@ -87,7 +87,7 @@ def add(session: Session, **values: Any) -> AgentMachine:
     agent = AgentMachine(**values, labels={}, created_at=now, updated_at=now, status=AgentStatus.PENDING)
     session.add(agent)
     session.flush()
-    tell(session, agent)
+    publish(session, agent)
     return agent
 
 
@@ -95,7 +95,7 @@ def set_status(session: Session, agent: AgentMachine, status: AgentStatus) -> No
     agent.status = status
     agent.updated_at = clock.now()
     session.flush()
-    tell(session, agent)
+    publish(session, agent)
 
 
 def set_online(session: Session, agents: Iterable[AgentMachine]) -> None:
@@ -119,7 +119,7 @@ def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | Non
     )
     if changed:
         session.refresh(agent)
-        tell(session, agent)
+        publish(session, agent)
     return bool(changed)
 
 
@@ -149,7 +149,7 @@ def forget(session: Session, agent: AgentMachine) -> None:
     )
 
 
-def tell(session: Session, *agents: AgentMachine) -> None:
+def publish(session: Session, *agents: AgentMachine) -> None:
     """Notify administrators of changed agents."""
     payloads = [
         {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from backup_engine.frozen import frozen
 from holdfast.access.plans import has_feature
 from holdfast.api.parts import Part
-from holdfast.archives import history_stage, stats, sync
+from holdfast.archives import archives_stage, history_stage, stats_stage
 from holdfast.archives.coverage import IndexedArchives
-from holdfast.archives.derived import IndexState
 from holdfast.archives.fleet_names_updater import FleetNamesUpdater, RepositoryColumns
+from holdfast.archives.index_state import IndexState
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
 from holdfast.history.chunks.route import RouteChooser
@@ -65,6 +65,6 @@ def build(settings: Settings, opener: Opener) -> ArchiveIndex:
     chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
     names_updater = FleetNamesUpdater(settings.data_dir / "history", indexes)
     history = history_stage.kind(opener, indexes, chooser, on_indexed=names_updater.note_indexing)
-    kinds = (sync.kind(opener), stats.kind(opener), history)
+    kinds = (archives_stage.kind(opener), stats_stage.kind(opener), history)
     stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
     return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser, names_updater)

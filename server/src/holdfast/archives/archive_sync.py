@@ -59,7 +59,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
         if stored := known.get(archive.id):
             _refresh(stored, archive, template, now)
     session.flush()
-    archive_records.tell(session, "archive.added", repository_id, added)
+    archive_records.publish(session, "archive.added", repository_id, added)
     total = archive_records.count(session, repository_id)
     store.note_evidence(
         session,

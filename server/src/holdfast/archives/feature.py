@@ -2,11 +2,11 @@
 
 from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
-from holdfast.archives import derived_routes, fleet_routes, history_routes, routes
+from holdfast.archives import fleet_routes, history_routes, index_routes, routes
 from holdfast.archives.archive_index import ARCHIVE_INDEX, build
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.fleet_names_updater import CHECK_SECONDS
-from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
+from holdfast.archives.live_answers import LIVE_ANSWERS, LiveAnswers
 from holdfast.archives.retention import past_routes
 from holdfast.archives.retention.routes import routes as retention_routes
 from holdfast.archives.sizes_routes import routes as size_routes
@@ -35,7 +35,7 @@ FEATURE = Feature(
     name="archives",
     routers=(
         routes.routes,
-        derived_routes.routes,
+        index_routes.routes,
         history_routes.routes,
         routes.second_version,
         routes.deprecated,

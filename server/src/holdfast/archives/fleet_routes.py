@@ -11,9 +11,9 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
-from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_schemas import FleetHistory, FleetSearchAnswer
-from holdfast.archives.route_values import RequestedPath, TheIndex
+from holdfast.archives.fleet_search import FleetSearch, Wanted
+from holdfast.archives.route_parameters import RequestedPath, TheIndex
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import Moment, PlainText
 from holdfast.operations.routes import Cursor
@@ -65,7 +65,7 @@ def search_everywhere(
     if not q.strip():
         raise Unprocessable("archives.empty_query", "The search text is empty.")
     wanted = Wanted(deleted_only, modified_since, min_size, max_size, extension)
-    fleet = Fleet.of(database, index, places, caller, _numbers(repository_id), _machines(machine))
+    fleet = FleetSearch.of(database, index, places, caller, _numbers(repository_id), _machines(machine))
     return fleet.search(q, wanted, limit, cursor)
 
 
@@ -83,7 +83,7 @@ def history_everywhere(
     cursor: Cursor = None,
 ) -> FleetHistory:
     wanted = asked.required()
-    return Fleet.of(database, index, places, caller, _numbers(repository_id)).history(wanted, limit, cursor)
+    return FleetSearch.of(database, index, places, caller, _numbers(repository_id)).history(wanted, limit, cursor)
 
 
 def _machines(words: Many) -> list[str]:

@@ -15,10 +15,10 @@ from holdfast.api.router import router
 from holdfast.api.threads import in_thread
 from holdfast.archives import browse_view, changes_view, lanes_view, losses_view, path_view, paths
 from holdfast.archives.lanes_schemas import Lanes
-from holdfast.archives.live import EngineFolder
+from holdfast.archives.live_answers import EngineFolder
 from holdfast.archives.losses_schemas import Losses, LossesRequest
 from holdfast.archives.retention import removed_archives
-from holdfast.archives.route_values import (
+from holdfast.archives.route_parameters import (
     ExactPath,
     NameCursor,
     RequestedPath,

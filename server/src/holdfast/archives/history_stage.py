@@ -10,12 +10,12 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from backup_jobs.host import Cancelled
-from holdfast.archives.giving_way import continuation, waiter_of
+from holdfast.archives.archive_reader import Reader, reader
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
+from holdfast.archives.lane_waiters import continuation, waiter_of
 from holdfast.archives.measure_archives import measure_archives
-from holdfast.archives.params import StageParams
-from holdfast.archives.reading import Reader, reader
 from holdfast.archives.repository_not_opened import RepositoryNotOpened
+from holdfast.archives.stage_params import StageParams
 from holdfast.history.chunks.route import RouteChooser
 from holdfast.history.errors import (
     ArchiveGone,

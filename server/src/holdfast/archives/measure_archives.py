@@ -7,7 +7,7 @@ from sqlalchemy import select
 from backup_engine.requests import InfoRequest
 from backup_engine.results import ArchiveDetails, GarbledOutput, parse_info
 from backup_jobs.host import SUCCEEDED, Step
-from holdfast.archives.giving_way import waiter_of
+from holdfast.archives.lane_waiters import waiter_of
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import RepositoryWork

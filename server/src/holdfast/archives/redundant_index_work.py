@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from holdfast.archives.params import StageParams
+from holdfast.archives.stage_params import StageParams
 from holdfast.operations.context import Context
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome

@@ -17,7 +17,7 @@ from holdfast.api.prepared import JsonResult
 from holdfast.api.router import router
 from holdfast.archives import archive_list, heatmap, schemas, status_view
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.route_values import NameCursor, TheCadence, TheIndex, TheLiveAnswers
+from holdfast.archives.route_parameters import NameCursor, TheCadence, TheIndex, TheLiveAnswers
 from holdfast.archives.series_view import neighbours
 from holdfast.archives.stages import can_be_listed
 from holdfast.errors import Unprocessable

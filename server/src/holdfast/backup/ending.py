@@ -127,7 +127,7 @@ def _record(session: Session, *, repository_id: int, engine_id: str | None, **ev
     store.learn_engine_id(session, repository.id, engine_id)
     if repository.setup_state == agent_target.UNVERIFIED:
         repository.setup_state = "ready"
-        store.tell(session, repository.id, "changed")
+        store.publish(session, repository.id, "changed")
     _note_evidence(session, repository=repository, **evidence)
 
 

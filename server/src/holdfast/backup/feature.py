@@ -4,7 +4,7 @@ from functools import partial
 
 from holdfast.access.stored_secrets import SecretColumn
 from holdfast.access.vault import VAULT
-from holdfast.agents.backups import BACKUP_STARTER
+from holdfast.agents.backup_starter import BACKUP_STARTER
 from holdfast.api.dependencies import DATABASE, SETTINGS
 from holdfast.api.parts import Parts
 from holdfast.backup import create_archive, on_agent

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from backup_jobs.paths import readable
 from holdfast.access import audit
-from holdfast.access.basic import signed_in_by_basic
+from holdfast.access.basic_auth import signed_in_by_basic
 from holdfast.access.caller import Caller
 from holdfast.api.errors import error_answer
 from holdfast.api.threads import in_thread

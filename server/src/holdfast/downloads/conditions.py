@@ -11,15 +11,15 @@ SINGLE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
 @frozen
-class Asked:
+class RequestConditions:
     range: str | None = None
     if_range: str | None = None
     if_none_match: str | None = None
 
     @staticmethod
-    def by(request: Request) -> "Asked":
+    def by(request: Request) -> "RequestConditions":
         given = request.headers
-        return Asked(given.get("Range"), given.get("If-Range"), given.get("If-None-Match"))
+        return RequestConditions(given.get("Range"), given.get("If-Range"), given.get("If-None-Match"))
 
     def is_known(self, etag: str) -> bool:
         """Whether the client states that it already has this content."""

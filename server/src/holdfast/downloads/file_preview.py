@@ -12,9 +12,9 @@ from pydantic import Field
 from holdfast.access.caller import SignedIn
 from holdfast.api.answers import documented
 from holdfast.api.router import router
+from holdfast.downloads.engine_output import IncompleteOutput
 from holdfast.downloads.opening import Opened
 from holdfast.downloads.routes import Chosen
-from holdfast.downloads.source import BrokenOff
 from holdfast.errors import Unprocessable
 from holdfast.kit.schema import Schema
 from holdfast.runner.engine_requests import asks_engine
@@ -75,7 +75,7 @@ def _beginning(opened: Opened, most: int) -> bytes:
             beginning += block[: most - len(beginning)]
             if len(beginning) == most:
                 break
-    except BrokenOff as error:
+    except IncompleteOutput as error:
         raise Unprocessable("engine.failed", f"The file cannot be read: {error}") from error
     return beginning
 

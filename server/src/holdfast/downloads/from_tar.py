@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from backup_engine.far.unpack import ROOT, BoundedTar, exact
 from backup_engine.outcome import Outcome
+from holdfast.downloads.engine_output import EngineOutput, IncompleteOutput
 from holdfast.downloads.entry_filter import EntryFilter
-from holdfast.downloads.source import BrokenOff, Source
 from holdfast.downloads.zip_stream import Member, ZipStream
 from holdfast.runner.engine_stream import BLOCK
 
@@ -24,16 +24,16 @@ class Entries(Protocol):
 
     def next(self) -> tarfile.TarInfo | None: ...
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
-        """The complete content of the entry read last, or BrokenOff."""
+        """The complete content of the entry read last, or IncompleteOutput."""
 
     def require_good_end(self) -> None:
-        """Raise BrokenOff unless all entries have been read."""
+        """Raise IncompleteOutput unless all entries have been read."""
 
 
 class TarEntries:
     """The entries of a tar stream, one after the other. None are kept in memory."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: EngineOutput) -> None:
         self._source = source
         readable: Any = source  # a stream only needs to be readable
         self._tar = BoundedTar.open(
@@ -44,21 +44,21 @@ class TarEntries:
         try:
             entry = self._tar.next()
         except (tarfile.TarError, ValueError, OverflowError) as error:
-            raise BrokenOff(CUT_SHORT) from error
+            raise IncompleteOutput(CUT_SHORT) from error
         self._tar.members.clear()  # type: ignore[attr-defined]  # it keeps them all, for seeking back
         return entry
 
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
-        """The complete content of the entry read last, or BrokenOff."""
+        """The complete content of the entry read last, or IncompleteOutput."""
         stream: Any = self._tar.fileobj  # positioned after the header read last
         remaining = entry.size
         while remaining:
             try:
                 block = stream.read(min(BLOCK, remaining))
             except tarfile.TarError as error:
-                raise BrokenOff(CUT_SHORT) from error
+                raise IncompleteOutput(CUT_SHORT) from error
             if not block:
-                raise BrokenOff(CUT_SHORT)
+                raise IncompleteOutput(CUT_SHORT)
             remaining -= len(block)
             yield block
 

@@ -16,8 +16,8 @@ from backup_jobs import paths as job_paths
 from backup_jobs.paths import readable
 from holdfast.api.parts import Part
 from holdfast.downloads import errors
+from holdfast.downloads.engine_output import EngineOutput, IncompleteOutput
 from holdfast.downloads.from_tar import Entries, TarEntries, tar_blocks, zip_blocks
-from holdfast.downloads.source import BrokenOff, Source
 from holdfast.errors import Unprocessable
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
@@ -174,7 +174,7 @@ class Downloads:
         paths: Sequence[bytes],
         gone: threading.Event,
         hidden: HiddenPaths,
-    ) -> Source:
+    ) -> EngineOutput:
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         request = ExportTarRequest(
             engine.address(archive.name, archive.engine_id),
@@ -186,7 +186,7 @@ class Downloads:
             command: Command = narrowed(engine.export_tar(location, request), request.paths)
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
-        return Source(self.inline, repository, command, gone)
+        return EngineOutput(self.inline, repository, command, gone)
 
 
 DOWNLOADS = Part[Downloads]("downloads")
@@ -223,15 +223,15 @@ def shared_depth(paths: Sequence[bytes]) -> int:
     return folder.count(b"/") + 1 if folder else 0
 
 
-def _first_entry(source: Source) -> tuple[TarEntries, TarInfo | None]:
+def _first_entry(source: EngineOutput) -> tuple[TarEntries, TarInfo | None]:
     try:
         entries = TarEntries(source)
         return entries, entries.next()
-    except (BrokenOff, TarError) as error:
+    except (IncompleteOutput, TarError) as error:
         raise source.refusal() from error
 
 
-def _written(source: Source, paths: Sequence[bytes], form: Format) -> Iterator[bytes]:
+def _written(source: EngineOutput, paths: Sequence[bytes], form: Format) -> Iterator[bytes]:
     """The download's blocks, once the stream is known to contain an entry. Raise NotFound if a path was requested and
     it does not.
     """

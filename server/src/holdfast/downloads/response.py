@@ -20,11 +20,11 @@ from backup_engine.frozen import frozen
 from holdfast.api.limits import BodyTooLarge
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
-from holdfast.downloads.conditions import Asked
+from holdfast.downloads.conditions import RequestConditions
+from holdfast.downloads.engine_output import ClientGone, IncompleteOutput
 from holdfast.downloads.lookup import Found
 from holdfast.downloads.opening import ANY_FILE, Content, Downloads, Opened, content_headers
 from holdfast.downloads.pace import Pace
-from holdfast.downloads.source import BrokenOff, ClientGone
 from holdfast.downloads.turns import DownloadTurns
 from holdfast.errors import HoldfastError
 from holdfast.runner.lane_ticket import LaneTicket, without_a_thread
@@ -93,7 +93,7 @@ class Download(Response):
                 log.warning("a download was read too slowly and was ended", name=opened.name)
             except (ClientGone, OSError):
                 log.info("a download was given up by its reader", name=opened.name)
-            except (BrokenOff, HoldfastError) as error:
+            except (IncompleteOutput, HoldfastError) as error:
                 log.warning("a download was broken off", name=opened.name, reason=str(error))
             finally:
                 self._gone.set()
@@ -252,7 +252,7 @@ class WantedFile:
         found, content = self._known()
         if content is not None and self.request is not None:
             told = content_headers(content)
-            if Asked.by(self.request).is_known(content.etag):
+            if RequestConditions.by(self.request).is_known(content.etag):
                 return Response(status_code=304, headers=told)
             if self.request.method == "HEAD":
                 return Response(headers={**told, "Content-Length": str(content.size)}, media_type=ANY_FILE)
@@ -267,5 +267,5 @@ class WantedFile:
         repository, archive, hidden = found
         part: tuple[int, int] | None = None
         if content is not None and self.request is not None and content.is_readable:
-            part = Asked.by(self.request).part(content.size, content.etag)
+            part = RequestConditions.by(self.request).part(content.size, content.etag)
         return self.downloads.file(repository, archive, self.path, gone, hidden, content, part)

@@ -6,8 +6,8 @@ from sqlalchemy import or_, select
 
 from holdfast.access.vault import Vault
 from holdfast.agents.called_engines import CalledEngines
+from holdfast.archives.index_verification import Difference, verify_archive
 from holdfast.archives.indexes import indexes_for
-from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
 from holdfast.history.errors import HistoryError

@@ -38,7 +38,7 @@ _DOWN = (BrowseSort.SIZE_DOWN, BrowseSort.MODIFIED_DOWN)
 
 
 @frozen
-class Asked:
+class BrowseOptions:
     """Which entries of a directory to list, in which order, and which facts to add."""
 
     limit: int = 500
@@ -65,7 +65,12 @@ class Browser:
         self._kept: OrderedDict[tuple[int, int, BrowseSort], _Listing] = OrderedDict()
 
     def page(
-        self, snapshot: Snapshot, archive: ArchiveRow, directory: bytes, asked: Asked, before: ArchiveRow | None = None
+        self,
+        snapshot: Snapshot,
+        archive: ArchiveRow,
+        directory: bytes,
+        asked: BrowseOptions,
+        before: ArchiveRow | None = None,
     ) -> BrowsePage:
         position = _position(asked) if asked.cursor else None
         wanted = directory_of(directory.removesuffix(b"/") or directory)
@@ -172,7 +177,7 @@ class _Listing:
 _EMPTY = _Listing(np.zeros(0, np.uint32), None, [])
 
 
-def _narrowed(snapshot: Snapshot, listing: _Listing, directory: bytes, asked: Asked) -> _Listing:
+def _narrowed(snapshot: Snapshot, listing: _Listing, directory: bytes, asked: BrowseOptions) -> _Listing:
     if asked.without:
         paths = (path_id(snapshot, directory + name) for name in asked.without)
         hidden = [version for _, version in snapshot.versions_of_paths([path for path in paths if path])]
@@ -207,7 +212,7 @@ def _cursor(sort: BrowseSort, rank: int, name: bytes) -> str:
     return cursor.encode(f"browse {sort}", str(rank), name.hex())
 
 
-def _position(asked: Asked) -> tuple[int, bytes]:
+def _position(asked: BrowseOptions) -> tuple[int, bytes]:
     """Return the rank and name of the previous page's last entry. Raise InvalidCursor."""
     assert asked.cursor is not None
     if asked.sort is BrowseSort.NAME:

@@ -14,7 +14,7 @@ from holdfast.history.answers import (
     PathHistory,
     SearchPage,
 )
-from holdfast.history.browse import Asked, Browser
+from holdfast.history.browse import BrowseOptions, Browser
 from holdfast.history.changes import MOST_STORED_PATHS, Comparer, is_mixed
 from holdfast.history.chunk_table import chunk_damage, chunks_of
 from holdfast.history.chunks.file_chunk import Chunk
@@ -271,7 +271,7 @@ class HistoryIndex:
         `text`: only names that contain it, case-insensitive. `without`: names to leave out. `sizes`: add up the content
         of folders. `against`: add the change of each entry since this archive, if it is indexed.
         """
-        asked = Asked(limit, cursor, sort, text, without, sizes)
+        asked = BrowseOptions(limit, cursor, sort, text, without, sizes)
         with self._store.read() as snapshot:
             before = snapshot.archive(against) if against is not None else None
             return self._browser.page(snapshot, _row(snapshot, archive), directory, asked, before)

@@ -31,7 +31,7 @@ def rename(session: Session, remote: RcloneRemote) -> None:
     """Rename a remote in the addresses of its repositories."""
     for repository in store.stored_on(session, remote.id):
         repository.path = address.of(remote.name, address.path_of(repository.path))
-        repositories.tell(session, repository.id, "changed")
+        repositories.publish(session, repository.id, "changed")
 
 
 @frozen

@@ -112,7 +112,7 @@ def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, An
 def forget_evidence(session: Session, repository_id: int) -> None:
     """Clear the state of a mirror that is gone or gets another place."""
     session.execute(update(Repository).where(Repository.id == repository_id).values(last_mirror=None))
-    repositories.tell(session, repository_id, "evidence")
+    repositories.publish(session, repository_id, "evidence")
 
 
 def waiting_sync(session: Session, repository_id: int) -> int | None:

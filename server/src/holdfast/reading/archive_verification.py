@@ -15,7 +15,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from backup_engine.command import CalledAgent
 from backup_engine.frozen import frozen
-from holdfast.archives.reading import open_helper
+from holdfast.archives.archive_reader import open_helper
 from holdfast.archives.repository_not_opened import RepositoryNotOpened
 from holdfast.history.chunks.file_chunk import Chunk, unpacked
 from holdfast.history.chunks.items import ItemParser, LongList

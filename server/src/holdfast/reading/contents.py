@@ -13,8 +13,8 @@ from backup_engine.frozen import frozen
 from backup_engine.outcome import Outcome
 from holdfast.archives.content_tags import etag_of
 from holdfast.archives.indexes import Indexes
+from holdfast.downloads.engine_output import IncompleteOutput
 from holdfast.downloads.opening import shared_depth
-from holdfast.downloads.source import BrokenOff
 from holdfast.errors import Unavailable
 from holdfast.history.chunks.file_chunks import Part
 from holdfast.history.errors import ArchiveNotIndexed
@@ -148,7 +148,9 @@ class Content:
             try:
                 yield self.readers.read(self.repository, group, gone, has_begun=True)
             except NotReadable as error:
-                raise BrokenOff(Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")) from error
+                raise IncompleteOutput(
+                    Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")
+                ) from error
 
 
 def _fit(chunks: Sequence[Chunk] | None) -> bool:

@@ -26,8 +26,8 @@ from backup_engine.command import CalledAgent, Command, Machine
 from backup_engine.detect import EngineProgram
 from backup_engine.requests import ListArchivesRequest
 from holdfast.api.parts import Part
-from holdfast.archives.reading import inherited_secrets
-from holdfast.downloads.source import ClientGone
+from holdfast.archives.archive_reader import inherited_secrets
+from holdfast.downloads.engine_output import ClientGone
 from holdfast.errors import HoldfastError
 from holdfast.history.chunks.far import FarEngine
 from holdfast.history.chunks.file_chunks import FileChunks

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from backup_engine.outcome import Outcome
-from holdfast.downloads.source import BrokenOff, ClientGone
+from holdfast.downloads.engine_output import ClientGone, IncompleteOutput
 from holdfast.reading.readers import NotReadable
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Tree:
         return None
 
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
-        """Yield the whole content of the entry just returned, or raise BrokenOff."""
+        """Yield the whole content of the entry just returned, or raise IncompleteOutput."""
         size, self._unread = entry.size, 0
         return self._stream.take(size)
 
@@ -83,9 +83,11 @@ class _Stream:
         try:
             block = next(self._blocks, None)
         except NotReadable as error:
-            raise BrokenOff(Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")) from error
+            raise IncompleteOutput(
+                Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")
+            ) from error
         if block is None:
-            raise BrokenOff(CHANGED)
+            raise IncompleteOutput(CHANGED)
         return block
 
 

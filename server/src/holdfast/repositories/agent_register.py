@@ -139,7 +139,7 @@ class AgentRegister:
                 )
                 session.add(repository)
                 session.flush()
-                store.tell(session, repository.id, "created")
+                store.publish(session, repository.id, "created")
                 _record(session, caller, action, repository)
                 if kind is not None:
                     self._set_up(session, caller, repository, kind, older_ok=older_ok)

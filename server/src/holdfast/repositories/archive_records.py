@@ -173,7 +173,7 @@ def add_made(session: Session, repository_id: int, *, engine_id: str, **values: 
         made = Archive(repository_id=repository_id, engine_id=engine_id, first_seen_at=now, last_seen_at=now, **values)
         session.add(made)
         session.flush()
-        tell(session, "archive.added", repository_id, [made])
+        publish(session, "archive.added", repository_id, [made])
     else:
         for name, value in values.items():
             setattr(archive, name, value)
@@ -189,7 +189,7 @@ def remove(session: Session, archives: Sequence[Archive]) -> None:
     for archive in archives:
         session.delete(archive)
     if archives:
-        tell(session, "archive.removed", archives[0].repository_id, archives)
+        publish(session, "archive.removed", archives[0].repository_id, archives)
 
 
 def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> None:
@@ -204,12 +204,12 @@ def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> N
         gone += session.execute(select(*columns).where(*of_block))
         session.execute(delete(Archive).where(*of_block))
     gone_archives.note(session, gone)
-    tell(session, "archive.removed", repository_id, gone)
+    publish(session, "archive.removed", repository_id, gone)
     counted = update(Repository).where(Repository.id == repository_id, Repository.archive_count.is_not(None))
     session.execute(counted.values(archive_count=count(session, repository_id)))
 
 
-def tell(
+def publish(
     session: Session,
     topic: Literal["archive.added", "archive.removed"],
     repository_id: int,

@@ -54,7 +54,7 @@ class Corrections:
                 archive_records.mark_lost(session, repository.id, [archive.id for archive in missing])
                 details = {"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]}
                 audit.note(session, caller, "repository.older_confirmed", "repository", repository.id, details)
-                store.tell(session, repository.id, "changed", "archives")
+                store.publish(session, repository.id, "changed", "archives")
         return OlderAnswer(
             repository_id=repository.id,
             confirmed=not dry_run,
@@ -114,7 +114,7 @@ class Corrections:
 
     def _record(self, session: Any, caller: Caller, repository: Repository, **details: Any) -> None:
         audit.note(session, caller, "repository.replacement_accepted", "repository", repository.id, details)
-        store.tell(session, repository.id, "changed")
+        store.publish(session, repository.id, "changed")
 
     # --- another place ------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Corrections:
         audit.note(
             session, caller, "repository.moved", "repository", repository.id, {"from": before, "to": repository.path}
         )
-        store.tell(session, repository.id, "changed")
+        store.publish(session, repository.id, "changed")
 
     def _opened(self, repository: Repository, location: RepositoryLocation) -> InfoResult:
         """Open the repository while the service does no other work on it. Raise Conflict otherwise."""

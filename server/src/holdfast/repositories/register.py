@@ -184,7 +184,7 @@ class Register:
             for listener in self.on_forget:
                 listener(session, repository)
             session.delete(repository)
-            store.tell(session, repository_id, "deleted")
+            store.publish(session, repository_id, "deleted")
 
     def export_key(self, caller: Caller, repository: Repository) -> str:
         if repository.encryption == "none":
@@ -307,7 +307,7 @@ class Register:
             with self.database.writing() as session:
                 session.add(repository)
                 session.flush()
-                store.tell(session, repository.id, "created")
+                store.publish(session, repository.id, "created")
                 details = {"name": repository.name, "path": place.path, **_confirmed(own_sources)}
                 audit.note(session, caller, action, "repository", repository.id, details)
                 if action == "repository.imported":
@@ -371,7 +371,7 @@ class Register:
             repository.keyfile = key or repository.keyfile
         repository.updated_at = clock.now()
         session.flush()
-        store.tell(session, repository_id, "changed")
+        store.publish(session, repository_id, "changed")
         if repository.index_mode != old_mode:
             self._index_mode_changed(session, repository, old_mode)
         fields = sorted([*changes, *(["passphrase"] if sealed is not None else [])])

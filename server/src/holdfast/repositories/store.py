@@ -143,7 +143,7 @@ def note_evidence(session: Session, repository_id: int, *parts: RepositoryPart, 
             measured_at = known.get("last_stats") or clock.now()
             size_records.note(session, repository_id, measured_at, known["total_size"], known["unique_size"])
     if known or changed:
-        tell(session, repository_id, "evidence", *changed)
+        publish(session, repository_id, "evidence", *changed)
 
 
 def _changed_parts(session: Session, repository_id: int, values: dict[str, Any]) -> set[RepositoryPart]:
@@ -168,7 +168,7 @@ def learn_engine_id(session: Session, repository_id: int, reported: str | None) 
         session.execute(unknown.values(engine_id=reported[:64]))
 
 
-def tell(
+def publish(
     session: Session,
     repository_id: int,
     change: Literal["created", "changed", "evidence", "deleted"],

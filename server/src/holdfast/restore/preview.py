@@ -21,7 +21,7 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
 from holdfast.downloads import errors as download_errors
-from holdfast.downloads.source import BrokenOff, Source
+from holdfast.downloads.engine_output import EngineOutput, IncompleteOutput
 from holdfast.errors import HoldfastError, TooLarge, Unprocessable
 from holdfast.repositories import archived_paths
 from holdfast.repositories.location import Opener
@@ -80,7 +80,7 @@ class Previews:
                 ExistingFiles(destination) if is_here else UnknownFiles(),
                 ProtectedTargets(wanted.guard, destination),
             )
-            source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
+            source = EngineOutput(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
             stack.enter_context(closing(source))
             for item in _items(source):
                 surveyor.add(item)
@@ -133,7 +133,7 @@ class Previews:
 PREVIEWS = Part[Previews]("restore_previews")
 
 
-def _items(source: Source) -> Iterator[ListedFile]:
+def _items(source: EngineOutput) -> Iterator[ListedFile]:
     deadline = time.monotonic() + PREVIEW_SECONDS
 
     def blocks() -> Iterator[bytes]:
@@ -146,7 +146,7 @@ def _items(source: Source) -> Iterator[ListedFile]:
 
     try:
         yield from read_listing(blocks())
-    except BrokenOff as error:
+    except IncompleteOutput as error:
         raise source.refusal() from error
     except GarbledOutput as error:
         raise Unprocessable(error.key, str(error)) from error

@@ -10,7 +10,7 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading
 from holdfast.api.router import router
-from holdfast.archives.retention import past
+from holdfast.archives.retention import past_restore_points
 from holdfast.archives.retention.schemas import Past, PastPoint, PointsOfDay
 from holdfast.archives.retention.simulate import DAY
 from holdfast.kit import clock
@@ -41,13 +41,17 @@ def read_past(
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     today = clock.now().date()
     first = today - days * DAY
-    every = past.points(session, repository, datetime.combine(first, time(), UTC))
-    known = past.shown([point for point in every if series is None or point.series == series], first, today)
+    every = past_restore_points.points(session, repository, datetime.combine(first, time(), UTC))
+    known = past_restore_points.shown(
+        [point for point in every if series is None or point.series == series], first, today
+    )
     return Past(
         since=first,
         until=today,
         recorded_since=repository.removals_recorded_since or repository.created_at,
-        counts=[PointsOfDay(day=day, restore_points=count) for day, count in past.counts(known, first, today)],
+        counts=[
+            PointsOfDay(day=day, restore_points=count) for day, count in past_restore_points.counts(known, first, today)
+        ],
         points=[PastPoint.from_row(point) for point in known[:MOST_POINTS]],
         points_count=len(known),
     )

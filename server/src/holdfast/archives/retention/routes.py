@@ -19,7 +19,7 @@ from holdfast.archives.retention.schemas import Simulation, SimulationRequest
 from holdfast.archives.retention.simulation_answer import Policy, Wanted
 from holdfast.archives.retention.size_forecast import Samples, SimulatedArchive, samples
 from holdfast.archives.retention.size_samples import measured, recent_backups, samples_by_chunks, simulated_archive
-from holdfast.archives.route_values import TheCadence, TheIndex
+from holdfast.archives.route_parameters import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.compute_process import call

@@ -40,8 +40,8 @@ from holdfast.agents import store as agents
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.jobs import own
 from holdfast.api.parts import Part
+from holdfast.downloads.engine_output import ClientGone, EngineOutput, IncompleteOutput
 from holdfast.downloads.opening import Opened
-from holdfast.downloads.source import BrokenOff, ClientGone, Source
 from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
@@ -145,7 +145,7 @@ class _RestoreStream:
                     surveyor.add(item)
                     listed.add(item)
                     yield from self._still_here()
-            except BrokenOff:
+            except IncompleteOutput:
                 yield _end(_end_message(source.outcome()))
                 return
         surveyed = surveyor.finished()
@@ -162,8 +162,8 @@ class _RestoreStream:
                 yield frame(DATA, block)
             yield _end(_end_message(source.outcome()))
 
-    def _source(self, command: Command) -> Source:
-        return Source(self._all_of.inline, self._repository, command, self._gone, job_id=self._operation.id)
+    def _source(self, command: Command) -> EngineOutput:
+        return EngineOutput(self._all_of.inline, self._repository, command, self._gone, job_id=self._operation.id)
 
     def _still_here(self) -> Iterator[bytes]:
         self._require_running()

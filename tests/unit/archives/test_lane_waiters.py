@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from holdfast.archives.giving_way import _waiter, continuation
-from holdfast.archives.params import StageParams
+from holdfast.archives.lane_waiters import _waiter, continuation
+from holdfast.archives.stage_params import StageParams
 from holdfast.kit import clock
 from holdfast.operations import limits
 from holdfast.operations.kinds import Kind, retry_when_interrupted

@@ -12,7 +12,7 @@ from holdfast.access.roles import Role
 from holdfast.api.dependencies import Reading
 from holdfast.archives import paths
 from holdfast.archives.archive_index import ARCHIVE_INDEX, ArchiveIndex
-from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
+from holdfast.archives.live_answers import LIVE_ANSWERS, LiveAnswers
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import PlainText
 from holdfast.repositories import store

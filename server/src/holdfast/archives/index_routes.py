@@ -12,7 +12,7 @@ from holdfast.api.dependencies import TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.archives import history_stage
 from holdfast.archives.archive_index import ArchiveIndex
-from holdfast.archives.route_values import TheIndex
+from holdfast.archives.route_parameters import TheIndex
 from holdfast.archives.schemas import RebuildFrom, StagesQueued
 from holdfast.archives.stages import REBUILD, RESYNC, Stage, can_be_listed
 from holdfast.kit.fields import RowId

@@ -80,7 +80,7 @@ def _ready(session: Session, *, repository_id: int, info: InfoResult | None) -> 
     if info is not None:
         _note(repository, info)
     session.flush()
-    store.tell(session, repository_id, "changed")
+    store.publish(session, repository_id, "changed")
 
 
 def _note(repository: Repository, info: InfoResult) -> None:

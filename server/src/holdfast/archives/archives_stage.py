@@ -15,8 +15,8 @@ from backup_jobs.list_archives import CUT_SHORT
 from backup_protocol import JobKind, ListBlock
 from holdfast.archives.archive_sync import sync_archives
 from holdfast.archives.measure_archives import measure_archives
-from holdfast.archives.params import StageParams
 from holdfast.archives.redundant_index_work import already_done
+from holdfast.archives.stage_params import StageParams
 from holdfast.kit import clock
 from holdfast.operations.end_time import end_of_work, recording_end
 from holdfast.operations.job_work import JobReport, JobWork, reported

@@ -14,9 +14,9 @@ from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
 from holdfast.api.prepared import JsonResult
+from holdfast.archives.archive_reader import listing_command
 from holdfast.archives.live_answer_cache import LiveAnswerCache, Question, StateBefore
 from holdfast.archives.live_browse import page_of_listing
-from holdfast.archives.reading import listing_command
 from holdfast.archives.schemas import LiveArchive, LiveList
 from holdfast.errors import Unprocessable
 from holdfast.history.answers import BrowsePage

@@ -25,14 +25,14 @@ class ClientGone(Exception):
     """The client has disconnected."""
 
 
-class BrokenOff(Exception):
+class IncompleteOutput(Exception):
     """The engine did not complete its output, so the data already passed on is incomplete."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.message or outcome.status)
 
 
-class Source:
+class EngineOutput:
     """The output of one engine command, run in the repository's lane. Reads like a file; any thread may close it."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Source:
             raise ClientGone
 
     def blocks(self) -> Iterator[bytes]:
-        """All blocks. Raise BrokenOff at the end unless the engine reports success."""
+        """All blocks. Raise IncompleteOutput at the end unless the engine reports success."""
         while block := self.read():
             yield block
         self.require_good_end()
@@ -87,7 +87,7 @@ class Source:
     def require_good_end(self) -> None:
         outcome = self._stream.outcome()
         if outcome.status != "completed":
-            raise BrokenOff(outcome)
+            raise IncompleteOutput(outcome)
 
     def outcome(self) -> Outcome:
         """How the engine ended. Valid only after the end of its output."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from backup_engine.frozen import frozen
 from backup_jobs import paths as text
 from backup_jobs.host import SUCCEEDED
-from holdfast.archives.reading import listing_command
+from holdfast.archives.archive_reader import listing_command
 from holdfast.history.entry import Entry, listed
 from holdfast.history.errors import ArchiveNotIndexed, HistoryError, ListingFailed
 from holdfast.history.excludes import Excludes

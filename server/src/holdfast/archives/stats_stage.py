@@ -3,8 +3,8 @@
 from backup_engine.requests import InfoRequest
 from backup_engine.results import GarbledOutput, parse_info
 from holdfast.archives.measure_archives import measure_archives
-from holdfast.archives.params import StageParams
 from holdfast.archives.redundant_index_work import already_done
+from holdfast.archives.stage_params import StageParams
 from holdfast.operations.kinds import Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome, TryAgain

@@ -77,7 +77,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Fleet:
+class FleetSearch:
     """The repositories that one caller can see, searched one after another."""
 
     database: Database
@@ -98,7 +98,7 @@ class Fleet:
         caller: Caller,
         wanted: Sequence[int],
         machines: Sequence[str] = (),
-    ) -> Fleet:
+    ) -> FleetSearch:
         """Select all repositories that the caller can see, or those with the given ids or on the given machines.
 
         Raise NotFound for an id that the caller cannot see.
@@ -115,7 +115,7 @@ class Fleet:
             visible = [repository for repository in visible if repository.id in chosen]
         if machines:
             visible = [repository for repository in visible if repository.machine in machines]
-        return Fleet(database, index, places, caller, visible, known)
+        return FleetSearch(database, index, places, caller, visible, known)
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
         found: list[FleetHit] = []
