@@ -18,13 +18,13 @@ from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, Machi
 from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment
 from backup_engine.far import remote_run, run
-from backup_engine.following import StreamReader, engine_outcome
 from backup_engine.outcome import Outcome
 from backup_engine.process import Spool, SpoolState
 from backup_engine.redact import Redactor
 from backup_engine.repository_guard import LARGEST_PROBE
 from backup_engine.requests import InfoRequest, ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_engine.results import GarbledOutput, parse_archives
+from backup_engine.stream_reader import StreamReader, engine_outcome
 from backup_jobs.restore.survey import Survey
 from backup_protocol.frames import LARGEST_MESSAGE, SURVEY, frame
 from holdfast.restore.to_agent.restore_streams import _survey

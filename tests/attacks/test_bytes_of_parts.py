@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from backup_agent.client import Client
-from backup_agent.courier import Courier
 from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.job_reporter import JobReporter
 from backup_agent.runtime_api import RuntimeApi
 from backup_engine import bounded_json
 from backup_protocol import Complete, Job, Result
@@ -84,13 +84,13 @@ def test_an_agent_whose_result_is_too_large_ends_its_job_as_failed(tmp_path: Pat
 
     ended: list[Ending | None] = []
     with in_test_service(service) as at:
-        courier = Courier(RuntimeApi(Client(at.url)))
-        courier.on_done = lambda _job, ending: ended.append(ending)
+        reporter = JobReporter(RuntimeApi(Client(at.url)))
+        reporter.on_done = lambda _job, ending: ended.append(ending)
         job = JobFolder.make(tmp_path, Job(5, "archives.list", "2026-11-15T00:00:00+00:00", {}))
         job.note_claimed()
         job.end(Complete("2026-11-16T12:00:00+00:00", Result(0)), [{"name": "one"}])
-        courier.take(job)
-        courier.turn()
+        reporter.add(job)
+        reporter.turn()
     assert heard[-1][0] == "fail"
     assert heard[-1][1]["error_key"] == "engine.result_too_large"
     assert ended

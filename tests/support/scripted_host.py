@@ -10,11 +10,11 @@ from backup_engine.command import Command
 from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment
 from backup_engine.events import Event
-from backup_engine.following import engine_outcome
 from backup_engine.interface import Engine, engine_for
 from backup_engine.outcome import Accumulator
 from backup_engine.process import ExitRecord
 from backup_engine.requests import RepositoryLocation
+from backup_engine.stream_reader import engine_outcome
 from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step
 from backup_jobs.sources import Exclusions, Sources
 from backup_jobs.work import Work

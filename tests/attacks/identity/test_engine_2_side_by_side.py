@@ -11,13 +11,13 @@ from backup_engine import requests
 from backup_engine.command import Command
 from backup_engine.detect import detect
 from backup_engine.environment import EngineEnvironment
-from backup_engine.following import engine_outcome
 from backup_engine.interface import Engine, engine_for
 from backup_engine.outcome import Accumulator
 from backup_engine.parse import parse_line
 from backup_engine.process import Spool
 from backup_engine.requests import RepositoryLocation
 from backup_engine.results import parse_info
+from backup_engine.stream_reader import engine_outcome
 from tests.support.engines import ENGINE_2
 from tests.support.warm_engines import warm_program
 

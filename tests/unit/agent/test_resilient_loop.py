@@ -16,8 +16,8 @@ from backup_agent.backoff import Backoff
 from backup_agent.client import Client, NotAllowed
 from backup_agent.commands import locking
 from backup_agent.config import Config
-from backup_agent.courier import Courier
 from backup_agent.job_folder import JobFolder
+from backup_agent.job_reporter import JobReporter
 from backup_agent.places import Places
 from backup_agent.problems import AlreadyRunning
 from backup_agent.resilient_loop import ResilientLoop
@@ -91,13 +91,13 @@ def test_a_round_that_fails_does_not_end_the_agent(agent: Agent, monkeypatch: py
 
 
 def test_a_job_that_cannot_be_reported_does_not_hold_up_the_others(service: InTestService, tmp_path: Path) -> None:
-    courier = Courier(RuntimeApi(Client(service.url)))
+    reporter = JobReporter(RuntimeApi(Client(service.url)))
     broken, good = job(tmp_path, 1), job(tmp_path, 2)
     (broken.folder / "result.json").write_text('{"report": "nonsense"}')
-    courier.take(broken)
-    courier.take(good)
+    reporter.add(broken)
+    reporter.add(good)
 
-    courier.turn()
+    reporter.turn()
 
     assert not good.folder.exists()
     assert broken.folder.exists()
@@ -106,8 +106,8 @@ def test_a_job_that_cannot_be_reported_does_not_hold_up_the_others(service: InTe
 def test_reporting_goes_on_after_a_turn_that_failed(
     service: InTestService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    courier = Courier(RuntimeApi(Client(service.url)), turn_seconds=0.01)
-    turn, turns = courier.turn, []
+    reporter = JobReporter(RuntimeApi(Client(service.url)), turn_seconds=0.01)
+    turn, turns = reporter.turn, []
 
     def fail_once() -> None:
         turns.append("turn")
@@ -115,27 +115,27 @@ def test_reporting_goes_on_after_a_turn_that_failed(
             raise RuntimeError("nobody expected this")
         turn()
 
-    monkeypatch.setattr(courier, "turn", fail_once)
+    monkeypatch.setattr(reporter, "turn", fail_once)
     reported = job(tmp_path, 1)
-    courier.take(reported)
-    courier.start()
+    reporter.add(reported)
+    reporter.start()
     try:
         wait_until(lambda: not reported.folder.exists(), what="the job is reported after all")
     finally:
-        courier.stop(60)
+        reporter.stop(60)
 
 
 def test_a_job_whose_worker_comes_after_it_was_reported_is_not_held_on_to(
     service: InTestService, tmp_path: Path
 ) -> None:
-    courier = Courier(RuntimeApi(Client(service.url)))
+    reporter = JobReporter(RuntimeApi(Client(service.url)))
     reported = job(tmp_path, 1)
-    courier.take(reported)
-    courier.turn()
+    reporter.add(reported)
+    reporter.turn()
 
-    courier.take(reported)
+    reporter.add(reported)
 
-    assert not courier.is_busy
+    assert not reporter.is_busy
 
 
 def test_a_job_for_which_no_thread_can_be_had_takes_no_place(

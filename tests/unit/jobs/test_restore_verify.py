@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine import extracted
+from backup_engine import extraction_check
 from backup_engine.events import LogMessage
-from backup_engine.extracted import Complaints
+from backup_engine.extraction_check import PathWarnings
 from backup_engine.listing import ListedFile
 from backup_jobs.restore import verify
 from backup_jobs.restore.existing_files import ExistingFiles
@@ -26,15 +26,15 @@ def warning(message: str) -> LogMessage:
 def verified(
     tree: Path, items: list[ListedFile], *warnings: str, target: Path | None = None, surveyed: Survey | None = None
 ) -> Plan:
-    complaints = Complaints()
+    path_warnings = PathWarnings()
     for message in warnings:
-        complaints.on_event(warning(message))
+        path_warnings.on_event(warning(message))
     existing = ExistingFiles(bytes(target or Path("/nonexistent")))
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return Verifier(descriptor, EVERYTHING, existing, (surveyed or Survey()).links_in_the_way, complaints).verify(
-            items
-        )
+        return Verifier(
+            descriptor, EVERYTHING, existing, (surveyed or Survey()).links_in_the_way, path_warnings
+        ).verify(items)
     finally:
         os.close(descriptor)
 
@@ -72,7 +72,7 @@ def test_a_tree_that_is_as_listed_is_to_be_moved_without_its_special_files(tree:
 def test_what_the_engine_left_out_is_failed(tree: Path) -> None:
     plan = verified(tree, [*LISTED, ListedFile(b"d/missing", "-", 9)])
 
-    assert plan.failed == [(b"d/missing", extracted.NOT_EXTRACTED, 9)]
+    assert plan.failed == [(b"d/missing", extraction_check.NOT_EXTRACTED, 9)]
     assert plan.files == 3
 
 
@@ -85,7 +85,7 @@ def test_a_file_that_is_cut_short_is_failed_and_not_moved(tree: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["d", "l"])
 def test_a_file_where_something_else_was_listed_is_failed(tree: Path, kind: str) -> None:
-    assert verified(tree, [ListedFile(b"d/file", kind, 5)]).failed == [(b"d/file", extracted.WRONG_TYPE, 5)]
+    assert verified(tree, [ListedFile(b"d/file", kind, 5)]).failed == [(b"d/file", extraction_check.WRONG_TYPE, 5)]
 
 
 @pytest.mark.parametrize(
@@ -118,17 +118,17 @@ def test_a_complaint_about_a_name_that_is_no_text_is_matched_as_the_engine_write
     ],
 )
 def test_a_missing_attribute_is_a_warning_and_the_file_is_moved(tree: Path, message: str) -> None:
-    complaints = Complaints()
-    complaints.on_event(warning(message))
+    path_warnings = PathWarnings()
+    path_warnings.on_event(warning(message))
 
-    assert complaints.attributes == [message]
+    assert path_warnings.attributes == [message]
     assert verified(tree, LISTED, message).failed == []
 
 
 def test_a_link_that_has_files_below_it_is_failed(tree: Path) -> None:
     plan = verified(tree, LISTED, surveyed=Survey(links_in_the_way=[b"d/link"]))
 
-    assert plan.failed == [(b"d/link", extracted.LINK_IN_THE_WAY, 4)]
+    assert plan.failed == [(b"d/link", extraction_check.LINK_IN_THE_WAY, 4)]
 
 
 def test_times_of_folders_that_exist_at_the_destination_are_noted(tree: Path, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from backup_agent.backoff import Backoff
 from backup_agent.capabilities import CAPABILITIES
 from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
 from backup_agent.config import Config
-from backup_agent.courier import Courier
 from backup_agent.engines import Engines
 from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.job_reporter import JobReporter
 from backup_agent.places import Places
 from backup_agent.resilient_loop import ResilientLoop
 from backup_agent.runtime_api import RuntimeApi
@@ -56,8 +56,8 @@ class Agent:
         self._api = RuntimeApi(client)
         self._engines = Engines(places, config.engines)
         self.stopping = threading.Event()
-        self._courier = Courier(self._api, backoff=Backoff(most=config.max_backoff_seconds))
-        self._courier.on_done = self._reported
+        self._reporter = JobReporter(self._api, backoff=Backoff(most=config.max_backoff_seconds))
+        self._reporter.on_done = self._reported
         self._lock = threading.Lock()
         self._calls: Calls | None = None
         self._services: StoppedServices | None = None
@@ -102,7 +102,7 @@ class Agent:
 
         Modules that drive the engine stay in memory once loaded. A restart takes a tenth of a second and frees them.
         """
-        is_busy = bool(self._jobs) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
+        is_busy = bool(self._jobs) or self._reporter.is_busy or (self._calls is not None and self._calls.is_busy)
         is_busy = is_busy or (self._services is not None and self._services.is_busy)
         if is_busy or not self._has_worked:
             self._idle_since = None
@@ -129,7 +129,7 @@ class Agent:
 
     def _begin(self) -> None:
         private_files.make_folder(self._places.jobs)
-        self._courier.start()
+        self._reporter.start()
         if any(self._places.holds.glob("*.json")):
             self._stopped_services().look_after()
         for job in JobFolder.all_below(self._places.jobs):
@@ -140,7 +140,7 @@ class Agent:
         self.stopping.set()
         for worker in list(self._working.values()):
             worker.join(STOP_SECONDS)
-        self._courier.stop(STOP_SECONDS)
+        self._reporter.stop(STOP_SECONDS)
         self._client.close()
 
     def _wait(self, seconds: float) -> None:
@@ -181,7 +181,7 @@ class Agent:
                 capabilities=CAPABILITIES,
                 running_job_ids=tuple(sorted(self._jobs)),
                 sent_at=sent.isoformat(),
-                last_error=self._last_error or self._courier.trouble,
+                last_error=self._last_error or self._reporter.trouble,
                 unstarted_services=self._services.not_started if self._services else (),
             )
         )
@@ -244,16 +244,16 @@ class Agent:
             self._jobs[job.job_id] = job
             self._working[job.job_id] = worker
         if job.is_claimed or job.is_ended:
-            self._courier.take(job)
+            self._reporter.add(job)
         else:
-            job.on_claimed = self._courier.take
+            job.on_claimed = self._reporter.add
         try:
             worker.start()
         except BaseException:  # without a thread, nothing would ever free the job's place
             with self._lock:
                 self._jobs.pop(job.job_id, None)
                 self._working.pop(job.job_id, None)
-            self._courier.drop(job)
+            self._reporter.remove(job)
             raise
 
     def _worker(self, job: JobFolder) -> "Worker":
@@ -292,9 +292,9 @@ class Agent:
                 self._jobs.pop(job.job_id, None)
                 self._not_given = {job.job_id: time.monotonic()}
         if has_ending:
-            self._courier.take(job)
+            self._reporter.add(job)
         else:
-            self._courier.drop(job)
+            self._reporter.remove(job)
             job.remove()
         self._changed.set()
 
@@ -312,7 +312,7 @@ class Agent:
             log.info("The service is reachable again.")
             self._backoff.succeeded()
             self._refused.succeeded()
-            self._courier.hurry()
+            self._reporter.retry_now()
 
     def _not_answered(self, failure: NoAnswer | Refusal) -> float:
         if self.stopping.is_set():

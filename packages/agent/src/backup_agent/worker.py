@@ -32,10 +32,10 @@ from backup_agent.script_rule import ScriptRule
 from backup_agent.secret_store import SecretStore
 from backup_agent.stopped_services import StoppedServices
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
-from backup_engine.following import NO_SPACE
 from backup_engine.frozen import frozen
 from backup_engine.process import spools_below
 from backup_engine.requests import InvalidRequest
+from backup_engine.stream_reader import NO_SPACE
 from backup_jobs.bodies import attempt as attempt_at
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Stopping

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from backup_engine.command import Command, Machine
 from backup_engine.events import Event
 from backup_engine.far.request import FarStop, ended_file, was_started_remotely
-from backup_engine.following import Killer, PlainReader, StreamReader, display, engine_outcome
 from backup_engine.outcome import Accumulator, Outcome
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
+from backup_engine.stream_reader import Killer, PlainReader, StreamReader, display, engine_outcome
 from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step, Stopping
 
 ENDED_ELSEWHERE = ("code", "signal", "exec_error", "timed_out", "too_much_output")

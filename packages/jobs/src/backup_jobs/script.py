@@ -7,8 +7,8 @@ from typing import Any
 from backup_engine.causes import SENTENCES, UNREACHABLE
 from backup_engine.command import Command, Machine, Script, Secret
 from backup_engine.environment import SEARCH_PATH
-from backup_engine.following import printable
 from backup_engine.process import ExitRecord
+from backup_engine.stream_reader import printable
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Host, Interrupted
 from backup_protocol import ScriptBlock

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from backup_engine import bounded
 from backup_engine.environment import SEARCH_PATH
-from backup_engine.following import printable
 from backup_engine.frozen import frozen
+from backup_engine.stream_reader import printable
 
 UNIT_NAME = r"[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,240}\.(service|socket|timer|target|path)"
 """Only complete names, and only units that can be stopped and started."""

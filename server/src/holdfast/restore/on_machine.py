@@ -16,7 +16,7 @@ from typing import Any
 from backup_engine import bounded_json, protected_places
 from backup_engine.chunks.commands import narrowed
 from backup_engine.command import LARGEST_RESULT, Command, Machine
-from backup_engine.extracted import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY, NOT_EXTRACTED
+from backup_engine.extraction_check import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY, NOT_EXTRACTED
 from backup_engine.far.streaming import unpacked_there
 from backup_engine.listing import ListedFile
 from backup_engine.protected_places import ProtectedPlaces

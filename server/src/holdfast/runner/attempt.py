@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from backup_engine.command import Command
-from backup_engine.following import display
 from backup_engine.outcome import Accumulator
 from backup_engine.process import Spool
+from backup_engine.stream_reader import display
 from backup_jobs.engine_host import EngineHost
 from backup_jobs.host import Interrupted
 from holdfast.operations.context import Context, OnLine, PlainResult, ProgramResult

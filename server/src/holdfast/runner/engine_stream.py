@@ -5,11 +5,11 @@ import select
 import time
 
 from backup_engine.command import Command
-from backup_engine.following import StreamReader, engine_outcome
 from backup_engine.outcome import INTERRUPTED_KEY, INTERRUPTED_SENTENCE, Accumulator
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.process import Spool
 from backup_engine.redact import Redactor
+from backup_engine.stream_reader import StreamReader, engine_outcome
 
 BLOCK = 256 * 1024
 ENDING_SECONDS = 35.0

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from backup_engine.command import Command
-from backup_engine.following import engine_outcome
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
+from backup_engine.stream_reader import engine_outcome
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
 from holdfast.errors import Locked, Unavailable

@@ -10,7 +10,7 @@ from holdfast.access.caller import Caller
 PARAMETER = "turns"
 
 
-class Turns(Protocol):
+class TakesTurns(Protocol):
     """Given a request by dependency injection: calls the route in the caller's turn."""
 
     async def run(self, user_id: int, call: Callable[[], Any]) -> Any: ...
@@ -24,7 +24,7 @@ def called_in_turn(route: Callable[..., Any], turns: Any, returns: Any = inspect
 
     @functools.wraps(route)
     async def waiting(**values: Any) -> Any:
-        waits: Turns = values.pop(PARAMETER)
+        waits: TakesTurns = values.pop(PARAMETER)
         caller = next(value for value in values.values() if isinstance(value, Caller))
         return await waits.run(caller.user_id, functools.partial(route, **values))
 

@@ -85,7 +85,7 @@ def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, u
         places = ", ".join("?" * len(names))
         statement = f"INSERT INTO {table} ({listed}) VALUES ({places}) {rule}"  # noqa: S608 - our own names
         return _many(connection, statement, model, names, rows)
-    given = _Given.of(connection, model, names, rows, varying=names[0])
+    given = _RowValues.of(connection, model, names, rows, varying=names[0])
     wanted = ", ".join(given.expressions)
     statement = f"INSERT INTO {table} ({listed}) SELECT {wanted} FROM {given.table} {rule}"  # noqa: S608 - as above
     return connection.exec_driver_sql(statement, given.values).rowcount
@@ -102,7 +102,7 @@ def update_many(session: Session, model: type[DeclarativeBase], rows: Rows) -> N
         statement = f"UPDATE {table} SET {changes} WHERE id = ?"  # noqa: S608 - our own names
         _many(connection, statement, model, [*names, "id"], rows)
     else:
-        given = _Given.of(connection, model, (*names, "id"), rows, varying="id")
+        given = _RowValues.of(connection, model, (*names, "id"), rows, varying="id")
         changes = ", ".join(f"{name} = {wanted}" for name, wanted in zip(names, given.expressions, strict=False))
         # The ids are repeated: for a join with the source alone, the server would read the whole table.
         which = f"{table}.id = given.id AND {table}.id = ANY (%s::bigint[])"
@@ -156,7 +156,7 @@ def _converter(dialect: Dialect, model: type[DeclarativeBase], name: str) -> Cal
 
 
 @frozen
-class _Given:
+class _RowValues:
     """Rows as one source of a statement for PostgreSQL: an array per column, and shared values only once.
 
     The server unpacks arrays faster than it parses a document, and large parts of the rows are often identical.
@@ -170,7 +170,7 @@ class _Given:
     @staticmethod
     def of(
         connection: Connection, model: type[DeclarativeBase], names: Sequence[str], rows: Rows, varying: str
-    ) -> "_Given":
+    ) -> "_RowValues":
         """Prepare the rows. `varying` is a column that is never treated as shared by all rows."""
         shared: list[str | None] = []
         arrays: list[str | None] = []
@@ -187,7 +187,7 @@ class _Given:
             types.append(f"%s::{kind if kind in ARRAYS else 'text'}[]")
             arrays.append(_array(kind, found))
         source = f"unnest({', '.join(types)}) AS given({', '.join(columns)})"
-        return _Given(source, expressions, (*shared, *arrays))
+        return _RowValues(source, expressions, (*shared, *arrays))
 
 
 ARRAYS = ("bigint", "text")

@@ -15,7 +15,7 @@ from backup_agent.backoff import Backoff
 from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_agent.job_work import ReceiveWork
 from backup_agent.restore_stream import LinkCut, RestoreStream
-from backup_engine.extracted import LINK_IN_THE_WAY, Complaints
+from backup_engine.extraction_check import LINK_IN_THE_WAY, PathWarnings
 from backup_engine.listing import ListedFile
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Interrupted
@@ -102,12 +102,12 @@ class _Receiving(Restore):
         links = [_exact(link) for link in survey.links]
         lost = [(_exact(item), item["reason"]) for item in received["lost"]]
         if survey.listed:
-            complaints = Complaints()
+            path_warnings = PathWarnings()
             for path, reason in lost:
-                complaints.add(path, reason)
+                path_warnings.add(path, reason)
             with private.tree() as tree:
                 there = ExistingFiles(self.destination)
-                verifier = Verifier(tree, self.placement, there, links, complaints, self.protected())
+                verifier = Verifier(tree, self.placement, there, links, path_warnings, self.protected())
                 return verifier.verify(map(_listed, survey.listed))
         with private.tree() as tree:
             lost += [(path, OUTSIDE_HARD_LINK) for path, _ in remove_unrestorable(tree).outside_links]

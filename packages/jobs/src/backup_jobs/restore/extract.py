@@ -12,7 +12,7 @@ from typing import Any
 from backup_engine.chunks.commands import narrowed
 from backup_engine.command import Command
 from backup_engine.events import Event
-from backup_engine.extracted import Complaints
+from backup_engine.extraction_check import PathWarnings
 from backup_engine.far.streaming import unpacked_here
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.protected_places import ProtectedTargets
@@ -117,18 +117,18 @@ class Restore:
             private.make()
             self.work.place.remove_leftovers(private)
         self.host.log(endings.first_line(surveyed, self.block.archive, readable(self.destination)))
-        complaints, progress = Complaints(), ExtractProgress(self.host.report)
+        path_warnings, progress = PathWarnings(), ExtractProgress(self.host.report)
 
         def on_event(event: Event) -> None:
-            complaints.on_event(event)
+            path_warnings.on_event(event)
             progress.on_event(event)
 
         step = self.host.step(EXTRACT, self._extract_command(private, surveyed), on_event=on_event)
         if bad := ended_without_success(self.host, step):
             private.remove()
             return endings.with_nothing(bad)
-        plan = self.planned(private, lambda: self._verified(private, surveyed, complaints, listed()))
-        return self.moved(private, plan, step, complaints.attributes)
+        plan = self.planned(private, lambda: self._verified(private, surveyed, path_warnings, listed()))
+        return self.moved(private, plan, step, path_warnings.attributes)
 
     def planned(self, private: PrivateTree, verify: Callable[[], Plan]) -> Plan:
         """The files to move, determined once, before any is moved. Raise Refused."""
@@ -179,12 +179,12 @@ class Restore:
         return deepest_folder(self.destination, surveyed.above_all.split(b"/"))
 
     def _verified(
-        self, private: PrivateTree, surveyed: Survey, complaints: Complaints, items: Iterable[ListedFile]
+        self, private: PrivateTree, surveyed: Survey, path_warnings: PathWarnings, items: Iterable[ListedFile]
     ) -> Plan:
         with private.tree() as tree:
             links = surveyed.links_in_the_way
             there = ExistingFiles(self.destination)
-            return Verifier(tree, self.placement, there, links, complaints, self.protected()).verify(items)
+            return Verifier(tree, self.placement, there, links, path_warnings, self.protected()).verify(items)
 
     def protected(self) -> ProtectedTargets:
         return ProtectedTargets(self.work.place.guard, self.destination)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from backup_engine.extracted import SPECIAL
+from backup_engine.extraction_check import SPECIAL
 from backup_engine.frozen import frozen
 from backup_jobs.host import Host
 from backup_jobs.paths import shown

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from backup_engine.extracted import LINK_IN_THE_WAY, NOT_EXTRACTED, Complaints, fault
+from backup_engine.extraction_check import LINK_IN_THE_WAY, NOT_EXTRACTED, PathWarnings, mismatch
 from backup_engine.listing import REGULAR, ListedFile
 from backup_engine.protected_places import ProtectedTargets
 from backup_jobs.paths import from_json, to_json
@@ -84,7 +84,7 @@ class Verifier:
         placement: Placement,
         existing: ExistingFiles,
         links_in_the_way: Iterable[bytes],
-        complaints: Complaints,
+        path_warnings: PathWarnings,
         protected: ProtectedTargets | None = None,
     ) -> None:
         self._tree = tree
@@ -92,11 +92,11 @@ class Verifier:
         self._existing = existing
         self._protected = protected
         self._in_the_way = frozenset(links_in_the_way)
-        self._complaints = complaints
+        self._path_warnings = path_warnings
         self._outside_links: set[bytes] = set()
         self._closed: dict[bytes, int] = {}
         self._inside = Inside(tree)
-        self._plan = Plan(given_up=complaints.too_many)
+        self._plan = Plan(given_up=path_warnings.too_many)
 
     def verify(self, items: Iterable[ListedFile]) -> Plan:
         with accessible(self._tree) as self._closed, closing(Inside(self._tree)) as self._inside:
@@ -120,7 +120,7 @@ class Verifier:
         if item.is_special:
             self._plan.special.append(item.path)
             self._remove(item.path)
-        elif reason := fault(item, found, self._complaints):
+        elif reason := mismatch(item, found, self._path_warnings):
             self._fail(item, reason)
             if not item.is_directory:
                 self._remove(item.path)
@@ -130,7 +130,7 @@ class Verifier:
     def _reason(self, item: ListedFile) -> str:
         if item.path in self._outside_links:
             return OUTSIDE_HARD_LINK
-        return self._complaints.of(item.path) or NOT_EXTRACTED
+        return self._path_warnings.of(item.path) or NOT_EXTRACTED
 
     def _accept(self, item: ListedFile, found: os.stat_result) -> None:
         target = self._placement.target(item.path, is_directory=item.is_directory)

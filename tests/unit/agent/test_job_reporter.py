@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from backup_agent.client import Client
-from backup_agent.courier import REFUSED_LINE, Courier
 from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.job_reporter import REFUSED_LINE, JobReporter
 from backup_agent.runtime_api import RuntimeApi
 from backup_protocol import Complete, Job, Progress, Result
 from tests.unit.agent.in_test_service import Answer, InTestService, Request, in_test_service
@@ -67,8 +67,8 @@ def service(recorder: Recorder) -> Iterator[InTestService]:
 
 
 @pytest.fixture
-def courier(service: InTestService) -> Courier:
-    return Courier(RuntimeApi(Client(service.url)))
+def reporter(service: InTestService) -> JobReporter:
+    return JobReporter(RuntimeApi(Client(service.url)))
 
 
 @pytest.fixture
@@ -82,43 +82,43 @@ def ended(job: JobFolder) -> None:
     job.end(Complete("2026-11-15T00:00:00+00:00", Result(0, "archive")))
 
 
-def turns(courier: Courier, number: int) -> None:
+def turns(reporter: JobReporter, number: int) -> None:
     for _ in range(number):
-        courier._not_before = 0.0
-        courier.turn()
+        reporter._not_before = 0.0
+        reporter.turn()
 
 
 def test_the_start_goes_before_the_lines_and_the_end_after_them(
-    courier: Courier, job: JobFolder, recorder: Recorder, service: InTestService
+    reporter: JobReporter, job: JobFolder, recorder: Recorder, service: InTestService
 ) -> None:
     done: list[Ending | None] = []
-    courier.on_done = lambda _job, ending: done.append(ending)
+    reporter.on_done = lambda _job, ending: done.append(ending)
     job.note_start()
     job.log.write([f"line {number}" for number in range(1, 2501)])
     job.note_progress(Progress(nfiles=1))
     ended(job)
-    courier.take(job)
+    reporter.add(job)
 
-    courier.turn()
+    reporter.turn()
 
     words = [path.rpartition("/")[2] for path in service.paths()]
     assert words == ["start", "logs", "logs", "logs", "complete"]
     assert recorder.lines == {number: f"line {number}" for number in range(1, 2501)}
     assert not job.folder.exists()
     assert isinstance(done[0], Complete)
-    assert not courier.is_busy
+    assert not reporter.is_busy
 
 
 def test_answers_that_get_lost_double_nothing_and_lose_nothing(
-    courier: Courier, job: JobFolder, recorder: Recorder
+    reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.note_start()
     job.log.write([f"line {number}" for number in range(1, 1501)])
     ended(job)
-    courier.take(job)
+    reporter.add(job)
     recorder.lose = set(range(1, 13))
 
-    turns(courier, 15)
+    turns(reporter, 15)
 
     assert recorder.lines == {number: f"line {number}" for number in range(1, 1501)}
     assert recorder.words == ["start", "complete"]
@@ -126,49 +126,49 @@ def test_answers_that_get_lost_double_nothing_and_lose_nothing(
 
 
 def test_nothing_is_forgotten_while_the_service_is_away_or_refuses_the_agent(
-    courier: Courier, job: JobFolder, recorder: Recorder
+    reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.log.write(["a line"])
     ended(job)
-    courier.take(job)
+    reporter.add(job)
     for answer in (Answer(503), Answer(403, {"detail": {"key": "agents.revoked", "message": "Revoked."}})):
         recorder.answer = answer
-        turns(courier, 2)
+        turns(reporter, 2)
         assert job.folder.exists()
 
     recorder.answer = None
-    turns(courier, 1)
+    turns(reporter, 1)
 
     assert (recorder.lines, recorder.words) == ({1: "a line"}, ["complete"])
 
 
 def test_the_folder_of_another_start_of_the_agent_goes_on_where_it_was(
-    courier: Courier, job: JobFolder, recorder: Recorder, tmp_path: Path
+    reporter: JobReporter, job: JobFolder, recorder: Recorder, tmp_path: Path
 ) -> None:
     job.note_start()
     job.log.write(["one", "two"])
-    courier.take(job)
-    courier.turn()
-    courier.drop(job)
+    reporter.add(job)
+    reporter.turn()
+    reporter.remove(job)
 
     [found] = JobFolder.all_below(tmp_path)
     found.log.write(["one", "two", "three"])
     ended(found)
-    courier.take(found)
-    courier.turn()
+    reporter.add(found)
+    reporter.turn()
 
     assert list(recorder.lines.values()) == ["one", "two", "three"]
 
 
 def test_a_line_that_the_service_does_not_take_holds_up_no_other(
-    courier: Courier, job: JobFolder, recorder: Recorder
+    reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.log.write(["one", "poison", "three"])
     ended(job)
-    courier.take(job)
+    reporter.add(job)
     recorder.refuse_line = "poison"
 
-    courier.turn()
+    reporter.turn()
 
     assert recorder.lines == {1: "one", 2: REFUSED_LINE, 3: "three"}
     assert recorder.words == ["complete"]
@@ -176,63 +176,65 @@ def test_a_line_that_the_service_does_not_take_holds_up_no_other(
 
 @pytest.mark.parametrize("status", ["cancel_requested", "failed", "canceled"])
 def test_the_service_can_stop_a_job_by_what_it_answers(
-    courier: Courier, job: JobFolder, recorder: Recorder, status: str
+    reporter: JobReporter, job: JobFolder, recorder: Recorder, status: str
 ) -> None:
     job.note_start()
-    courier.take(job)
+    reporter.add(job)
     recorder.status = status
 
-    courier.turn()
+    reporter.turn()
 
     assert job.cancelled.is_set()
 
 
-def test_a_silent_job_asks_whether_it_is_still_wanted(courier: Courier, job: JobFolder, service: InTestService) -> None:
-    courier.take(job)
+def test_a_silent_job_asks_whether_it_is_still_wanted(
+    reporter: JobReporter, job: JobFolder, service: InTestService
+) -> None:
+    reporter.add(job)
 
-    courier.turn()
+    reporter.turn()
 
     assert service.paths() == ["/api/agents/jobs/7"]
 
 
 def test_a_job_that_the_service_does_not_know_is_stopped_and_then_dropped(
-    courier: Courier, job: JobFolder, recorder: Recorder
+    reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.note_start()
-    courier.take(job)
+    reporter.add(job)
     recorder.answer = Answer(404, {"detail": {"key": "agents.unknown_job", "message": "No such job."}})
-    courier.turn()
+    reporter.turn()
     assert job.cancelled.is_set()
     assert job.folder.exists()
 
     ended(job)
-    courier.turn()
+    reporter.turn()
 
     assert not job.folder.exists()
 
 
-def test_parts_go_before_the_end(courier: Courier, job: JobFolder, recorder: Recorder) -> None:
+def test_parts_go_before_the_end(reporter: JobReporter, job: JobFolder, recorder: Recorder) -> None:
     job.end(Complete("2026-11-15T00:00:00+00:00"), [{"name": str(number)} for number in range(700)])
-    courier.take(job)
+    reporter.add(job)
     recorder.lose = {1, 2}
 
-    turns(courier, 4)
+    turns(reporter, 4)
 
     assert {item["name"] for item in recorder.parts} == {str(number) for number in range(700)}
     assert recorder.words[-1] == "complete"
 
 
 def test_lines_go_in_smaller_batches_when_large_bodies_are_refused(
-    courier: Courier, job: JobFolder, recorder: Recorder
+    reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.log.write([f"line {number} {'x' * 2000}" for number in range(1, 301)])
     ended(job)
-    courier.take(job)
+    reporter.add(job)
     recorder.most_lines = 20
 
-    turns(courier, 10)
+    turns(reporter, 10)
 
     assert sorted(recorder.lines) == list(range(1, 301))
     assert REFUSED_LINE not in recorder.lines.values()
-    assert courier.trouble == "too large"
+    assert reporter.trouble == "too large"
     assert not job.folder.exists()

@@ -42,7 +42,7 @@ RESULT_TOO_LARGE = "engine.result_too_large"
 ENDED_BY_SERVICE = "the service has ended the job"
 
 
-class Courier:
+class JobReporter:
     """One thread that reports all jobs of the agent."""
 
     def __init__(self, api: RuntimeApi, *, turn_seconds: float = TURN_SECONDS, backoff: Backoff | None = None) -> None:
@@ -60,7 +60,7 @@ class Courier:
         self._batch_bytes = BATCH_BYTES
         self.trouble: str | None = None
         """Why reports are refused, for the next heartbeat; None if they are not."""
-        self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="job-reporter", daemon=True)
         self.on_done: Callable[[JobFolder, Ending | None], None] | None = None
         """Called with the ending when the service has received everything about a job; the job's folder is then
         gone.
@@ -74,19 +74,19 @@ class Courier:
         self._woken.set()
         self._thread.join(seconds)
 
-    def take(self, job: JobFolder) -> None:
+    def add(self, job: JobFolder) -> None:
         job.wake = self._woken.set
         with self._lock:
             if not job.is_removed:  # the worker may get here after the job was reported completely
                 self._jobs[job.job_id] = job
         self._woken.set()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Retry now: the service is responding again."""
         self._not_before = 0.0
         self._woken.set()
 
-    def drop(self, job: JobFolder) -> None:
+    def remove(self, job: JobFolder) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
             self._answered_at.pop(job.job_id, None)
@@ -256,7 +256,7 @@ class Courier:
     def _done(self, job: JobFolder, ending: Ending | None) -> None:
         with self._lock:
             job.is_removed = True
-        self.drop(job)
+        self.remove(job)
         try:
             job.remove()
         except OSError as error:

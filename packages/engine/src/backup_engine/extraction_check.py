@@ -23,7 +23,7 @@ EXPECTED_TYPE = {REGULAR: stat.S_IFREG, DIRECTORY: stat.S_IFDIR, LINK: stat.S_IF
 
 
 @dataclass(slots=True)
-class Complaints:
+class PathWarnings:
     """The engine's warnings about single paths during extraction."""
 
     about: dict[str, str] = field(default_factory=dict)
@@ -59,13 +59,13 @@ def _as_written(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()
 
 
-def fault(item: ListedFile, found: os.stat_result, complaints: Complaints) -> str | None:
+def mismatch(item: ListedFile, found: os.stat_result, path_warnings: PathWarnings) -> str | None:
     """The reason why an extracted file does not match its listed item and must not be moved into place; None if it
     does.
     """
     if stat.S_IFMT(found.st_mode) != EXPECTED_TYPE[item.type]:
         return WRONG_TYPE
-    if complaint := complaints.of(item.path):
+    if complaint := path_warnings.of(item.path):
         return complaint
     if item.type == REGULAR and not item.is_hard_link and found.st_size != item.size:
         return WRONG_SIZE.format(found=found.st_size, wanted=item.size)
