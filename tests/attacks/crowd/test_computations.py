@@ -22,7 +22,7 @@ from holdfast.api import threads
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import compute_process
 from holdfast.kit.compute_child import NICENESS
-from holdfast.kit.compute_process import ComputationFailed, ComputeProcess, call
+from holdfast.kit.compute_process import ComputationFailed, ComputeProcess, pack_call
 from holdfast.runner import computations
 from holdfast.runner.computations import COMPUTATIONS, MOST_OF_A_USER, Computations, Steps
 from holdfast.schedules.calendar import entries
@@ -32,8 +32,8 @@ from tests.support.in_process import InProcess, started
 from tests.support.service import PATIENCE, wait_until
 
 MANY = MOST_OF_A_USER + 10
-ENDLESS = call(time.sleep, PATIENCE)
-SMALL = call(math.factorial, 5)
+ENDLESS = pack_call(time.sleep, PATIENCE)
+SMALL = pack_call(math.factorial, 5)
 HEAVY = ["sqlalchemy", "pydantic", "fastapi", "numpy"]
 
 
@@ -63,38 +63,38 @@ def kind_of(error: pytest.ExceptionInfo[Any]) -> tuple[int, str]:
 
 def test_a_computation_gives_way_to_the_service_and_knows_none_of_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SECRET_KEY", "a secret")
-    answers = computed(call(os.nice, 0), call(os.getenv, "HOLDFAST_SECRET_KEY"), call(os.getpid))
+    answers = computed(pack_call(os.nice, 0), pack_call(os.getenv, "HOLDFAST_SECRET_KEY"), pack_call(os.getpid))
     assert answers[:2] == [os.nice(0) + NICENESS, None]
     assert not psutil.pid_exists(answers[2])
 
 
 def test_the_process_loads_neither_the_store_nor_the_api() -> None:
     functions = "holdfast.schedules.calendar.entries", "holdfast.archives.retention.simulation_answer"
-    loaded = call(eval, f"[name for name in {HEAVY!r} if name in __import__('sys').modules]")
-    assert computed(*(call(exec, f"import {name}") for name in functions), loaded)[-1] == []
+    loaded = pack_call(eval, f"[name for name in {HEAVY!r} if name in __import__('sys').modules]")
+    assert computed(*(pack_call(exec, f"import {name}") for name in functions), loaded)[-1] == []
 
 
 @pytest.mark.parametrize("is_computing", [True, False])
 def test_a_process_that_is_killed_costs_one_answer_at_most(*, is_computing: bool) -> None:
     async def run() -> None:
         computer = ComputeProcess()
-        first = await computer.compute(call(os.getpid))
+        first = await computer.compute(pack_call(os.getpid))
         if is_computing:
             with pytest.raises(Unavailable) as refused:
-                await computer.compute(call(os._exit, 1))
+                await computer.compute(pack_call(os._exit, 1))
             assert kind_of(refused) == (503, "api.computation_failed")
             assert refused.value.retry_after == 1
         else:
             os.kill(first, signal.SIGKILL)
             await until(lambda: psutil.Process(first).status() == psutil.STATUS_ZOMBIE)
-        assert await computer.compute(call(os.getpid)) != first
+        assert await computer.compute(pack_call(os.getpid)) != first
         computer.end()
 
     asyncio.run(run())
 
 
 def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_works() -> None:
-    for much in (call(bytes, 2 << 30), call(bytes, compute_process.MOST_BYTES_ANSWERED + 1)):
+    for much in (pack_call(bytes, 2 << 30), pack_call(bytes, compute_process.MOST_BYTES_ANSWERED + 1)):
         with pytest.raises(Unprocessable) as refused:
             computed(SMALL, much)
         assert kind_of(refused) == (422, "api.computation_too_large")
@@ -102,7 +102,7 @@ def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_w
     async def run() -> list[Any]:
         computer = ComputeProcess()
         with contextlib.suppress(Unprocessable):
-            await computer.compute(call(bytes, 2 << 30))
+            await computer.compute(pack_call(bytes, 2 << 30))
         answer = [await computer.compute(SMALL)]
         computer.end()
         return answer
@@ -113,13 +113,13 @@ def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_w
 def test_values_that_are_too_many_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_process, "MOST_BYTES_GIVEN", 1000)
     with pytest.raises(Unprocessable) as refused:
-        call(len, b"x" * 1000)
+        pack_call(len, b"x" * 1000)
     assert kind_of(refused) == (422, "api.computation_too_large")
 
 
 @pytest.mark.parametrize(
     ("limit", "packed"),
-    [({"seconds": 1, "clock_seconds": 10_000}, call(sum, range(10**12))), ({"clock_seconds": 1}, ENDLESS)],
+    [({"seconds": 1, "clock_seconds": 10_000}, pack_call(sum, range(10**12))), ({"clock_seconds": 1}, ENDLESS)],
 )
 def test_a_computation_that_takes_too_long_is_ended(limit: dict[str, int], packed: bytes) -> None:
     computer = ComputeProcess(**limit)
@@ -132,10 +132,10 @@ def test_a_computation_that_takes_too_long_is_ended(limit: dict[str, int], packe
 def test_a_function_that_fails_is_told_and_does_not_end_the_process() -> None:
     async def run() -> None:
         computer = ComputeProcess()
-        first = await computer.compute(call(os.getpid))
+        first = await computer.compute(pack_call(os.getpid))
         with pytest.raises(ComputationFailed, match="ZeroDivisionError"):
-            await computer.compute(call(divmod, 1, 0))
-        assert await computer.compute(call(os.getpid)) == first
+            await computer.compute(pack_call(divmod, 1, 0))
+        assert await computer.compute(pack_call(os.getpid)) == first
         computer.end()
 
     asyncio.run(run())
@@ -143,13 +143,13 @@ def test_a_function_that_fails_is_told_and_does_not_end_the_process() -> None:
 
 def test_an_answer_can_make_the_service_run_nothing() -> None:
     with pytest.raises(Exception, match=r"an answer holds pathlib\.PosixPath"):
-        computed(call(Path, "/"))
+        computed(pack_call(Path, "/"))
 
 
 def test_the_process_ends_when_nobody_has_needed_it_for_a_while() -> None:
     async def run() -> int:
         computer = ComputeProcess(idle_seconds=0.01)
-        pid: int = await computer.compute(call(os.getpid))
+        pid: int = await computer.compute(pack_call(os.getpid))
         await until(lambda: computer.pid is None)
         return pid
 

@@ -33,7 +33,7 @@ class ComputationFailed(Exception):
     """The function raised an exception."""
 
 
-def call(function: Callable[..., Any], *arguments: Any) -> bytes:
+def pack_call(function: Callable[..., Any], *arguments: Any) -> bytes:
     """Pack a module-level function and plain values for sending. Raise Unprocessable if they are too large."""
     packed = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
     if len(packed) > MOST_BYTES_GIVEN:
@@ -65,7 +65,7 @@ class ComputeProcess:
         return None if self._running is None else self._running.process.pid
 
     async def compute(self, packed: bytes) -> Any:
-        """Return the plain data that a packed `call` returns. Raise Unprocessable, Unavailable or ComputationFailed."""
+        """Return the plain data that a packed call returns. Raise Unprocessable, Unavailable or ComputationFailed."""
         if self._idle is not None:
             self._idle.cancel()
         try:

@@ -21,7 +21,7 @@ from holdfast.storage.session import Database
 
 
 def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnection:
-    store.taken(session, wanted.name, wanted.username, wanted.host, wanted.port)
+    store.require_unused(session, wanted.name, wanted.username, wanted.host, wanted.port)
     now = clock.now()
     connection = SshConnection(**wanted.model_dump(), state="unknown", created_at=now, updated_at=now)
     session.add(connection)
@@ -43,7 +43,7 @@ def change(
         if value is None and name != "engine_path":
             raise Unprocessable("ssh.value_missing", f"The field {name} cannot be null.", field=name)
     account = {name: changes.get(name, getattr(connection, name)) for name in ("username", "host", "port")}
-    store.taken(session, changes.get("name", connection.name), but=connection_id, **account)
+    store.require_unused(session, changes.get("name", connection.name), but=connection_id, **account)
     moved = any(getattr(connection, name) != value for name, value in account.items())
     if moved:
         move_repositories(session, connection_id, SshAccount(**account))

@@ -34,7 +34,7 @@ def on_host(session: Session, host: str, port: int) -> list[SshConnection]:
     return list(session.scalars(statement.order_by(SshConnection.id)))
 
 
-def taken(session: Session, name: str, username: str, host: str, port: int, but: int | None = None) -> None:
+def require_unused(session: Session, name: str, username: str, host: str, port: int, but: int | None = None) -> None:
     """Raise Conflict if another connection has this name or this account."""
     found = session.scalars(select(SshConnection).where(SshConnection.name == name)).first()
     if found is not None and found.id != but:

@@ -55,7 +55,7 @@ class MirroredPlaces:
                 raise Unprocessable(error.key, error.message, **error.params) from error
             settings = MirrorSettings(**wanted.mirror.model_dump())
             path = checked_path(repositories.normal_path(wanted.path), remote, settings)
-            store.place_is_free(session, remote.id, path, None)
+            store.require_free_place(session, remote.id, path, None)
         return wanted
 
     def native(self, wanted: RepositoryPlace) -> Place | None:
@@ -67,7 +67,7 @@ class MirroredPlaces:
             raise errors.bad_path("A folder on this machine needs no remote; use its path with repository_type local.")
         path = engine2_remotes.normal_path(remote, path)
         with self.database.reading() as session:
-            store.place_is_free(session, remote.id, path, None)
+            store.require_free_place(session, remote.id, path, None)
         self._refuse_unreachable(remote, path)
         return Place(address.of(remote.name, path), address.identity(remote.id, path), rclone_remote_id=remote.id)
 
@@ -76,7 +76,7 @@ class MirroredPlaces:
         if repository.rclone_remote_id is not None:
             queue.serialise_claims(session)  # one request at a time checks and takes places
             remote = store.remote(session, repository.rclone_remote_id)
-            store.place_is_free(session, remote.id, address.path_of(repository.path), repository.id)
+            store.require_free_place(session, remote.id, address.path_of(repository.path), repository.id)
         if isinstance(wanted, NewRepository) and wanted.mirror is not None:
             self.mirrors.set(session, caller, repository, MirrorSettings(**wanted.mirror.model_dump()))
 

@@ -47,7 +47,7 @@ class Mirrors:
         if repository.execution_target != "local" or not repository.path.startswith("/"):
             raise errors.not_local()
         path = checked_path(repository.path, remote, wanted)
-        store.place_is_free(session, remote.id, path, repository.id)
+        store.require_free_place(session, remote.id, path, repository.id)
         mirror = store.mirror_of(session, repository.id)
         is_new = mirror is None or (mirror.remote_id, mirror.path) != (remote.id, path)
         now = clock.now()

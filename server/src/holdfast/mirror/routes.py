@@ -55,7 +55,7 @@ def add_remote(
     remote = remotes.new(wanted.name, wanted.provider, wanted.options)
     with database.writing() as session:
         queue.serialise_claims(session)
-        store.name_is_free(session, wanted.name)
+        store.require_unused_name(session, wanted.name)
         session.add(remote)
         session.flush()
         _audit(session, caller, "rclone_remote.created", remote)
@@ -80,7 +80,7 @@ def change_remote(
         queue.serialise_claims(session)  # one request at a time checks and takes names and places
         remote = store.remote(session, remote_id)
         if wanted.name is not None:
-            store.name_is_free(session, wanted.name, but=remote_id)
+            store.require_unused_name(session, wanted.name, but=remote_id)
             remote.name = wanted.name
             engine2_remotes.rename(session, remote)
         remotes.change(remote, options)

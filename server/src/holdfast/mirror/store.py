@@ -34,7 +34,7 @@ def all_remotes(session: Session) -> list[RcloneRemote]:
     return list(session.scalars(select(RcloneRemote).order_by(RcloneRemote.name)))
 
 
-def name_is_free(session: Session, name: str, but: int | None = None) -> None:
+def require_unused_name(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another remote has this name."""
     found = remote_of_name(session, name)
     if found is not None and found.id != but:
@@ -69,7 +69,7 @@ def require_mirror(session: Session, repository_id: int) -> RepositoryMirror:
     return found
 
 
-def place_is_free(session: Session, remote_id: int, path: str, but: int | None) -> None:
+def require_free_place(session: Session, remote_id: int, path: str, but: int | None) -> None:
     """Raise Conflict if another repository uses this place, or one above or below it: a sync deletes other files."""
     mirrors = session.scalars(select(RepositoryMirror).where(RepositoryMirror.remote_id == remote_id))
     used = [(mirror.repository_id, mirror.path) for mirror in mirrors]

@@ -38,7 +38,7 @@ def list_packages(_caller: AdminOnly, session: Reading) -> PackageList:
 
 @routes.post("/", summary="Add a package", status_code=201, responses=documented(409))
 def add_package(caller: AdminOnly, wanted: NewPackage, session: Writing) -> PackageAnswer:
-    store.taken(session, wanted.name)
+    store.require_unused(session, wanted.name)
     now = clock.now()
     package = Package(**wanted.model_dump(), status="not_installed", created_at=now, updated_at=now)
     session.add(package)
@@ -55,7 +55,7 @@ def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, 
         if value is None and field != "description":
             raise Unprocessable("packages.value_missing", f"The field {field} cannot be null.", field=field)
         if field == "name":
-            store.taken(session, value, but=package_id)
+            store.require_unused(session, value, but=package_id)
         setattr(package, field, value)
     package.updated_at = clock.now()
     session.flush()

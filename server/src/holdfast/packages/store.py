@@ -24,7 +24,7 @@ def all_packages(session: Session) -> list[Package]:
     return list(session.scalars(select(Package).order_by(Package.name, Package.id)))
 
 
-def taken(session: Session, name: str, but: int | None = None) -> None:
+def require_unused(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another package has this name."""
     found = session.scalars(select(Package).where(Package.name == name)).first()
     if found is not None and found.id != but:

@@ -125,7 +125,7 @@ class AgentRegister:
             with self.database.writing() as session:
                 agent = agent_target.require_agent(session, wanted.agent_machine_id)
                 identity = store.identity_on_agent(agent, path)
-                store.taken(session, place=identity, name=wanted.name)
+                store.require_unused(session, place=identity, name=wanted.name)
                 repository = new_record(
                     self.opener,
                     wanted,

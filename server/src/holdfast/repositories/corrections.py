@@ -128,7 +128,7 @@ class Corrections:
         place = place_of(_as_import(repository, path), self.opener.machines)
         with self.database.reading() as session:
             here = place.path if place.runs_on is None else None
-            store.taken(session, path=here, place=place.identity, but=repository.id)
+            store.require_unused(session, path=here, place=place.identity, but=repository.id)
         location = replace(self.opener.location(repository, relocated_ok=True), path=place.path)
         opened = self._opened(repository, location)
         try:
@@ -149,7 +149,7 @@ class Corrections:
         with self.database.writing() as session:
             row = session.get_one(Repository, repository.id)
             identity = store.identity_on_agent(row.agent_machine_id or 0, path)
-            store.taken(session, place=identity, but=row.id)
+            store.require_unused(session, place=identity, but=row.id)
             before, row.path, row.identity = row.path, path, identity
             self.agents.open_again(session, caller, row)
             self._moved(session, caller, row, before)

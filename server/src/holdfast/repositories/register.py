@@ -269,7 +269,7 @@ class Register:
     def _still_free(self, place: Place, name: str) -> None:
         with self.database.reading() as session:
             here = place.path if place.runs_on is None else None
-            store.taken(session, path=here, place=place.identity, name=name)
+            store.require_unused(session, path=here, place=place.identity, name=name)
 
     def _read(self, step: Any) -> InfoResult | None:
         try:
@@ -357,7 +357,7 @@ class Register:
         repository = store.get(session, repository_id)
         if repository is None:
             raise errors.unknown(repository_id)
-        store.taken(session, name=changes.get("name"), but=repository_id)
+        store.require_unused(session, name=changes.get("name"), but=repository_id)
         old_mode = repository.index_mode
         if "agent_machine_id" in changes:
             _give_to(session, repository, changes["agent_machine_id"])
@@ -449,7 +449,7 @@ def _give_to(session: Session, repository: Repository, agent_machine_id: int) ->
     if active := pages.active(session, frozenset({repository.id}), of_repositories_only=True):
         raise errors.operation_running(active[0].id)
     identity = store.identity_on_agent(agent_machine_id, repository.path)
-    store.taken(session, place=identity, but=repository.id)
+    store.require_unused(session, place=identity, but=repository.id)
     repository.identity = identity
 
 

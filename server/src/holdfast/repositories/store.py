@@ -111,7 +111,7 @@ def visible(session: Session, ids: frozenset[int] | None) -> list[Repository]:
     return list(found)
 
 
-def taken(
+def require_unused(
     session: Session,
     *,
     path: str | None = None,

@@ -1,8 +1,9 @@
 """Requests that require long computations: they wait for their turn, and for the computing process, without a thread.
 
-Such a route is marked with `computes`. It is a generator: it reads from the store, yields each computation as a `call`
-of `kit/compute_process.py`, receives its result, and returns the answer. Each of its steps runs briefly in a thread;
-between steps it holds neither a thread nor a transaction. One such request is answered at a time, and users take turns.
+Such a route is marked with `computes`. It is a generator: it reads from the store, yields each computation as packed by
+`pack_call` (`kit/compute_process.py`), receives its result, and returns the answer. Each of its steps runs briefly in a
+thread; between steps it holds neither a thread nor a transaction. One such request is answered at a time, and users
+take turns.
 """
 
 import asyncio

@@ -120,7 +120,7 @@ class Editor:
         return self._add(session, caller, copied, "schedule.created", copy_of=schedule.id)
 
     def _add(self, session: Session, caller: Caller, schedule: Schedule, action: str, **details: Any) -> Schedule:
-        _name_is_free(session, schedule.name)
+        _require_unused_name(session, schedule.name)
         set_due_times(schedule, clock.now())
         try:
             store.insert(session, schedule)
@@ -138,7 +138,7 @@ class Editor:
         changes = self._changes(session, caller, schedule, wanted, flat)
         was_enabled = schedule.enabled
         if "name" in changes:
-            _name_is_free(session, changes["name"])
+            _require_unused_name(session, changes["name"])
         for name, value in changes.items():
             setattr(schedule, name, value)
         _add_defaults(schedule, spread_given=True)
@@ -384,7 +384,7 @@ def _keeps(rules: Mapping[str, Any]) -> bool:
     return any(value for name, value in rules.items() if name.startswith("keep_"))
 
 
-def _name_is_free(session: Session, name: str) -> None:
+def _require_unused_name(session: Session, name: str) -> None:
     if store.by_name(session, name) is not None:
         raise errors.name_taken(name)
 

@@ -17,7 +17,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.errors import HoldfastError, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.compute_process import call
+from holdfast.kit.compute_process import pack_call
 from holdfast.kit.fields import Moment, RowId
 from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.repositories import labels
@@ -129,7 +129,7 @@ def preview_schedule(
         editor.check(session, schedule, needs_targets=False)
         planned = _planned(session, VisibleSchedules.of_one(session, caller), schedule)
     now = clock.now()
-    answer = yield call(entries.looked_ahead, planned, wanted.since or now, now, wanted.count)
+    answer = yield pack_call(entries.looked_ahead, planned, wanted.since or now, now, wanted.count)
     return Response(answer, media_type=JSON)
 
 
@@ -170,7 +170,7 @@ def read_calendar(
         if repository_id is not None and not seen.includes(repository_id):
             raise rights.repository_not_found(repository_id)
         stored = overview.read_stored(session, seen, span, now, repository_id)
-    answer = entries.calendar(stored) if entries.is_small(stored) else (yield call(entries.calendar, stored))
+    answer = entries.calendar(stored) if entries.is_small(stored) else (yield pack_call(entries.calendar, stored))
     return Response(answer, media_type=JSON)
 
 
@@ -313,7 +313,7 @@ def read_next(
         schedule = visible_schedules.require_seen(session, seen, schedule_id)
         planned = _planned(session, seen, schedule)
         is_enabled = schedule.enabled
-    answer = yield call(entries.fires, planned, clock.now(), count if is_enabled else 0)
+    answer = yield pack_call(entries.fires, planned, clock.now(), count if is_enabled else 0)
     return Response(answer, media_type=JSON)
 
 

@@ -32,7 +32,7 @@ class Library:
         return [use for use in self.find_uses(session) if use.step.get("script_id") == script_id]
 
     def add(self, session: Session, caller: Caller, wanted: NewScript) -> StoredScript:
-        store.taken(session, wanted.name)
+        store.require_unused(session, wanted.name)
         now = clock.now()
         values = wanted.model_dump(mode="json", exclude={"content"})
         script = StoredScript(**values, version=0, created_at=now, updated_at=now)
@@ -52,7 +52,7 @@ class Library:
         given = wanted.model_dump(mode="json", include=named)
         given = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
         if "name" in given:
-            store.taken(session, given["name"], but=script.id)
+            store.require_unused(session, given["name"], but=script.id)
         changed = [name for name, value in given.items() if getattr(script, name) != value]
         for name, value in given.items():
             setattr(script, name, value)

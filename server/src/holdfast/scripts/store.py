@@ -40,7 +40,7 @@ def every(session: Session, *, for_operators: bool) -> list[StoredScript]:
     return list(session.scalars(statement.order_by(StoredScript.name, StoredScript.id)))
 
 
-def taken(session: Session, name: str, but: int | None = None) -> None:
+def require_unused(session: Session, name: str, but: int | None = None) -> None:
     """Raise Conflict if another script has this name."""
     statement = select(StoredScript.id).where(StoredScript.name == name, StoredScript.deleted_at.is_(None))
     found = session.scalars(statement).first()

@@ -22,7 +22,7 @@ from holdfast.archives.retention.size_samples import measured, recent_backups, s
 from holdfast.archives.route_parameters import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.compute_process import call
+from holdfast.kit.compute_process import pack_call
 from holdfast.kit.fields import RowId
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
@@ -85,7 +85,7 @@ def simulate_retention(
         until=until,
         can_shorten=wanted.until is None,
     )
-    found = yield call(simulation_answer.first_part, simulation)
+    found = yield pack_call(simulation_answer.first_part, simulation)
     if found is None:
         raise Unprocessable(
             "retention.too_much",
@@ -95,7 +95,7 @@ def simulate_retention(
     going, sets, rest = found
     stored = _stored(index, repository, [frozenset(points[each].engine_id for each in one) for one in sets], told=told)
     losses = [_losses(index, repository, known, set(ids), hidden) if told and ids else None for ids in going]
-    answer = yield call(simulation_answer.second_part, rest, stored, losses)
+    answer = yield pack_call(simulation_answer.second_part, rest, stored, losses)
     return Response(answer, media_type="application/json")
 
 
