@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from backup_jobs.host import Cancelled
-from holdfast.maintenance.by_chunks import ArchivedFile, NotByChunks, OnRead, OpenedArchive, Wanted, read_by_chunks
+from holdfast.maintenance.by_chunks import ArchivedFile, CheckScope, NotByChunks, OnRead, OpenedArchive, read_by_chunks
 from holdfast.maintenance.file_records import choose
 from holdfast.repositories.work import RepositoryWork
 
@@ -66,7 +66,7 @@ class Surroundings:
         self.told.append(progress)
 
 
-def found(archive: Archive, wanted: Wanted, surroundings: Surroundings | None = None) -> dict[str, Any]:
+def found(archive: Archive, wanted: CheckScope, surroundings: Surroundings | None = None) -> dict[str, Any]:
     result = dict(read_by_chunks(cast("RepositoryWork", surroundings or Surroundings()), archive, "id", wanted))
     result.pop("at", None)
     return result
@@ -85,7 +85,7 @@ TREE = [
 def test_everything_is_read_in_order_and_counted() -> None:
     archive = Archive(TREE)
 
-    assert found(archive, Wanted()) == {"files": 4, "bytes": 6, "whole": [4, 6]}
+    assert found(archive, CheckScope()) == {"files": 4, "bytes": 6, "whole": [4, 6]}
     assert archive.read == ["a/one", "a/two", "ab", "c/.hidden"]
 
 
@@ -101,7 +101,7 @@ def test_everything_is_read_in_order_and_counted() -> None:
 def test_of_paths_only_what_is_at_them_and_below(paths: tuple[bytes, ...], read: list[str]) -> None:
     archive = Archive(TREE)
 
-    assert found(archive, Wanted(paths))["whole"] is None
+    assert found(archive, CheckScope(paths))["whole"] is None
     assert archive.read == read
 
 
@@ -111,14 +111,14 @@ def test_a_sample_is_the_one_that_the_engine_would_read_even_if_chunks_are_not_k
     archive = Archive(entries, keeps=keeps)
     chosen = choose(entries, 20, "seed")
 
-    checked = found(archive, Wanted(sample=20, seed="seed"))
+    checked = found(archive, CheckScope(sample=20, seed="seed"))
 
     assert checked == {"files": 20, "bytes": sum(one.size for one in chosen), "whole": [200, 400]}
     assert sorted(archive.read) == sorted(one.path for one in chosen)
 
 
 def test_a_known_file_is_hashed() -> None:
-    assert found(Archive(TREE), Wanted((b"a/two",), is_canary=True)) == {
+    assert found(Archive(TREE), CheckScope((b"a/two",), is_canary=True)) == {
         "sha256": hashlib.sha256(b"22").hexdigest(),
         "size": 2,
     }
@@ -127,28 +127,30 @@ def test_a_known_file_is_hashed() -> None:
 @pytest.mark.parametrize(
     ("entries", "wanted"),
     [
-        (TREE, Wanted((b"a/three",))),
-        (TREE, Wanted((b"a", b"a/two"))),
-        (TREE, Wanted((b"ab", b"ab"))),
-        (TREE, Wanted((b"a",), is_canary=True)),
-        ([*TREE, entry(6, "d", b"damaged")], Wanted()),
-        ([*TREE, entry(6, "d", b"damaged")], Wanted(sample=100)),
-        *(([*TREE, entry(6, path)], Wanted()) for path in ("../d", "/d", "d/../../e", "d//e", "d/.", "./d", "d/")),
+        (TREE, CheckScope((b"a/three",))),
+        (TREE, CheckScope((b"a", b"a/two"))),
+        (TREE, CheckScope((b"ab", b"ab"))),
+        (TREE, CheckScope((b"a",), is_canary=True)),
+        ([*TREE, entry(6, "d", b"damaged")], CheckScope()),
+        ([*TREE, entry(6, "d", b"damaged")], CheckScope(sample=100)),
+        *(([*TREE, entry(6, path)], CheckScope()) for path in ("../d", "/d", "d/../../e", "d//e", "d/.", "./d", "d/")),
     ],
 )
-def test_what_is_missing_wrong_or_unusual_is_left_to_the_engine(entries: list[ArchivedFile], wanted: Wanted) -> None:
+def test_what_is_missing_wrong_or_unusual_is_left_to_the_engine(
+    entries: list[ArchivedFile], wanted: CheckScope
+) -> None:
     assert found(Archive(entries), wanted).keys() == {"reason"}
 
 
 def test_a_check_that_was_cancelled_is_not_left_to_the_engine() -> None:
-    for wanted in (Wanted(), Wanted((b"nowhere",)), Wanted((b"a", b"a"))):
+    for wanted in (CheckScope(), CheckScope((b"nowhere",)), CheckScope((b"a", b"a"))):
         with pytest.raises(Cancelled):
             found(Archive(TREE), wanted, Surroundings(is_cancelled=True))
 
 
 def test_progress_never_goes_back_and_ends_below_a_hundred() -> None:
     surroundings = Surroundings()
-    found(Archive(TREE, keeps=0), Wanted(sample=3), surroundings)
+    found(Archive(TREE, keeps=0), CheckScope(sample=3), surroundings)
 
     told = [one["progress_percent"] for one in surroundings.told]
     assert told == sorted(told)

@@ -23,7 +23,7 @@ BACKOFF_SECONDS = 2.0
 LOCKED = "engine.locked"
 INTERRUPTED = "operations.interrupted"
 
-Wanted = TypeVar("Wanted", bound=Block, covariant=True)
+JobBlock = TypeVar("JobBlock", bound=Block, covariant=True)
 
 
 class EvidenceUnknown(Exception):
@@ -48,14 +48,14 @@ class OpenedRepository(Protocol):
 
 
 @frozen
-class Work(Generic[Wanted]):
+class Work(Generic[JobBlock]):
     """A job with its opened repository. `block` is the request in the form that an agent receives."""
 
     host: Host
     known_engine: Engine | None
     """None for kinds that need no engine."""
     location: RepositoryLocation
-    block: Wanted
+    block: JobBlock
     known_sources: Sources | None = None
     services: ServicesToStop = field(default_factory=ServicesToStop)
     """The services that a backup stops while its engine runs."""

@@ -73,7 +73,7 @@ ARCHIVE_READERS = Part[ArchiveReaders]("archive_readers")
 
 
 @frozen
-class Wanted:
+class CheckScope:
     """What to prove: exact `paths`; without them the whole archive, or a `sample` of its files."""
 
     paths: tuple[bytes, ...] = ()
@@ -82,7 +82,9 @@ class Wanted:
     is_canary: bool = False
 
 
-def read_by_chunks(work: RepositoryWork, readers: ArchiveReaders, archive_id: str, wanted: Wanted) -> Mapping[str, Any]:
+def read_by_chunks(
+    work: RepositoryWork, readers: ArchiveReaders, archive_id: str, wanted: CheckScope
+) -> Mapping[str, Any]:
     """Return what was proven, or the `reason` why the engine has to check. Raise Cancelled, Stopping."""
     context = work.context
     try:
@@ -96,7 +98,7 @@ def read_by_chunks(work: RepositoryWork, readers: ArchiveReaders, archive_id: st
 
 
 class _Check:
-    def __init__(self, context: Context, archive: OpenedArchive, wanted: Wanted) -> None:
+    def __init__(self, context: Context, archive: OpenedArchive, wanted: CheckScope) -> None:
         self._context = context
         self._archive = archive
         self._wanted = wanted

@@ -26,7 +26,7 @@ from backup_jobs.host import SUCCEEDED, Cancelled, Step
 from backup_jobs.progress import PhaseProgress
 from backup_jobs.restore.endings import file_count
 from holdfast.kit.schema import Closed
-from holdfast.maintenance.by_chunks import LARGEST_CANARY, ArchiveReaders, Wanted, exact_paths, read_by_chunks
+from holdfast.maintenance.by_chunks import LARGEST_CANARY, ArchiveReaders, CheckScope, exact_paths, read_by_chunks
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
@@ -135,7 +135,7 @@ class _Check:
 
     def run(self) -> Outcome | TryAgain:
         paths = self._asked_paths()
-        wanted = Wanted(
+        wanted = CheckScope(
             exact_paths(paths),
             self._params.sample if self._params.mode == "sample" else None,
             self._context.operation.uuid,

@@ -29,7 +29,7 @@ from holdfast.restore import store
 from holdfast.restore.destination import normal_destination
 from holdfast.restore.existing_files_there import ExistingFilesThere
 from holdfast.restore.schemas import Overwrite, RestorePreview, ShownConflict, ShownFile
-from holdfast.restore.start import Wanted
+from holdfast.restore.start import ValidRestore
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
@@ -66,7 +66,7 @@ class Previews:
     inline: InlineCalls
     opener: Opener
 
-    def preview(self, wanted: Wanted) -> RestorePreview:
+    def preview(self, wanted: ValidRestore) -> RestorePreview:
         """Preview a restore. Raise NotFound for a missing path, Locked, TooLarge, or an error of engine or machine."""
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
@@ -95,7 +95,7 @@ class Previews:
         looked = is_here or there is not None
         return _answer(surveyed, sample, Effect(wanted.params.overwrite, looked, free, speed))
 
-    def _free(self, wanted: Wanted, destination: bytes) -> int | None:
+    def _free(self, wanted: ValidRestore, destination: bytes) -> int | None:
         """Return the free bytes at the destination; None if unknown, or not for this caller to know."""
         if not wanted.may_look:
             return None
@@ -110,7 +110,7 @@ class Previews:
         return free if isinstance(free, int) and free >= 0 else None
 
     def _there(
-        self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
+        self, wanted: ValidRestore, placement: Placement, destination: bytes, stack: ExitStack
     ) -> ExistingFilesThere | None:
         """Return what inspects a destination on an ssh machine; None for other destinations."""
         number = wanted.params.destination_machine_id
@@ -119,7 +119,7 @@ class Previews:
         there = ExistingFilesThere(self.opener.machines.machine(number), placement, destination)
         return stack.enter_context(closing(there))
 
-    def _command(self, wanted: Wanted, roots: list[bytes]) -> Command:
+    def _command(self, wanted: ValidRestore, roots: list[bytes]) -> Command:
         paths = tuple(job_paths.for_engine(path) for path in roots)
         engine, location = self.opener.engine(wanted.repository), self.opener.location(wanted.repository)
         try:

@@ -42,7 +42,7 @@ SAME_IN_THE_REQUEST = {
 
 
 @frozen
-class Wanted:
+class ValidRestore:
     """A valid request. If the engine still refuses it, the operation reports that."""
 
     repository: Repository
@@ -90,7 +90,7 @@ def retry(session: Session, caller: Caller, kind: Kind, failed: Operation, *, pl
     return start(session, caller, kind, request, places, origin_of(caller, failed))
 
 
-def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
+def _executor(wanted: ValidRestore) -> jobs.AgentJob | jobs.OfRunner | None:
     """Return the executor: an agent that receives files, None for the agent that opens the repository, or a runner."""
     receiver = wanted.params.destination_machine_id
     if wanted.params.destination_type != "agent":
@@ -98,7 +98,7 @@ def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
     return jobs.AgentJob(receiver, JobKind.RESTORE_RECEIVE) if receiver is not None else None
 
 
-def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, places: ServicePlaces) -> Wanted:
+def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, places: ServicePlaces) -> ValidRestore:
     """Given a request, return the checked restore. Raise NotFound, Forbidden or Unprocessable."""
     repository = _repository(session, caller, request, role)
     archive, record = _archive(session, repository, request)
@@ -141,7 +141,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
         dry_run=request.dry_run,
         without=[_stored(name) for name in hidden.names] or None,
     )
-    return Wanted(repository, params, may_look, guard)
+    return ValidRestore(repository, params, may_look, guard)
 
 
 def _place(repository: Repository, request: RestoreRequest) -> Place:
