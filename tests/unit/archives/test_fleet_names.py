@@ -19,7 +19,7 @@ from holdfast.archives import fleet_names
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet_names_updater import ArchiveCounts, KnownRepositories, RepositoryColumns
-from holdfast.archives.fleet_search import FleetSearch, Wanted
+from holdfast.archives.fleet_search import FleetQuery, FleetSearch
 from holdfast.archives.history_stage import forget_index, trust_only
 from holdfast.history.errors import IndexUnavailable
 from holdfast.history.index import HistoryIndex
@@ -81,7 +81,7 @@ class Service:
     def search(self, query: str, caller: Caller = ADMIN, limit: int = 7) -> list[Any]:
         found, cursor = [], None
         while True:
-            page = self.fleet(caller).search(query, Wanted(), limit, cursor)
+            page = self.fleet(caller).search(query, FleetQuery(), limit, cursor)
             found.append(page.model_dump(exclude={"next_cursor"}) | {"ends": page.next_cursor is None})
             cursor = page.next_cursor
             if cursor is None:

@@ -23,7 +23,7 @@ def test_every_day_ends_as_if_its_prune_had_been_made_on_that_day() -> None:
     starts = daily(40)
     last = (NOW + 40 * DAY).date()
 
-    whole = simulate.ahead([], starts, policy, major=1, now=NOW, until=last)
+    whole = simulate.simulate_policy([], starts, policy, major=1, now=NOW, until=last)
 
     there: list[datetime] = []
     for start in starts:
@@ -50,7 +50,9 @@ def test_what_is_there_on_each_day_is_what_prunes_one_by_one_leave(seed: int) ->
     last = (NOW + 50 * DAY).date()
     days = [NOW.date() + number * DAY for number in range(51)]
 
-    found = simulate.ahead(archives, starts, policy, major=major, now=NOW, until=last, watched=days, spared=spared)
+    found = simulate.simulate_policy(
+        archives, starts, policy, major=major, now=NOW, until=last, watched=days, spared=spared
+    )
 
     there, places = archives, {id(each): place for place, each in enumerate(archives)}
     for day, count in found.counts:
@@ -70,14 +72,14 @@ def test_two_years_with_thousands_of_archives_are_soon_simulated() -> None:
     archives = [aged(NOW - number * timedelta(hours=1)) for number in range(2_500)]
     policy = RetentionPolicy(keep_last=2_000, keep_daily=1_000)
     began = time.process_time()
-    found = simulate.ahead(archives, daily(731), policy, major=1, now=NOW, until=(NOW + 731 * DAY).date())
+    found = simulate.simulate_policy(archives, daily(731), policy, major=1, now=NOW, until=(NOW + 731 * DAY).date())
     assert len(found.restore_points) > 1_000
     assert time.process_time() - began < 0.4
 
 
 def test_two_years_of_daily_backups_are_soon_simulated() -> None:
     policy = RetentionPolicy(keep_daily=14, keep_weekly=8, keep_monthly=12, keep_yearly=2)
-    found = simulate.ahead([], daily(731), policy, major=2, now=NOW, until=(NOW + 731 * DAY).date())
+    found = simulate.simulate_policy([], daily(731), policy, major=2, now=NOW, until=(NOW + 731 * DAY).date())
     assert len(found.counts) == 732
     assert found.restore_points[0] == NOW + 731 * DAY
 
@@ -87,17 +89,19 @@ def test_a_simulation_that_would_take_too_long_is_given_up(monkeypatch: pytest.M
     starts = [NOW + number * timedelta(minutes=60) for number in range(17_000)]
     policy = RetentionPolicy(keep_within="9y")
     with pytest.raises(simulate.TooMuch) as raised:
-        simulate.ahead([], starts, policy, major=1, now=NOW, until=(NOW + 730 * DAY).date())
+        simulate.simulate_policy([], starts, policy, major=1, now=NOW, until=(NOW + 730 * DAY).date())
 
     fits_until = raised.value.fits_until
-    assert simulate.ahead([], starts, policy, major=1, now=NOW, until=fits_until).counts[-1][0] == fits_until
+    assert simulate.simulate_policy([], starts, policy, major=1, now=NOW, until=fits_until).counts[-1][0] == fits_until
     with pytest.raises(simulate.TooMuch):
-        simulate.ahead([], starts, policy, major=1, now=NOW, until=fits_until + DAY)
+        simulate.simulate_policy([], starts, policy, major=1, now=NOW, until=fits_until + DAY)
 
 
 def test_archives_that_claim_to_be_of_the_future_are_in_their_place_and_stop_nothing() -> None:
     claimed, last = datetime.max.replace(tzinfo=UTC), NOW + 9 * DAY
-    found = simulate.ahead([aged(claimed)], daily(9), RetentionPolicy(keep_last=2), major=1, now=NOW, until=last.date())
+    found = simulate.simulate_policy(
+        [aged(claimed)], daily(9), RetentionPolicy(keep_last=2), major=1, now=NOW, until=last.date()
+    )
     assert found.restore_points == (claimed, last)
     assert expected_backups.regular("past", DAY, claimed, NOW, NOW + 2 * DAY).starts[0] == NOW + DAY
 

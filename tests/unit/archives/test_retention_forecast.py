@@ -68,7 +68,7 @@ def number_of(moment: datetime) -> int:
 def kept_after(policy: RetentionPolicy, last: int) -> list[int]:
     """The days whose archives there are after daily backups and prunes up to a day."""
     there = [aged(at(0))]
-    done = simulate.ahead(
+    done = simulate.simulate_policy(
         there, [at(day) for day in range(1, last + 1)], policy, major=1, now=at(0), until=at(last).date()
     )
     return sorted(number_of(start) for start in done.restore_points)

@@ -58,7 +58,9 @@ def forecast(of: ForecastData, policy: RetentionPolicy, ahead: int, stored: Any 
     until = (NOW + ahead * DAY).date()
     dated = [aged(archive.start) for archive in reversed(of.archives)]
     coming = [start for start in of.coming or DAYS_TO_COME if start <= NOW + ahead * DAY]
-    left = simulate.ahead(dated, coming, policy, major=1, now=NOW, until=until, watched=days_ahead(NOW, until))
+    left = simulate.simulate_policy(
+        dated, coming, policy, major=1, now=NOW, until=until, watched=days_ahead(NOW, until)
+    )
     sets = of.sets(left.kept_on.values())
     return of.forecast(left.kept_on, NOW, {one: stored(one) for one in sets} if stored else None)
 

@@ -18,12 +18,12 @@ ROOT = {"ask": "listing", "path": "Lw==", "after": "", "limit": 1, "folders_only
 
 
 @frozen
-class Known:
+class AgentFacts:
     agent: AgentMachine
     skew: float | None
 
 
-def findings(known: Known, agents: AgentEngines) -> Iterator[AgentFinding]:
+def findings(known: AgentFacts, agents: AgentEngines) -> Iterator[AgentFinding]:
     """Yield the findings, most important first. The live query is skipped if the agent cannot be reached."""
     agent = known.agent
     if agent.status in SHUT_OUT:
@@ -59,7 +59,7 @@ def _answer(agent: AgentMachine, agents: AgentEngines) -> AgentFinding:
     return _found("answer", "warning" if seconds > SLOW_SECONDS else "ok", words)
 
 
-def _state(known: Known) -> Iterator[AgentFinding]:
+def _state(known: AgentFacts) -> Iterator[AgentFinding]:
     agent = known.agent
     engines = ", ".join(f"BorgBackup {one.get('version', '')}" for one in agent.engine_versions or ())
     missing = "The machine has no BorgBackup; install it there."

@@ -115,7 +115,7 @@ class Gateway:
 
     def offered_calls(self, agent: KnownAgent) -> list[Offer]:
         with self.database.reading() as session:
-            store.seen(session, agent.id)
+            store.require_admitted(session, agent.id)
             return self.calls.offers(session, agent)
 
     # --- threads ---------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ class Jobs:
     def report_progress(self, agent: KnownAgent, job_id: int, values: dict[str, Any]) -> Acknowledgement:
         """Record progress of a job that is not cached as running, if the store confirms that it is the agent's."""
         with self.database.reading() as session:
-            store.seen(session, agent.id)
+            store.require_admitted(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
             if operation.status == Status.RUNNING:
                 redactor = self.payloads.redactor(session, operation)

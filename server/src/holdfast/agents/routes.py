@@ -149,7 +149,7 @@ def diagnose_agent(
     del caller
     with database.reading() as session:
         found = store.require(session, agent)
-    told = list(diagnosis.findings(diagnosis.Known(found, gateway.fleet.skew(found)), agents))
+    told = list(diagnosis.findings(diagnosis.AgentFacts(found, gateway.fleet.skew(found)), agents))
     worst = next((verdict for verdict in WORST_FIRST if any(one.verdict == verdict for one in told)), "ok")
     return AgentDiagnosis(verdict=worst, findings=told)
 

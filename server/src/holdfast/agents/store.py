@@ -50,7 +50,7 @@ def by_id(session: Session, ids: Iterable[int], *, to_change: bool = False) -> d
     return {agent.id: agent for agent in session.scalars(statement)}
 
 
-def seen(session: Session, agent_id: int) -> AgentMachine:
+def require_admitted(session: Session, agent_id: int) -> AgentMachine:
     """Return the agent's current row. Raise if the agent may no longer act."""
     return not_shut_out(get(session, agent_id))
 

@@ -18,7 +18,7 @@ SLASH = "/"
 
 
 @frozen
-class Found:
+class RouteMatch:
     route: Route
     path_params: dict[str, Any]
     takes_method: bool
@@ -43,8 +43,8 @@ class RouteTable:
         for place, route in enumerate(self._routes):
             self._add(place, route)
 
-    def find(self, method: str, path: str) -> Found | None:
-        partial: Found | None = None
+    def find(self, method: str, path: str) -> RouteMatch | None:
+        partial: RouteMatch | None = None
         for place in self._candidates(path):
             found = _matched(self._routes[place], method, path)
             if found is None:
@@ -90,16 +90,16 @@ def _below(node: _Node, segments: list[str], depth: int) -> Iterator[int]:
         yield from _below(node.anything, segments, depth + 1)
 
 
-def _matched(route: Route, method: str, path: str) -> Found | None:
+def _matched(route: Route, method: str, path: str) -> RouteMatch | None:
     takes_method = not route.methods or method in route.methods
     if not route.param_convertors and route.path == path:
-        return Found(route, {}, takes_method)
+        return RouteMatch(route, {}, takes_method)
     match = route.path_regex.match(path)
     if match is None:
         return None
     convertors = route.param_convertors
     params = {name: convertors[name].convert(value) for name, value in match.groupdict().items()}
-    return Found(route, params, takes_method)
+    return RouteMatch(route, params, takes_method)
 
 
 def _is_whole(segment: str, route: Route) -> bool:

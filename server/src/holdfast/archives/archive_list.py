@@ -37,7 +37,7 @@ PROOFS = 500
 
 
 @frozen
-class Wanted:
+class ArchiveListQuery:
     series: str | None
     since: datetime | None
     until: datetime | None
@@ -47,7 +47,7 @@ class Wanted:
     cursor: str | None
 
 
-def page(session: Session, repository_id: int, wanted: Wanted) -> tuple[Sequence[Archive], str | None, int]:
+def page(session: Session, repository_id: int, wanted: ArchiveListQuery) -> tuple[Sequence[Archive], str | None, int]:
     """Return the archives of a page, the cursor of the next one, and the total number of matching archives."""
     fitting = _fitting(select(Archive), repository_id, wanted)
     total = session.scalar(_fitting(select(func.count(Archive.id)), repository_id, wanted)) or 0
@@ -64,7 +64,7 @@ def page(session: Session, repository_id: int, wanted: Wanted) -> tuple[Sequence
     return found[: wanted.limit], following, total
 
 
-def _fitting(statement: Select[Any], repository_id: int, wanted: Wanted) -> Select[Any]:
+def _fitting(statement: Select[Any], repository_id: int, wanted: ArchiveListQuery) -> Select[Any]:
     statement = statement.where(Archive.repository_id == repository_id)
     if wanted.series is not None:
         statement = statement.where(Archive.series == wanted.series)

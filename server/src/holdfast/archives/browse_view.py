@@ -26,7 +26,7 @@ SortWord = Literal["name", "-name", "size", "-size", "modified", "-modified"]
 
 
 @frozen
-class Wanted:
+class BrowseQuery:
     """The requested page of a folder."""
 
     directory: bytes
@@ -48,7 +48,7 @@ def from_index(
     covered: IndexedArchives,
     archive: Archive,
     predecessor: Archive | None,
-    wanted: Wanted,
+    wanted: BrowseQuery,
     hidden: HiddenPaths,
 ) -> BrowsePage | None:
     """Return a page of a folder from the index; None if the archive is not indexed."""

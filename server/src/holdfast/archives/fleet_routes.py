@@ -12,7 +12,7 @@ from holdfast.api.dependencies import TheDatabase
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
 from holdfast.archives.fleet_schemas import FleetHistory, FleetSearchAnswer
-from holdfast.archives.fleet_search import FleetSearch, Wanted
+from holdfast.archives.fleet_search import FleetQuery, FleetSearch
 from holdfast.archives.route_parameters import RequestedPath, TheIndex
 from holdfast.errors import Unprocessable
 from holdfast.kit.fields import Moment, PlainText
@@ -64,7 +64,7 @@ def search_everywhere(
     """
     if not q.strip():
         raise Unprocessable("archives.empty_query", "The search text is empty.")
-    wanted = Wanted(deleted_only, modified_since, min_size, max_size, extension)
+    wanted = FleetQuery(deleted_only, modified_since, min_size, max_size, extension)
     fleet = FleetSearch.of(database, index, places, caller, _numbers(repository_id), _machines(machine))
     return fleet.search(q, wanted, limit, cursor)
 

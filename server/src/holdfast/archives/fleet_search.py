@@ -57,7 +57,7 @@ ARCHIVES = (
 
 
 @frozen
-class Wanted:
+class FleetQuery:
     """Conditions that a hit must meet besides its name."""
 
     deleted_only: bool = False
@@ -117,7 +117,7 @@ class FleetSearch:
             visible = [repository for repository in visible if repository.machine in machines]
         return FleetSearch(database, index, places, caller, visible, known)
 
-    def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
+    def search(self, query: str, wanted: FleetQuery, limit: int, cursor: str | None) -> FleetSearchAnswer:
         found: list[FleetHit] = []
         holders = self.index.names_updater.names.holders_of_part(query)
         questions = (
@@ -190,7 +190,7 @@ class FleetSearch:
         visible: RepositoryColumns,
         archives: list[ArchiveColumns],
         query: str,
-        wanted: Wanted,
+        wanted: FleetQuery,
         limit: int,
         inner: str | None,
         found: list[FleetHit],

@@ -219,11 +219,11 @@ async def browse(
     The engine can only sort by name. Use a `next_cursor` only with the sort order it was created for.
     """
 
-    repository, archive = await lookup.seen(caller, repository_id, archive_id)
+    repository, archive = await lookup.find_visible(caller, repository_id, archive_id)
     is_indexed = archive.history_state == "indexed"
     if not is_indexed:
         engine_requests.require_room(caller.user_id)
-    wanted = browse_view.Wanted(asked.exact(), limit, cursor, sort, q, sizes)
+    wanted = browse_view.BrowseQuery(asked.exact(), limit, cursor, sort, q, sizes)
 
     def from_index() -> tuple[HiddenPaths, BrowsePage | None]:
         hidden = lookup.hidden_paths(caller, repository)

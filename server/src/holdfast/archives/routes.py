@@ -51,7 +51,7 @@ def list_archives(
 ) -> schemas.ArchiveList:
     """Use a `next_cursor` only with the sort order it was created for."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
-    wanted = archive_list.Wanted(series, since, until, q, sort, limit, cursor)
+    wanted = archive_list.ArchiveListQuery(series, since, until, q, sort, limit, cursor)
     found, next_cursor, total = archive_list.page(session, repository_id, wanted)
     proven = archive_list.proofs(session, repository_id)
     keeping = (archive_list.rules(session, repository) if rules else None) or {}

@@ -17,7 +17,7 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.lookup import MOST_KNOWN, Seen, seen
+from holdfast.repositories.lookup import MOST_KNOWN, VisibleRepository, find_visible
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_HIDDEN, HiddenPaths, ServicePlaces
 from holdfast.storage.read_cache import Proof, Query, ReadCache
@@ -26,18 +26,18 @@ from holdfast.storage.session import Database
 HIDDEN_SECONDS = 1.0
 """How long hidden names are cached. Determining them takes longer than reading a file."""
 
-Found = tuple[Repository, Archive, HiddenPaths]
+FoundArchive = tuple[Repository, Archive, HiddenPaths]
 """A repository, one of its archives, and the part of it that the caller may not read. Must not be changed."""
 
 
 @frozen
 class _Known:
-    seen: Seen
+    visible: VisibleRepository
     archive: Archive
 
     @property
     def proof(self) -> Proof:
-        rows = self.seen.proof
+        rows = self.visible.proof
         return (*rows, (_ARCHIVE, self.archive.id)) if rows else ()
 
 
@@ -54,7 +54,7 @@ class ArchiveLookup:
         self._hidden: dict[tuple[str, ...], tuple[float, HiddenPaths]] = {}
         """Keyed by the source paths of a repository."""
 
-    def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> Found:
+    def found(self, caller: Caller, repository_id: int, archive_id: int, paths: Sequence[bytes]) -> FoundArchive:
         """Return the archive if the caller may read the paths.
 
         Raise NotFound, Conflict for a lost archive, or Forbidden if the caller may not read one of the paths.
@@ -62,17 +62,17 @@ class ArchiveLookup:
         key = caller.view, repository_id, archive_id
         known = self._known.get(key) or self._looked_up(caller, repository_id, archive_id)
         archive = archive_records.require_present(known.archive)
-        repository = known.seen.repository
+        repository = known.visible.repository
         hidden = self.hidden_paths(caller, repository)
         hidden.require_visible(paths)
         return repository, archive, hidden
 
-    async def seen(self, caller: Caller, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
+    async def find_visible(self, caller: Caller, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
         """Return the archive, even if it is lost. A cached one takes no thread. Raise NotFound."""
         known = self._known.get((caller.view, repository_id, archive_id))
         if known is None:
             known = await in_thread("reading", partial(self._looked_up, caller, repository_id, archive_id))
-        return known.seen.repository, known.archive
+        return known.visible.repository, known.archive
 
     def hidden_paths(self, caller: Caller, repository: Repository) -> HiddenPaths:
         """The names hidden from the caller. They depend on the mounts and links of this machine, checked at most once a
@@ -93,7 +93,7 @@ class ArchiveLookup:
     def _looked_up(self, caller: Caller, repository_id: int, archive_id: int) -> _Known:
         def read() -> _Known:
             with self._database.reading() as session:
-                found = seen(session, caller, repository_id)
+                found = find_visible(session, caller, repository_id)
                 return _Known(found, archive_records.of_repository(session, repository_id, archive_id))
 
         return self._known.read((caller.view, repository_id, archive_id), read)

@@ -22,7 +22,7 @@ from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.downloads.conditions import RequestConditions
 from holdfast.downloads.engine_output import ClientGone, IncompleteOutput
-from holdfast.downloads.lookup import Found
+from holdfast.downloads.lookup import FoundArchive
 from holdfast.downloads.opening import ANY_FILE, Content, Downloads, Opened, content_headers
 from holdfast.downloads.pace import Pace
 from holdfast.downloads.turns import DownloadTurns
@@ -231,7 +231,7 @@ class WantedFile:
     downloads: Downloads
     rules: DownloadRules
     user_id: int
-    find: Callable[[], Found]
+    find: Callable[[], FoundArchive]
     """Raises a HoldfastError if the caller may not read the file."""
     path: bytes
     request: Request | None = None
@@ -258,11 +258,11 @@ class WantedFile:
                 return Response(headers={**told, "Content-Length": str(content.size)}, media_type=ANY_FILE)
         return Download(partial(self._open, found, content), self.rules, self.user_id)
 
-    def _known(self) -> tuple[Found, Content | None]:
+    def _known(self) -> tuple[FoundArchive, Content | None]:
         found = self.find()
         return found, self.downloads.known(found[0], found[1], self.path)
 
-    def _open(self, found: Found, content: Content | None, gone: threading.Event) -> Opened:
+    def _open(self, found: FoundArchive, content: Content | None, gone: threading.Event) -> Opened:
         """Open the requested part of the file. Raise RangeNotSatisfiable."""
         repository, archive, hidden = found
         part: tuple[int, int] | None = None

@@ -12,7 +12,7 @@ from holdfast.access.caller import Caller, SignedIn
 from holdfast.api.answers import documented
 from holdfast.api.router import router
 from holdfast.downloads import errors
-from holdfast.downloads.lookup import ArchiveLookup, Found, TheLookup
+from holdfast.downloads.lookup import ArchiveLookup, FoundArchive, TheLookup
 from holdfast.downloads.opening import DOWNLOADS, Downloads, Format, Opened
 from holdfast.downloads.response import DOWNLOAD_RULES, Download, DownloadRules, WantedFile
 from holdfast.errors import Unprocessable
@@ -62,11 +62,11 @@ class Choice:
     downloads: Downloads
     lookup: ArchiveLookup
 
-    def found(self) -> Found:
+    def found(self) -> FoundArchive:
         """Look up the archive. Raise NotFound, or Forbidden if the caller may not read the path."""
         return self.lookup.found(self.caller, self.repository_id, self.archive_id, (self.path,))
 
-    def found_file(self) -> Found:
+    def found_file(self) -> FoundArchive:
         """Like `found`, but raise Unprocessable without a path."""
         if not self.path:
             raise errors.not_a_file()

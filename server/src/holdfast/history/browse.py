@@ -21,7 +21,7 @@ from holdfast.history.names import ROOT, directory_of, folded
 from holdfast.history.page_room import PageRoom, entries_with_room
 from holdfast.history.presence import path_id
 from holdfast.history.schema import ROOT_ID
-from holdfast.history.store import ArchiveRow, Found, Snapshot
+from holdfast.history.store import ArchiveRow, Snapshot, VersionRow
 
 _KEPT_LISTINGS = 4
 _WORTH_KEEPING = 2_000
@@ -116,7 +116,7 @@ class Browser:
         snapshot: Snapshot,
         archive: ArchiveRow,
         before: ArchiveRow | None,
-        rows: list[Found],
+        rows: list[VersionRow],
         folders: Folders,
     ) -> dict[bytes, EntryFacts]:
         kinds = self._comparer.kinds_of(snapshot, before, archive, [row.path for row in rows]) if before else {}

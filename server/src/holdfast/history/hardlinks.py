@@ -15,7 +15,7 @@ from holdfast.history.bits import Ids, Packed
 from holdfast.history.entry import Entry
 from holdfast.history.presence import histories, version_in
 from holdfast.history.schema import VERSION_LINK
-from holdfast.history.store import Found, Snapshot
+from holdfast.history.store import Snapshot, VersionRow
 
 
 def unchanged_behind_links(
@@ -86,7 +86,7 @@ def with_link_contents(snapshot: Snapshot, history: PathHistory) -> PathHistory:
     return PathHistory(history.path, [behind(one) for one in history.presence])
 
 
-def linked_file(snapshot: Snapshot, archive: int, pointer: Found) -> Found:
+def linked_file(snapshot: Snapshot, archive: int, pointer: VersionRow) -> VersionRow:
     """Return the file that a hard link points to, under the link's own name; the link itself if there is none."""
     target = columns.read(snapshot, VERSION_LINK, np.array([pointer.version]))
     file = version_in(snapshot, archive, int(target[0]))

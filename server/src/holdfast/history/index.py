@@ -32,7 +32,7 @@ from holdfast.history.losses import LossPage, losses
 from holdfast.history.presence import histories, path_id, version_at
 from holdfast.history.records import RecordSource
 from holdfast.history.search import search
-from holdfast.history.store import ArchiveRow, Found, Snapshot, Store
+from holdfast.history.store import ArchiveRow, Snapshot, Store, VersionRow
 from holdfast.history.stored_bytes import added_bytes, stored_bytes
 from holdfast.history.sweep import SweepResult, sweep
 from holdfast.history.tree import Branch, tree
@@ -350,7 +350,7 @@ def _path_history(snapshot: Snapshot, path: bytes) -> PathHistory:
     return found.get(number, PathHistory(path, []))
 
 
-def _file(snapshot: Snapshot, archive: str, path: bytes) -> Found | None:
+def _file(snapshot: Snapshot, archive: str, path: bytes) -> VersionRow | None:
     """Return the file at a path of an archive, following hard links; None if there is none. Raise ArchiveNotIndexed."""
     found = version_at(snapshot, archive, path)
     if found is None:

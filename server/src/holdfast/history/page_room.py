@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from holdfast.history.answers import PathHistory
 from holdfast.history.entry import Entry
-from holdfast.history.store import Found, Snapshot
+from holdfast.history.store import Snapshot, VersionRow
 
 MOST_TEXT = 1024 * 1024
 """Bytes of paths, links and owners on a page. The answer contains each of them several times, and escaped."""
@@ -44,9 +44,9 @@ class PageRoom:
         return self.take(len(history.path) + sum(texts.values()), len(history.presence))
 
 
-def entries_with_room(snapshot: Snapshot, versions: Iterable[int], room: PageRoom) -> list[Found]:
+def entries_with_room(snapshot: Snapshot, versions: Iterable[int], room: PageRoom) -> list[VersionRow]:
     """Return the entries of these versions in order, as far as there is room."""
-    found: list[Found] = []
+    found: list[VersionRow] = []
     remaining = iter(versions)
     while some := list(islice(remaining, _AT_ONCE)):
         entries = {row.version: row for row in snapshot.entries(some)}

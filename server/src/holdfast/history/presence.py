@@ -7,7 +7,7 @@ from holdfast.history import bits
 from holdfast.history.answers import PathHistory, Presence
 from holdfast.history.bits import CHUNK_BITS, CHUNK_BYTES, CHUNK_IDS
 from holdfast.history.names import split_path
-from holdfast.history.store import Found, Snapshot
+from holdfast.history.store import Snapshot, VersionRow
 
 
 def path_id(snapshot: Snapshot, path: bytes) -> int:
@@ -20,7 +20,7 @@ def path_id(snapshot: Snapshot, path: bytes) -> int:
     return snapshot.find_paths([pair]).get(pair, 0)
 
 
-def version_at(snapshot: Snapshot, engine_id: str, path: bytes) -> Found | None:
+def version_at(snapshot: Snapshot, engine_id: str, path: bytes) -> VersionRow | None:
     """Return the version at a path of an archive; None if there is none, or the archive does not list that folder
     itself.
     """
@@ -30,7 +30,7 @@ def version_at(snapshot: Snapshot, engine_id: str, path: bytes) -> Found | None:
     return None
 
 
-def version_in(snapshot: Snapshot, archive: int, path: int) -> Found | None:
+def version_in(snapshot: Snapshot, archive: int, path: int) -> VersionRow | None:
     """Like `version_at`, by the local archive id and the path id."""
     versions = [version for _, version in snapshot.versions_of_paths([path])]
     stored = dict(snapshot.bits(archive, {version >> CHUNK_BITS for version in versions}))

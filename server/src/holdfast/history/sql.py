@@ -10,7 +10,7 @@ from holdfast.history.bits import CHUNK_BITS
 from holdfast.history.entry import Entry
 from holdfast.history.names import key32
 from holdfast.history.schema import ARCHIVE_BITS, ARCHIVE_MASK, bits_id, column_id
-from holdfast.history.store import ArchiveRow, Found, OwnerKey
+from holdfast.history.store import ArchiveRow, OwnerKey, VersionRow
 
 Rows = list[tuple[Any, ...]]
 
@@ -97,20 +97,21 @@ class SqlSnapshot(ABC):
     def count(self, table: str) -> int:
         return int(self.rows(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608
 
-    def entries(self, versions: Iterable[int]) -> list[Found]:
-        found: list[Found] = []
+    def entries(self, versions: Iterable[int]) -> list[VersionRow]:
+        found: list[VersionRow] = []
         paths: dict[int, bytes] = {}  # shared by all versions of a path
         remaining = iter(versions)
         while some := list(islice(remaining, _ENTRIES_AT_ONCE)):
             for row in self.rows_in(_ENTRIES, some):
                 path = paths.get(row[1]) or paths.setdefault(row[1], row[2] + row[3])
-                found.append(Found(row[0], row[1], Entry(path, *row[4:])))
+                found.append(VersionRow(row[0], row[1], Entry(path, *row[4:])))
         return found
 
-    def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[Found, bytes]]:
+    def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[VersionRow, bytes]]:
         wanted = (engine_id, key32(directory), directory, key32(name), name)
         return [
-            (Found(row[0], row[1], Entry(row[2] + row[3], *row[4:-1])), row[-1]) for row in self.rows(_AT_PATH, wanted)
+            (VersionRow(row[0], row[1], Entry(row[2] + row[3], *row[4:-1])), row[-1])
+            for row in self.rows(_AT_PATH, wanted)
         ]
 
     def file_bytes(self, versions: Iterable[int]) -> int:

@@ -31,7 +31,7 @@ class VersionKey(NamedTuple):
     flags: int
 
 
-class Found(NamedTuple):
+class VersionRow(NamedTuple):
     version: int
     path: int
     entry: Entry
@@ -60,8 +60,8 @@ class Snapshot(Protocol):
 
     def top_id(self, table: str) -> int: ...
     def count(self, table: str) -> int: ...
-    def entries(self, versions: Ids) -> list[Found]: ...
-    def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[Found, bytes]]:
+    def entries(self, versions: Ids) -> list[VersionRow]: ...
+    def entries_at(self, engine_id: str, directory: bytes, name: bytes) -> list[tuple[VersionRow, bytes]]:
         """Return every version that was ever at a path, each with the archive's bits for the chunk that contains it.
 
         Versions whose chunk has no bits in this archive are left out, as are folders that no archive lists itself.

@@ -19,7 +19,7 @@ from holdfast.history.ingest import all_chunks
 from holdfast.history.names import ROOT, directory_of
 from holdfast.history.presence import path_id
 from holdfast.history.schema import DIRECTORY_PARENT, PATH_DIRECTORY, VERSION_LINK
-from holdfast.history.store import ArchiveRow, Found, Snapshot
+from holdfast.history.store import ArchiveRow, Snapshot, VersionRow
 
 MOST_CHUNKS = 100_000
 """For all files together; 250 GB of large files. Each chunk takes about 150 bytes of memory."""
@@ -109,7 +109,7 @@ def _is_exact(entry: Entry) -> bool:
     return stat.S_IFMT(entry.mode) in _KINDS and not entry.flags & INEXACT
 
 
-def _with_chunks(snapshot: Snapshot, archive: ArchiveRow, rows: list[Found]) -> list[Branch] | None:
+def _with_chunks(snapshot: Snapshot, archive: ArchiveRow, rows: list[VersionRow]) -> list[Branch] | None:
     held = _held(snapshot, archive, [row for row in rows if row.entry.is_hard_link])
     if held is None:
         return None
@@ -134,7 +134,7 @@ def _with_chunks(snapshot: Snapshot, archive: ArchiveRow, rows: list[Found]) -> 
     return branches
 
 
-def _held(snapshot: Snapshot, archive: ArchiveRow, pointers: list[Found]) -> dict[int, Found] | None:
+def _held(snapshot: Snapshot, archive: ArchiveRow, pointers: list[VersionRow]) -> dict[int, VersionRow] | None:
     """Return the files that hard links point to, by the version of the link; None if one of them is missing."""
     if not pointers:
         return {}

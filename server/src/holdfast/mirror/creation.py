@@ -37,7 +37,7 @@ class MirroredPlaces:
     folder: Path
     """Folder for working copies created without a path."""
 
-    def placed(self, wanted: NewRepository) -> NewRepository:
+    def with_local_folder(self, wanted: NewRepository) -> NewRepository:
         """Assign a folder and a mirror to the new repository.
 
         All checks are made before the engine creates anything.
@@ -58,7 +58,7 @@ class MirroredPlaces:
             store.require_free_place(session, remote.id, path, None)
         return wanted
 
-    def native(self, wanted: RepositoryPlace) -> Place | None:
+    def place_on_remote(self, wanted: RepositoryPlace) -> Place | None:
         """Return the place on a remote. Refuse it if it is unreachable or used by another repository or mirror."""
         if not _is_native(wanted):
             return None

@@ -14,10 +14,10 @@ from holdfast.repositories.schemas import NewRepository, RepositoryPlace
 
 
 class CloudPlaces(Protocol):
-    def placed(self, wanted: NewRepository) -> NewRepository:
+    def with_local_folder(self, wanted: NewRepository) -> NewRepository:
         """Return the request with a local folder as its path. Raise HoldfastError if it cannot be mirrored."""
 
-    def native(self, wanted: RepositoryPlace) -> Place | None:
+    def place_on_remote(self, wanted: RepositoryPlace) -> Place | None:
         """Return where on a remote the engine itself will store it; None: not on a remote. Raise HoldfastError if it
         cannot.
         """

@@ -32,7 +32,7 @@ _COUNT = select(func.count()).where(RepositoryRight.user_id == bindparam("user_i
 
 
 @frozen
-class Seen:
+class VisibleRepository:
     """A repository that a caller may see."""
 
     repository: Repository
@@ -51,10 +51,10 @@ class Seen:
         return (_REPOSITORY, self.repository.id), (RIGHTS, self.user_id)
 
 
-def seen(session: Session, caller: Caller, repository_id: int) -> Seen:
+def find_visible(session: Session, caller: Caller, repository_id: int) -> VisibleRepository:
     """Return a repository that the caller may see. Raise NotFound."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
-    return Seen(repository, caller.user_id, _count_of_rights(session, caller))
+    return VisibleRepository(repository, caller.user_id, _count_of_rights(session, caller))
 
 
 def _count_of_rights(session: Session, caller: Caller) -> int | None:
@@ -68,7 +68,7 @@ class RepositoryLookup:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: ReadCache[Seen] = ReadCache(database.version, MOST_KNOWN, lambda known: known.proof)
+        self._known: ReadCache[VisibleRepository] = ReadCache(database.version, MOST_KNOWN, lambda known: known.proof)
 
     async def found(self, caller: Caller, repository_id: int) -> Repository:
         """Return a repository that the caller may see. Raise NotFound."""
@@ -79,9 +79,9 @@ class RepositoryLookup:
             known = await in_thread("reading", partial(self._known.read, key, read))
         return known.repository
 
-    def _read(self, caller: Caller, repository_id: int) -> Seen:
+    def _read(self, caller: Caller, repository_id: int) -> VisibleRepository:
         with self._database.reading() as session:
-            return seen(session, caller, repository_id)
+            return find_visible(session, caller, repository_id)
 
 
 REPOSITORY_LOOKUP = Part[RepositoryLookup]("repository_lookup")

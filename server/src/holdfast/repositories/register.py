@@ -76,11 +76,11 @@ class Register:
 
         A repository on an agent is stored immediately, and becomes ready when the agent has run the engine.
         """
-        wanted = self.cloud.placed(wanted)
+        wanted = self.cloud.with_local_folder(wanted)
         own_sources = self._own_sources(wanted)
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
-        place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
+        place = self.cloud.place_on_remote(wanted) or place_of(wanted, self.opener.machines)
         engine, location = self._opened_by(place, wanted)
         check_settings(engine, location, wanted)
         with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
@@ -108,7 +108,7 @@ class Register:
         own_sources = self._own_sources(wanted)
         if wanted.execution_target == "agent":
             return self.agents.import_existing(caller, wanted)
-        place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
+        place = self.cloud.place_on_remote(wanted) or place_of(wanted, self.opener.machines)
         if wanted.keyfile is not None and place.runs_on is not None:
             raise Unprocessable(
                 "repository.keyfile_on_machine",

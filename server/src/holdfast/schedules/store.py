@@ -200,15 +200,15 @@ _TARGETS = (
 _SOME_TARGETS = ByIds(_TARGETS, Repository.id)
 
 
-Known = Mapping[int, Target]
+TargetsById = Mapping[int, Target]
 """Repositories by id, in the order of their ids."""
 
 
-def every_target(session: Session, ids: Iterable[int] | None = None) -> Known:
+def every_target(session: Session, ids: Iterable[int] | None = None) -> TargetsById:
     return {target.id: target for target in all_targets(session, ids)}
 
 
-def matching(schedule: Schedule, known: Known) -> list[Target]:
+def matching(schedule: Schedule, known: TargetsById) -> list[Target]:
     """Return which of the known repositories the schedule works on. If it names them, only those are examined."""
     left_out = set(schedule.exclude_repository_ids or ())
     targets = schedule.targets or {}

@@ -23,7 +23,7 @@ class VisibleSchedules:
     """The repositories that the caller may see; None: all."""
     is_for_one: bool
     """Whether only one schedule is needed, so that only the repositories that it names are read."""
-    _every: store.Known | None = None
+    _every: store.TargetsById | None = None
     _found: dict[str, Sequence[Target]] = field(default_factory=dict)
 
     @classmethod

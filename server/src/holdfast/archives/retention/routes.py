@@ -16,7 +16,7 @@ from holdfast.archives import losses_view
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.retention import removed_archives, simulation_answer
 from holdfast.archives.retention.schemas import Simulation, SimulationRequest
-from holdfast.archives.retention.simulation_answer import Policy, Wanted
+from holdfast.archives.retention.simulation_answer import Policy, SimulationInput
 from holdfast.archives.retention.size_forecast import Samples, SimulatedArchive, samples
 from holdfast.archives.retention.size_samples import measured, recent_backups, samples_by_chunks, simulated_archive
 from holdfast.archives.route_parameters import TheCadence, TheIndex
@@ -71,7 +71,7 @@ def simulate_retention(
         due = None if wanted.every_minutes is not None else cadence.backups_to_come(session, repository)
     told = has_feature(settings, "archive_history")
     first = wanted.policy or Retention.model_validate(repository.retention)
-    simulation = Wanted(
+    simulation = SimulationInput(
         policies=[_policy(policy, repository) for policy in (first, wanted.compare_with) if policy is not None],
         major=repository.engine_version,
         archives=points,

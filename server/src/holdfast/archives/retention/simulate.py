@@ -35,7 +35,7 @@ class TooMuch(Exception):
 
 
 @frozen
-class KeptOn:
+class KeptArchives:
     """What is kept at the end of a day."""
 
     positions: tuple[int, ...]
@@ -45,14 +45,14 @@ class KeptOn:
 
 
 @frozen
-class Ahead:
+class SimulatedPolicy:
     """What a policy leaves on the last day, and how many restore points there are until then."""
 
     counts: tuple[tuple[date, int], ...]
     """Number at the end of each day."""
     restore_points: tuple[datetime, ...]
     """On the last day, newest first."""
-    kept_on: dict[date, KeptOn]
+    kept_on: dict[date, KeptArchives]
     """On the watched days."""
 
     @property
@@ -82,7 +82,7 @@ def cut_off(policy: RetentionPolicy, now: datetime) -> datetime | None:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def ahead(
+def simulate_policy(
     archives: Sequence[Aged],
     coming: Sequence[datetime],
     policy: RetentionPolicy,
@@ -92,7 +92,7 @@ def ahead(
     until: date,
     watched: Collection[date] = (),
     spared: Collection[int] = (),
-) -> Ahead:
+) -> SimulatedPolicy:
     """Simulate a policy day by day. Each day with a backup ends with a prune.
 
     `archives` are given newest first, `coming` oldest first. Raise TooMuch.
@@ -117,7 +117,7 @@ def ahead(
         counts.append((day, len(all_of_them.there)))
         if day in watched:
             kept_on[day] = all_of_them.kept_on()
-    return Ahead(tuple(counts), all_of_them.starts(), kept_on)
+    return SimulatedPolicy(tuple(counts), all_of_them.starts(), kept_on)
 
 
 def gaps(restore_points: Sequence[datetime], until: date) -> list[tuple[Band, timedelta]]:

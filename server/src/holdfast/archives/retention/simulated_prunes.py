@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import ENGINE_2, KEEP_LAST, RULES, Aged
-from holdfast.archives.retention.simulate import KeptOn, cut_off
+from holdfast.archives.retention.simulate import KeptArchives, cut_off
 
 Numbers = NDArray[np.intp]
 
@@ -79,9 +79,9 @@ class PruneSimulation:
         """Return the start times of the existing archives, newest first."""
         return tuple(self._every[number].start for number in self.there)
 
-    def kept_on(self) -> KeptOn:
+    def kept_on(self) -> KeptArchives:
         there = [(self._places[number], self._every[number].start) for number in self.there]
-        return KeptOn(
+        return KeptArchives(
             tuple(place for place, _ in there if place >= 0),
             tuple(start for place, start in reversed(there) if place < 0),
         )

@@ -14,7 +14,7 @@ from backup_engine.requests import RetentionPolicy
 from backup_engine.retention import aged
 from holdfast.archives.retention import expected_backups, simulate
 from holdfast.archives.retention.expected_backups import ExpectedBackups
-from holdfast.archives.retention.simulate import Ahead
+from holdfast.archives.retention.simulate import SimulatedPolicy
 from holdfast.archives.retention.size_forecast import (
     Forecast,
     ForecastData,
@@ -39,7 +39,7 @@ class Policy:
 
 
 @frozen
-class Wanted:
+class SimulationInput:
     """The input of a simulation, read in a transaction that has ended."""
 
     policies: Sequence[Policy]
@@ -71,10 +71,10 @@ forecast needs; and the data that the first part passes to the second.
 """
 
 
-def first_part(wanted: Wanted) -> FirstPart | None:
+def first_part(wanted: SimulationInput) -> FirstPart | None:
     """Compute the first part. Return None if it would take too long."""
     try:
-        until, backups, found = _all_ahead(wanted)
+        until, backups, found = _simulate_all(wanted)
     except DoesNotFit:
         return None
     answers = [_answer(wanted, policy, left, until) for policy, left in zip(wanted.policies, found, strict=True)]
@@ -123,7 +123,7 @@ def _plain(found: Forecast) -> dict[str, Any]:
     return {"now": found.now, "basis": found.basis, "points": points, "reason": found.reason}
 
 
-def _all_ahead(wanted: Wanted) -> tuple[date, ExpectedBackups, list[Ahead]]:
+def _simulate_all(wanted: SimulationInput) -> tuple[date, ExpectedBackups, list[SimulatedPolicy]]:
     """Simulate all policies over the same days: the requested ones, or fewer if those are too many and may be cut."""
     backups, until = _coming(wanted), wanted.until
     if len(backups.starts) > MOST_BACKUPS:
@@ -134,7 +134,7 @@ def _all_ahead(wanted: Wanted) -> tuple[date, ExpectedBackups, list[Ahead]]:
         there = replace(backups, starts=tuple(start for start in backups.starts if start < end))
         try:
             found = [
-                simulate.ahead(
+                simulate.simulate_policy(
                     dated,
                     there.starts,
                     policy.rules,
@@ -152,7 +152,7 @@ def _all_ahead(wanted: Wanted) -> tuple[date, ExpectedBackups, list[Ahead]]:
             return until, there, found
 
 
-def _coming(wanted: Wanted) -> ExpectedBackups:
+def _coming(wanted: SimulationInput) -> ExpectedBackups:
     end, starts = _end_of(wanted.until), [archive.start for archive in wanted.archives]
     last = starts[0] if starts else None
     if wanted.every is not None:
@@ -169,13 +169,13 @@ def _end_of(day: date) -> datetime:
     return datetime.combine(day + simulate.DAY, time(), UTC)
 
 
-def _shorter(until: date, wanted: Wanted) -> date:
+def _shorter(until: date, wanted: SimulationInput) -> date:
     if not wanted.can_shorten or until < wanted.now.date():
         raise DoesNotFit
     return until
 
 
-def _answer(wanted: Wanted, policy: Policy, left: Ahead, until: date) -> dict[str, Any]:
+def _answer(wanted: SimulationInput, policy: Policy, left: SimulatedPolicy, until: date) -> dict[str, Any]:
     """Return the effect of a policy: a `Simulated` without losses and forecast."""
     dated = [aged(archive.start) for archive in wanted.archives]
     staying = simulate.kept_now(dated, policy.rules, wanted.major, wanted.now, wanted.protected)

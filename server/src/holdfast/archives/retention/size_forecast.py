@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from backup_engine.frozen import frozen
 from holdfast.archives.retention import forecast
 from holdfast.archives.retention.forecast import DAY, Guess, Law, Sample, Today
-from holdfast.archives.retention.simulate import KeptOn
+from holdfast.archives.retention.simulate import KeptArchives
 
 AHEAD = (7, 30, 90)
 """Days ahead with a forecast."""
@@ -130,7 +130,7 @@ class ForecastData:
     def series(self) -> dict[str, list[SimulatedArchive]]:
         return _by_series(self.archives)
 
-    def sets(self, kept: Iterable[KeptOn]) -> list[frozenset[str]]:
+    def sets(self, kept: Iterable[KeptArchives]) -> list[frozenset[str]]:
         """Return the sets of archives whose bytes must be known."""
         if len(self.series) > MOST_SERIES:
             return []
@@ -153,18 +153,18 @@ class ForecastData:
         pairs = [both for both in pairwise(archives) if usual and (both[1].start - both[0].start) / DAY > 1.5 * usual]
         return list(pairs[-max(1, MOST_FAR // count) :])
 
-    def staying(self, kept: KeptOn) -> list[SimulatedArchive]:
+    def staying(self, kept: KeptArchives) -> list[SimulatedArchive]:
         """Return the kept archives, oldest first. Positions count from the newest archive."""
         return sorted((self.archives[-1 - place] for place in kept.positions), key=lambda one: (one.start, one.id))
 
-    def _parts(self, kept: KeptOn) -> list[_Part]:
+    def _parts(self, kept: KeptArchives) -> list[_Part]:
         staying = _by_series(self.staying(kept))
         coming: dict[str, list[datetime]] = {}
         for start in kept.coming:
             coming.setdefault(self.coming.get(start, ""), []).append(start)
         return [_Part(series, staying.get(series, []), coming.get(series, [])) for series in {**staying, **coming}]
 
-    def _steps(self, kept: KeptOn) -> list[list[SimulatedArchive]]:
+    def _steps(self, kept: KeptArchives) -> list[list[SimulatedArchive]]:
         """Return the kept archives; then add, one by one, the newest archive of each series with only future backups
         left.
         """
@@ -177,7 +177,7 @@ class ForecastData:
 
     # --- the answer ---------------------------------------------------------------------------------------------------
 
-    def forecast(self, kept: Mapping[date, KeptOn], now: datetime, stored: Sets | None) -> Forecast:
+    def forecast(self, kept: Mapping[date, KeptArchives], now: datetime, stored: Sets | None) -> Forecast:
         laws = self._laws(stored)
         reason = self._why_not(laws, kept.values(), stored)
         if reason is not None:
@@ -197,7 +197,7 @@ class ForecastData:
         }
         return {series: law for series, law in found.items() if law is not None}
 
-    def _why_not(self, laws: Mapping[str, Law], kept: Iterable[KeptOn], stored: Sets | None) -> NoForecast | None:
+    def _why_not(self, laws: Mapping[str, Law], kept: Iterable[KeptArchives], stored: Sets | None) -> NoForecast | None:
         series = self.series
         if len(series) > MOST_SERIES:
             return "several_series"
@@ -234,7 +234,7 @@ class ForecastData:
         laws: Mapping[str, Law],
         today: Mapping[str, Today],
         day: date,
-        kept: KeptOn,
+        kept: KeptArchives,
         now: datetime,
         stored: Sets | None,
     ) -> ForecastPoint:

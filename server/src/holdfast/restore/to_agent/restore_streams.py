@@ -93,7 +93,7 @@ class RestoreStreams:
 
     def job(self, agent: KnownAgent, job_id: int) -> tuple[Operation, Repository]:
         with self.database.reading() as session:
-            agents.seen(session, agent.id)
+            agents.require_admitted(session, agent.id)
             operation = own(session, agent, job_id)
             repository = repositories.get(session, operation.repository_id or 0)
         if operation.job_kind != JobKind.RESTORE_RECEIVE:

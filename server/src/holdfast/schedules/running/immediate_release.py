@@ -15,7 +15,7 @@ from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running.chains import enqueue
 from holdfast.schedules.running.due import UNREADABLE, Due
 from holdfast.schedules.running.release import decision_of
-from holdfast.schedules.running.row_facts import Known, RowFacts, gather
+from holdfast.schedules.running.row_facts import RowFacts, SharedFacts, gather
 from holdfast.schedules.running.run_decisions import Release
 from holdfast.schedules.running.steps import SCRIPT
 from holdfast.storage.bulk import next_ids
@@ -30,7 +30,7 @@ def release_immediately(session: Session, registry: Registry, due: Due) -> list[
     ready = {row["id"]: _as_object(row) for row in rows if _is_ready(row, due)}
     if not ready:
         return rows
-    known = Known(due.paused, due.in_blackout, due.schedules, due.places)
+    known = SharedFacts(due.paused, due.in_blackout, due.schedules, due.places)
     row_facts = gather(session, list(ready.values()), due.now, known=known)
     released = {number: row for number, row in ready.items() if _may_run(row, row_facts)}
     enqueue(session, registry, released.values(), row_facts)

@@ -114,7 +114,7 @@ class RowFacts:
 
 
 @frozen
-class Known:
+class SharedFacts:
     """What the transaction has already read. No run of these schedules is open."""
 
     paused: bool
@@ -129,12 +129,12 @@ def gather(
     rows: Sequence[ScheduleRun],
     now: datetime,
     reachable: Collection[int] = (),
-    known: Known | None = None,
+    known: SharedFacts | None = None,
 ) -> RowFacts:
     repository_ids = sorted({row.repository_id for row in rows})
     place = known.places if known is not None and known.places is not None else places(session, repository_ids)
     earlier = {} if known else store.unended_beside(session, [row.id for row in rows])
-    known = known or _look(session, rows)
+    known = known or _read_shared_facts(session, rows)
     return RowFacts(
         now=now,
         paused=known.paused,
@@ -151,10 +151,10 @@ def gather(
     )
 
 
-def _look(session: Session, rows: Sequence[ScheduleRun]) -> Known:
+def _read_shared_facts(session: Session, rows: Sequence[ScheduleRun]) -> SharedFacts:
     chosen = objects(_SCHEDULES.run(session, sorted({row.schedule_id for row in rows})))
     in_blackout = blackout_check(store.blackouts_as_values(session))
-    return Known(store.is_paused(session), in_blackout, {row.id: row for row in chosen})
+    return SharedFacts(store.is_paused(session), in_blackout, {row.id: row for row in chosen})
 
 
 def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:

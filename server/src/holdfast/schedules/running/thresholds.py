@@ -110,7 +110,7 @@ def next_due(session: Session) -> dict[int, datetime]:
     return found
 
 
-def _shortest(schedules: Iterable[Schedule], known: store.Known) -> dict[int, dict[str, Threshold]]:
+def _shortest(schedules: Iterable[Schedule], known: store.TargetsById) -> dict[int, dict[str, Threshold]]:
     """Return the thresholds; if several schedules apply, the one that allows the least time counts."""
     found: dict[int, dict[str, Threshold]] = defaultdict(dict)
     for schedule in schedules:
