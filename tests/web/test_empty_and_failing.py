@@ -4,10 +4,10 @@ import json
 import shutil
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.running import Running
-from tests.web.conftest import follow, go
+from tests.web.conftest import follow, go, log_in
 from tests.web.test_journeys import backed_up
 from tools.errors_document import ADVICE
 
@@ -37,3 +37,22 @@ def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_
     expect(inside.get_by_role("navigation", name="Settings").get_by_role("link", name="Audit")).to_be_in_viewport(
         ratio=1
     )
+
+
+def test_the_overview_counts_no_runs_and_no_alarms_that_it_could_not_load(
+    running: Running, context: BrowserContext
+) -> None:
+    backed_up(running, running.new_source())
+    page = context.new_page()  # not watched: the browser complains of the failing answers
+    answer = {"key": "api.internal", "message": "An internal error occurred.", "params": {}}
+    for part in ("**/api/operations/?*", "**/api/alarms?*"):
+        page.route(part, lambda route: route.fulfill(status=500, json={"detail": answer}))
+    log_in(page)
+
+    day = page.get_by_role("region", name="The last 24 hours")
+    expect(day.get_by_role("alert")).to_contain_text("An internal error occurred.")
+    expect(day).not_to_contain_text("done")
+    expect(page.get_by_role("region", name="Alarms").get_by_role("alert")).to_be_visible()
+    page.unroute_all()
+    page.reload()
+    expect(day).to_contain_text("done")

@@ -46,7 +46,7 @@ export function Deliveries() {
         {(pages) => {
           const deliveries = pages.pages.flatMap((page) => page.deliveries)
           if (deliveries.length === 0)
-            return <Empty>{failed ? 'No message failed in the last 30 days.' : 'No message yet.'}</Empty>
+            return <Empty>{failed ? 'No message failed in the last 30 days.' : 'No messages yet.'}</Empty>
           return (
             <>
               <div className="card scroll">

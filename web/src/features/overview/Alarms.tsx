@@ -14,6 +14,12 @@ export function Alarms() {
     queryFn: () => data(api.GET('/api/alarms', { params: { query: { 'state[]': ['open'] } as never } })),
   })
   const alarms = (query.data?.alarms ?? []).filter((one) => one.state === 'open')
+  if (query.error && !query.data)
+    return (
+      <section className="gap" aria-label="Alarms">
+        <Problem error={query.error} />
+      </section>
+    )
   if (alarms.length === 0) return null
   return (
     <section className="gap" aria-label="Alarms">

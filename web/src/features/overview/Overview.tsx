@@ -141,7 +141,7 @@ function Facts({ overview }: { overview: Answer }) {
       )}
       {dataAge.newest && dataAge.oldest && (
         <>
-          If every machine failed now, you could recover data from <Age at={dataAge.newest} />
+          If every machine failed now, the data you could recover would be <Age at={dataAge.newest} />
           {age(dataAge.oldest, now) !== age(dataAge.newest, now) && (
             <>
               {' '}

@@ -5,6 +5,7 @@ import { keys } from '../../api/keys'
 import { clockTime, moment } from '../../lib/time'
 import { kindWord, statusOf } from '../../lib/words'
 import { useNow } from '../../ui/Age'
+import { Problem } from '../../ui/States'
 
 const WIDTH = 1214
 const HEIGHT = 92
@@ -43,7 +44,12 @@ export function Tide() {
         <h2>Yesterday and tomorrow</h2>
         <span className="muted wide-only">every run, last and next 24 hours</span>
         <span className="end row number">
-          <Link to="/activity">{done} done</Link>
+          {query.data && (
+            <Link to="/activity">
+              {done}
+              {query.data.next_cursor ? '+' : ''} done
+            </Link>
+          )}
           {failed > 0 && (
             <Link to="/activity" search={{ status: 'failed' }} style={{ color: 'var(--bad)' }}>
               {failed} failed
@@ -52,12 +58,15 @@ export function Tide() {
           {plans.length > 0 && <Link to="/schedules">{plans.length} planned</Link>}
         </span>
       </div>
-      <div className="card tide">
+      {(query.error ?? planned.error) && <Problem error={query.error ?? planned.error} />}
+      <div className="card tide" aria-busy={query.isPending}>
         <svg
           width="100%"
           viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
           role="img"
-          aria-label={`${done} runs done in the last 24 hours, ${failed} failed`}
+          aria-label={
+            query.data ? `${done} runs done in the last 24 hours, ${failed} failed` : 'Runs are not loaded yet'
+          }
         >
           {hours(now).map((at) => (
             <g key={at}>
