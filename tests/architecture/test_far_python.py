@@ -13,7 +13,7 @@ from backup_jobs import folders
 from backup_jobs.restore import existing_files
 from holdfast.machines import machines
 from holdfast.machines.probe import OLDEST_PYTHON
-from holdfast.restore import existing_files_there, on_machine
+from holdfast.restore import existing_files_there, ssh_restore
 
 NEW_KEYWORDS = {"slots", "kw_only", "strict", "walk_up", "delete_on_close"}
 NEW_NAMES = {
@@ -32,11 +32,11 @@ MODULES = {
         helper,
         narrowed,
         selftest_repository,
-        *on_machine.SHIPPED_MODULES,
+        *ssh_restore.SHIPPED_MODULES,
     )
 }
 SCRIPTS = {
-    "on_machine": on_machine.LOAD + on_machine.MAIN,
+    "ssh_restore": ssh_restore.LOAD + ssh_restore.MAIN,
     "existing_files_there": existing_files_there.MAIN,
     "exclusions": machines.PRINT_EXCLUSIONS,
 }

@@ -17,7 +17,7 @@ from backup_jobs.endings import Failed
 from backup_jobs.restore.private_tree import PrivateTree
 from backup_jobs.restore.unrestorable import OUTSIDE_HARD_LINK, remove_unrestorable
 from backup_protocol.frames import DATA, END, SURVEY, frame
-from holdfast.restore.on_machine import placing_script
+from holdfast.restore.ssh_restore import placing_script
 from tests.real.restore.archives import Archive, Workshop
 from tests.support.agent_job import run_restore
 from tests.support.archive_sets import OwnEngine

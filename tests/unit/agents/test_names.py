@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.backup.on_agent import engine_name
+from holdfast.backup.agent_backups import engine_name
 
 
 @pytest.mark.parametrize(

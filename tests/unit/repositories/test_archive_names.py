@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from backup_engine.features import REFUSED_IN_NAMES
-from holdfast.backup.names import archive_name
+from holdfast.backup.archive_name import archive_name
 from holdfast.repositories.archive_names import MICROSECONDS, series_name, series_of_template
 
 TEMPLATES = (

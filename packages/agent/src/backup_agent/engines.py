@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from backup_agent import private_files
 from backup_agent.places import Places
+from backup_engine.created_once import create_once
 from backup_engine.detect import (
     SUPPORTED_MAJORS,
     USUAL_NAMES,
@@ -18,7 +19,6 @@ from backup_engine.detect import (
     detect,
     program_in_path,
 )
-from backup_engine.made_once import text_made_once
 from backup_protocol import EngineVersion
 
 if TYPE_CHECKING:
@@ -94,4 +94,4 @@ class Engines:
 def install_id(places: Places) -> str:
     """Name that this installation uses in the engine's locks. Created once; it must never change."""
     private_files.make_folder(places.install_id_file.parent)
-    return text_made_once(places.install_id_file, f"backup-agent-{os.urandom(16).hex()}@localhost\n").strip()
+    return create_once(places.install_id_file, f"backup-agent-{os.urandom(16).hex()}@localhost\n").strip()

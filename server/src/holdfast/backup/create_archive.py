@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from backup_engine.features import REFUSED_IN_NAMES
 from backup_jobs.sources import Exclusions, Sources
 from backup_protocol import BackupBlock, JobKind
+from holdfast.backup.agent_backups import engine_name
+from holdfast.backup.archive_name import archive_name
 from holdfast.backup.ending import conclude, key_of, repository_of
 from holdfast.backup.excluded_paths import exclusions
-from holdfast.backup.names import archive_name
-from holdfast.backup.on_agent import engine_name
 from holdfast.backup.schemas import BackupParams
 from holdfast.backup.services import stored
 from holdfast.backup.services.stopped_services import StoppedServices

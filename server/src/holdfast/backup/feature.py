@@ -7,7 +7,7 @@ from holdfast.access.vault import VAULT
 from holdfast.agents.backup_starter import BACKUP_STARTER
 from holdfast.api.dependencies import DATABASE, SETTINGS
 from holdfast.api.parts import Parts
-from holdfast.backup import create_archive, on_agent
+from holdfast.backup import agent_backups, create_archive
 from holdfast.backup.dumps import make_dumps
 from holdfast.backup.dumps.models import DumpedDatabase, secret_context
 from holdfast.backup.dumps.routes import routes as dump_routes
@@ -35,7 +35,7 @@ FEATURE = Feature(
     secrets=(SecretColumn(DumpedDatabase.__tablename__, "password", lambda row: secret_context(row["uuid"])),),
     provides=(
         STOPPED_SERVICES.made_by(_stopped_services),
-        BACKUP_STARTER.made_by(lambda parts: partial(on_agent.start, kind=parts[REGISTRY].kinds["backup"])),
+        BACKUP_STARTER.made_by(lambda parts: partial(agent_backups.start, kind=parts[REGISTRY].kinds["backup"])),
     ),
     kinds=_kinds,
     ticks=lambda parts: (Tick("services", LOOK_SECONDS, parts[STOPPED_SERVICES].look_after, "runner"),),

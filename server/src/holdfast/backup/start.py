@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from backup_engine.own_places import is_really_within, is_within
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.backup.names import archive_name
+from holdfast.backup.archive_name import archive_name
 from holdfast.backup.schemas import BackupParams, BackupStart
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock

@@ -6,11 +6,11 @@ import time
 import uuid
 from pathlib import Path
 
+from backup_engine.created_once import create_once
 from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect
 from backup_engine.environment import EngineEnvironment
 from backup_engine.frozen import frozen
 from backup_engine.interface import Engine, engine_for
-from backup_engine.made_once import text_made_once
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.settings import Settings
@@ -120,4 +120,4 @@ def _detect(path: str, home: str) -> EngineProgram:
 
 def install_id(data_dir: Path) -> str:
     """The identity under which this installation takes engine locks. Created once; it must never change."""
-    return text_made_once(data_dir / "install-id", f"holdfast-{uuid.uuid4().hex}@localhost\n").strip()
+    return create_once(data_dir / "install-id", f"holdfast-{uuid.uuid4().hex}@localhost\n").strip()

@@ -8,10 +8,10 @@ from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey
 from holdfast.kit import clock
 from holdfast.machines import probe, store
-from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
 from holdfast.machines.probe import Probe
 from holdfast.machines.schemas import StepAnswer, StepName, StepVerdict
+from holdfast.machines.ssh_links import Links
 from holdfast.storage.session import Database
 
 STEPS: tuple[StepName, ...] = get_args(StepName)

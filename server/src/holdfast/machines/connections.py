@@ -9,9 +9,9 @@ from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
 from holdfast.machines import store
-from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
 from holdfast.machines.schemas import ConnectionChange, NewConnection
+from holdfast.machines.ssh_links import Links
 from holdfast.operations import pages, queue
 from holdfast.repositories import ssh_address
 from holdfast.repositories import store as repositories

@@ -10,8 +10,8 @@ from holdfast.execution import ssh
 from holdfast.execution.ssh import Answer
 from holdfast.machines import errors, store
 from holdfast.machines.keys import write_private
-from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection, SshKey
+from holdfast.machines.ssh_links import Links
 from holdfast.storage.session import Database
 
 DONE = "holdfast-key-is-there"

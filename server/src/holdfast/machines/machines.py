@@ -28,8 +28,8 @@ from holdfast.machines import errors, store
 from holdfast.machines.connection_test import ConnectionTest
 from holdfast.machines.deploy import KeyDeployment
 from holdfast.machines.keys import Keys
-from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
+from holdfast.machines.ssh_links import Links
 from holdfast.repositories.ssh_address import SshAccount
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

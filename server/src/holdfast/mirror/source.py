@@ -11,7 +11,7 @@ from typing import Any
 
 from backup_engine import bounded_json
 from holdfast.kit import clock
-from holdfast.mirror.contents import MARK
+from holdfast.mirror.engine2_files import MARK
 
 MOST_UNCOMMITTED = 500
 STALE = timedelta(minutes=30)

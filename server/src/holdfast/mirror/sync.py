@@ -12,7 +12,7 @@ from typing import Any
 
 from backup_engine.causes import REPLACED, SENTENCES
 from backup_engine.rclone import NOT_THERE, OTHER
-from holdfast.mirror import contents, sanity, store
+from holdfast.mirror import engine2_files, sanity, store
 from holdfast.mirror.kind import mirror_kind
 from holdfast.mirror.mirror_work import MirrorWork, Run
 from holdfast.mirror.rclone import NOT_FOUND, place
@@ -30,7 +30,7 @@ TURN_SECONDS = 0.5
 LOCKED_SECONDS = 5.0
 DELETING = ("names", "leftovers")
 """Steps that delete files no longer in the repository; the first one also copies the files that refer to the data."""
-MARK = Path(__file__).parent / "marks" / Path(contents.MARK).name
+MARK = Path(__file__).parent / "marks" / Path(engine2_files.MARK).name
 """The engine's mark as a file to copy."""
 CHANGED_IN_PLACE = "immutable file modified"
 TAKEN = (
@@ -175,7 +175,7 @@ class _Sync:
             return None
         rules = [
             word
-            for pattern in ("packs/**", "index/**", "keys/**", contents.MARK)
+            for pattern in ("packs/**", "index/**", "keys/**", engine2_files.MARK)
             for word in ("--include", f"/{pattern}")
         ]
         listed = work.ask(
@@ -183,12 +183,12 @@ class _Sync:
         )
         if not listed.succeeded:
             return listed.bad_ending()
-        there = contents.listing_of(listed.result.stdout.read_text("utf-8", "replace").splitlines())
+        there = engine2_files.listing_of(listed.result.stdout.read_text("utf-8", "replace").splitlines())
         return self._judged(sanity.of_contents(self._context.once("contents", lambda: self._compared(there))))
 
-    def _compared(self, there: contents.Listing) -> dict[str, Any]:
-        comparison = contents.compared(contents.listing_here(self._work.source), there)
-        total, done = sum(comparison.lacking.values()), 0
+    def _compared(self, there: engine2_files.Listing) -> dict[str, Any]:
+        found = engine2_files.compared(engine2_files.listing_here(self._work.source), there)
+        total, done = sum(found.lacking.values()), 0
 
         def look_up(size: int) -> None:
             nonlocal done
@@ -196,8 +196,8 @@ class _Sync:
             self._context.pause(0)
             self._context.report(progress_percent=0.0, current=done, total=total, message="Reading the files to copy.")
 
-        damaged = contents.damaged(self._work.source, comparison.lacking, look_up)
-        return {"is_equal": comparison.is_equal, "damaged": damaged, "lost": list(comparison.lost)}
+        damaged = engine2_files.damaged(self._work.source, found.lacking, look_up)
+        return {"is_equal": found.is_equal, "damaged": damaged, "lost": list(found.lost)}
 
     def _transfers(self, found: Survey) -> list[Transfer]:
         if self._layout.named_by_content:
@@ -224,7 +224,7 @@ class _Sync:
     def _transfers_by_content(self, found: Survey) -> list[Transfer]:
         """Transfers for engine 2. The index is marked unusable from its first new part to the last old pack."""
         source, target = str(self._work.source), self._work.place
-        mark = place(self._work.mirror.path, contents.MARK)
+        mark = place(self._work.mirror.path, engine2_files.MARK)
         is_equal = (self._context.kept("contents") or {}).get("is_equal")
         marking = [("mark", ("copyto", str(MARK), mark), (85.0, 86.0), "Marking the mirror's index.")]
         unmarking = [("unmark", ("deletefile", mark), (95.0, 95.0), "Removing the mark.")]

@@ -29,8 +29,8 @@ from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
 from holdfast.restore import start, store
 from holdfast.restore.grants import rule as grants
-from holdfast.restore.on_machine import MachinePlace, MachineRestore
 from holdfast.restore.schemas import RestoreParams
+from holdfast.restore.ssh_restore import MachinePlace, MachineRestore
 
 MOST_NAMED = 1000
 COUNTS = frozenset({*(name for name, value in NOTHING.items() if isinstance(value, int)), "files", "bytes"})

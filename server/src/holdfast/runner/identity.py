@@ -8,7 +8,7 @@ import uuid
 from functools import cache
 from pathlib import Path
 
-from backup_engine.made_once import text_made_once
+from backup_engine.created_once import create_once
 
 FOLDER_ID = "folder-id"
 
@@ -24,7 +24,7 @@ def host_id(folder: Path) -> str:
 
 def folder_id(folder: Path) -> str:
     """Return the identity of a folder, created once by the first process that uses it."""
-    return text_made_once(folder / FOLDER_ID, uuid.uuid4().hex)
+    return create_once(folder / FOLDER_ID, uuid.uuid4().hex)
 
 
 @cache

@@ -13,11 +13,11 @@ from backup_jobs.bodies import BODIES, attempt
 from backup_protocol import DumpBlock, JobKind
 from holdfast.access.caller import Caller
 from holdfast.access.vault import Vault
+from holdfast.backup.agent_backups import engine_name
+from holdfast.backup.archive_name import archive_name
 from holdfast.backup.dumps import databases
 from holdfast.backup.dumps.schemas import DumpParams
 from holdfast.backup.ending import conclude, key_of, repository_of
-from holdfast.backup.names import archive_name
-from holdfast.backup.on_agent import engine_name
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.agents.schemas import NewBackupJob
-from holdfast.backup.names import PLACEHOLDERS
+from holdfast.backup.archive_name import PLACEHOLDERS
 from holdfast.backup.schemas import BackupParams
 from holdfast.backup.start import enqueue
 from holdfast.errors import Unprocessable

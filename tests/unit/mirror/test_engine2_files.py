@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.mirror import sanity
-from holdfast.mirror.contents import MARK, compared, damaged, listing_here, listing_of
+from holdfast.mirror.engine2_files import MARK, compared, damaged, listing_here, listing_of
 
 INDEX_1, INDEX_2, PACK_1, PACK_2 = "index/one", "index/two", "packs/aa/one", "packs/bb/two"
 

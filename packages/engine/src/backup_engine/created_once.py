@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def text_made_once(file: Path, text: str) -> str:
+def create_once(file: Path, text: str) -> str:
     """Return the content of the file. If it does not exist, create it durably with this text."""
     if not file.exists():
         part = file.with_name(f"{file.name}.{os.urandom(16).hex()}")
