@@ -27,7 +27,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from holdfast.history.chunks.archive_chunks import ArchiveChunks
 from holdfast.history.errors import HistoryError
-from holdfast.maintenance.by_chunks import NotByChunks, Wanted, read_by_chunks
+from holdfast.maintenance.by_chunks import NotByChunks, CheckScope, read_by_chunks
 from holdfast.reading.archive_verification import OpenedArchive
 program, repository, ids, environment = sys.argv[1:]
 class Readers:
@@ -39,7 +39,7 @@ class Readers:
             raise NotByChunks(str(error)) from error
 context = SimpleNamespace(require_going_on=lambda: None, report=lambda **progress: None)
 def checked(engine_id):
-    for wanted in (Wanted(sample=100, seed="seed"), Wanted()):
+    for wanted in (CheckScope(sample=100, seed="seed"), CheckScope()):
         found = dict(read_by_chunks(SimpleNamespace(context=context), Readers(), engine_id, wanted))
         assert chunks.is_usable
     return found

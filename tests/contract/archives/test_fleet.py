@@ -10,7 +10,7 @@ from sqlalchemy import update
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.archives.archive_index import build as build_index
-from holdfast.archives.fleet_search import FleetSearch, Wanted
+from holdfast.archives.fleet_search import FleetQuery, FleetSearch
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.settings import Settings
@@ -236,7 +236,7 @@ def test_a_search_without_time_still_gets_on_and_finds_everything_in_the_end(
         while True:
             fleet = FleetSearch.of(database, index, ServicePlaces(settings), admin, wanted)
             fleet.seconds = 0.0
-            page = fleet.search("keep.md", Wanted(), 50, cursor)
+            page = fleet.search("keep.md", FleetQuery(), 50, cursor)
             found += [hit.repository_id for hit in page.results]
             calls, cursor = calls + 1, page.next_cursor
             if cursor is None:
