@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.downloads.download_limits import DownloadLimits
 from holdfast.downloads.pace import WINDOW_SECONDS, Pace
-from holdfast.downloads.turns import DownloadTurns
 from holdfast.errors import TooManyRequests, Unavailable
 from holdfast.settings import Settings
 from tests.contract.fields import error_of
@@ -63,7 +63,7 @@ def test_a_pause_of_the_reader_is_forgiven_once_it_reads_on() -> None:
 
 
 def test_downloads_are_bounded_for_each_user_and_in_all(tmp_path: Path) -> None:
-    turns = DownloadTurns(Settings(data_dir=tmp_path, downloads=3, downloads_per_user=2))
+    turns = DownloadLimits(Settings(data_dir=tmp_path, downloads=3, downloads_per_user=2))
 
     with turns.turn(1), turns.turn(1):
         with pytest.raises(TooManyRequests) as own, turns.turn(1):

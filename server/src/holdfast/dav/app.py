@@ -172,7 +172,7 @@ class Dav:
 
         archive, answer = await self.requests.run(request, caller.user_id, look)
         if isinstance(answer, Download):
-            self.rules.turns.require_one(caller.user_id)
+            self.rules.limits.require_one(caller.user_id)
             if self._is_new(caller, archive):
                 await in_thread("writing", lambda: self._leave_trail(caller, archive))
         return answer

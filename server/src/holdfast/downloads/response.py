@@ -21,11 +21,11 @@ from holdfast.api.limits import BodyTooLarge
 from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.downloads.conditions import RequestConditions
+from holdfast.downloads.download_limits import DownloadLimits
 from holdfast.downloads.engine_output import ClientGone, IncompleteOutput
 from holdfast.downloads.lookup import FoundArchive
 from holdfast.downloads.opening import ANY_FILE, Content, Downloads, Opened, content_headers
 from holdfast.downloads.pace import Pace
-from holdfast.downloads.turns import DownloadTurns
 from holdfast.errors import HoldfastError
 from holdfast.runner.lane_ticket import LaneTicket, without_a_thread
 from holdfast.settings import Settings
@@ -83,7 +83,7 @@ class Download(Response):
         with ExitStack() as stack:
             try:
                 if self._rules is not None:
-                    stack.enter_context(self._rules.turns.turn(self._user_id))
+                    stack.enter_context(self._rules.limits.turn(self._user_id))
                 opened = await self._open()
             except ClientGone:
                 return
@@ -175,7 +175,7 @@ class DownloadRules:
     """Limits for all downloads by users. For use on the service's event loop only."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
-        self.turns = DownloadTurns(settings)
+        self.limits = DownloadLimits(settings)
         self.work = database.work
         self.wait_seconds = settings.inline_wait_seconds
         self.least_rate = float(settings.download_least_bytes_per_second)
@@ -187,7 +187,7 @@ class DownloadRules:
     def threads(self) -> CapacityLimiter:
         """Two threads per download: one that reads, and one that checks for waiting work."""
         if self._threads is None:
-            self._threads = CapacityLimiter(2 * self.turns.most)
+            self._threads = CapacityLimiter(2 * self.limits.most)
         return self._threads
 
 

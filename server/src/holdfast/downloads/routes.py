@@ -42,7 +42,7 @@ async def wanted_path(
 async def the_download_rules(request: Request, caller: SignedIn) -> DownloadRules:
     """Refuse downloads above the limit before the archive is looked up."""
     rules = DOWNLOAD_RULES.of(request.app)
-    rules.turns.require_one(caller.user_id)
+    rules.limits.require_one(caller.user_id)
     return rules
 
 

@@ -76,7 +76,7 @@ async def ticket_holder(
 async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depends(ticket_holder)]) -> DownloadRules:
     """Refuse downloads above the limit before the ticket is used up."""
     rules = DOWNLOAD_RULES.of(request.app)
-    rules.turns.require_one(holder.caller.user_id)
+    rules.limits.require_one(holder.caller.user_id)
     return rules
 
 

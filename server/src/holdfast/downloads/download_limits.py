@@ -10,7 +10,7 @@ from holdfast.settings import Settings
 RETRY_SECONDS = 30
 
 
-class DownloadTurns:
+class DownloadLimits:
     """Counts running downloads. For use on the service's event loop only."""
 
     def __init__(self, settings: Settings) -> None:
