@@ -1,6 +1,7 @@
 """Which tests `make test` runs, and which only `make campaign`. docs/develop.md explains the same in words."""
 
 import functools
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 from hypothesis.internal.conjecture import providers
 
 from backup_engine.process import NICENESS_VARIABLE
@@ -20,6 +22,13 @@ os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, whateve
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None)
 hypothesis.settings.load_profile("tests")
+# Tracebacks with local variables take a second each; the service's own never have them.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 # Constants of whichever modules are loaded would lead to different examples in each process, and take seconds to
 # collect.
 providers._get_local_constants = lambda: providers._local_constants
@@ -148,6 +157,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     _mark(items)
     yield  # the others are deselected
     items[:] = _longest_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and all modules stay until the end: the garbage collector need not go through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _mark(items: list[pytest.Item]) -> None:
