@@ -20,6 +20,7 @@ from tests.real.archives.scripted_engine import ScriptedEngine
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.in_process import InProcess, started
 from tests.support.service import wait_until
+from tests.support.warm_engines import LOADED_WITH, warm_program
 
 
 @dataclass
@@ -53,7 +54,9 @@ class Place:
         environment = {
             "PATH": os.environ["PATH"],
             "BORG_BASE_DIR": str(self.base),
-            "LANG": "C.UTF-8",
+            **LOADED_WITH,
+            "BORG_HOST_ID": "another program on this machine",
+            "BORG_SELFTEST": "disabled",
             "BORG_PASSPHRASE": "of the repository",
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
@@ -126,7 +129,7 @@ def installed(
     folder = tmp_path_factory.mktemp("remembering")
     program = PROGRAMS[request.param]
     assert program is not None
-    engine = ScriptedEngine(folder / "engine", program)
+    engine = ScriptedEngine(folder / "engine", warm_program(program))
     named = {"borg2" if request.param == "2" else "borg1": str(engine.program)}
     with started(folder / "data", inline_wait_seconds=0.5, **named) as running:
         yield running, engine
@@ -142,14 +145,15 @@ def new_place(running: InProcess, engine: ScriptedEngine, folder: Path, tmp_path
     source = tmp_path / "source"
     (source / "below").mkdir(parents=True, exist_ok=True)
     (source / "below" / "file").write_text("file")
+    is_2 = ENGINE_2 is not None and engine.engine == warm_program(ENGINE_2)
     new = {
         "name": str(folder),
         "path": str(folder),
         "index_mode": "off",
         "source_paths": [str(source)],
         "passphrase": "of the repository",
-        "engine_version": 2 if engine.engine == ENGINE_2 else 1,
-        "encryption": "aes256-ocb" if engine.engine == ENGINE_2 else "repokey-blake2",
+        "engine_version": 2 if is_2 else 1,
+        "encryption": "aes256-ocb" if is_2 else "repokey-blake2",
     }
     answer = running.client.post("/api/repositories/", json=new, headers=headers)
     assert answer.status_code == 201, answer.text
