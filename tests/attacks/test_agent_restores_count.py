@@ -14,6 +14,7 @@ from tests.support.agent_job import run_restore
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.running import Services
 from tests.support.sshd import sshd
+from tests.support.warm_engines import warm_program
 
 LAZY = """#!/bin/sh
 case " $* " in *" extract "*) exec {engine} "$@" {wanted} ;; esac
@@ -25,7 +26,7 @@ exec {engine} "$@"
 def program_of(major: int) -> Path:
     program = ENGINES[max(ENGINES)] if major == 1 else ENGINE_2
     assert program is not None
-    return program
+    return warm_program(program)
 
 
 def lazy_engine(folder: Path, program: Path, name: str = "source/file-0") -> Path:

@@ -11,6 +11,7 @@ from tests.contract.fields import error_of
 from tests.support.engines import ENGINES
 from tests.support.in_process import started
 from tests.support.stores import a_store
+from tests.support.warm_engines import warm_program
 from tests.unit.operations.kernel import BACKUP, claim, enqueue
 
 
@@ -38,7 +39,7 @@ def has_room(database: Database, repository: int) -> bool:
 
 
 def test_every_way_to_start_work_stops_at_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with started(tmp_path / "data", borg1=str(ENGINES["1.4"])) as running:
+    with started(tmp_path / "data", borg1=str(warm_program(ENGINES["1.4"]))) as running:
         admin = running.login()
         place = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "source_paths": [str(tmp_path)]}
         made = running.client.post("/api/repositories/", json=place, headers=admin)

@@ -14,6 +14,7 @@ from backup_engine.process import NICENESS_VARIABLE
 from tests.support import witnesses
 from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, Client, wait_until
+from tests.support.warm_engines import warm_path, warm_program
 
 PROGRAM = Path(sys.executable).parent / "backup-agent"
 PASSPHRASE = "a passphrase of the tests"
@@ -43,7 +44,7 @@ class AgentProcess:
 
     def _environment(self) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"],
+            "PATH": warm_path(),
             "LANG": "C.UTF-8",
             "BACKUP_AGENT_CONFIG_DIR": str(self.config),
             "BACKUP_AGENT_STATE_DIR": str(self.state),
@@ -148,10 +149,10 @@ class AgentProcess:
             "BORG_BASE_DIR": str(self.state / "engine"),
             "BORG_HOST_ID": (self.state / "install-id").read_text().strip(),
             "BORG_PASSPHRASE": passphrase,
+            "BORG_SELFTEST": "disabled",
         }
-        ran = subprocess.run(
-            [program, "--lock-wait", "20", *arguments], env=environment, capture_output=True, text=True, check=False
-        )
+        command = [warm_program(program), "--lock-wait", "20", *arguments]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"borg {arguments} ended with {ran.returncode}: {ran.stderr}"
         return ran.stdout
 

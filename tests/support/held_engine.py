@@ -27,6 +27,7 @@ for argument in "$@"; do
     esac
     previous=$argument
 done
+export WARM_ENGINE_KEEPS=9
 exec 9>>"$notes/${repository##*/}.lane"
 case "$verb" in list|info|extract|plan|key) mode=-s ;; *) mode=-x ;; esac
 flock -n $mode 9 || echo "$verb $repository" >> "$notes/overlaps"
@@ -36,8 +37,8 @@ if [ -e "$notes/fail-$verb" ]; then
     exit 2
 fi
 while [ -e "$notes/before-$verb" ]; do sleep 0.02; done
-[ -e "$notes/after-$verb" ] || exec "@ENGINE@" "$@"
-"@ENGINE@" "$@"
+[ -e "$notes/after-$verb" ] || exec "@LOADED@" "$@"
+"@LOADED@" "$@"
 code=$?
 echo "$$ $code" >> "$notes/done-$verb"
 while [ -e "$notes/after-$verb" ]; do sleep 0.02; done
@@ -51,7 +52,7 @@ class HeldEngine:
         self.notes = folder / "notes"
         self.program = folder / "borg"
         self.notes.mkdir(parents=True)
-        values = {"ENGINE": engine, "LOADED": warm_program(engine), "NOTES": self.notes}
+        values = {"LOADED": warm_program(engine), "NOTES": self.notes}
         self.program.write_text(re.sub(r"@(\w+)@", lambda match: str(values[match[1]]), SCRIPT))
         self.program.chmod(0o755)
 

@@ -12,6 +12,7 @@ from typing import Any
 from tests.support.paced_engine import PacedEngine
 from tests.support.processes import processes_naming
 from tests.support.service import Client, ServiceProcess, wait_until
+from tests.support.warm_engines import warm_program
 
 PASSPHRASE = "a passphrase of the installation"
 
@@ -110,9 +111,11 @@ def ask_engine(engine: PacedEngine, data_dir: Path, *arguments: str) -> str:
         "BORG_HOST_ID": (data_dir / "install-id").read_text().strip(),
         "BORG_PASSPHRASE": PASSPHRASE,
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
+        "BORG_SELFTEST": "disabled",
     }
+    program = warm_program(engine.engine)
     ran = subprocess.run(
-        [engine.engine, "--lock-wait", "20", *arguments], env=environment, capture_output=True, text=True, check=False
+        [program, "--lock-wait", "20", *arguments], env=environment, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, f"borg {arguments} ended with {ran.returncode}: {ran.stderr}"
     return ran.stdout

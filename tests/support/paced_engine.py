@@ -52,7 +52,11 @@ case "$verb" in list|info|key|extract|export-tar) mode=-s ;; *) mode=-x ;; esac
 flock -n $mode 9 || echo "$run $verb $repository" >> "$notes/overlaps"
 echo "$run $verb$dry" >> "$notes/verbs"
 [ -e "$notes/slow-$verb" ] && sleep "$(cat "$notes/slow-$verb")"
-[ "$verb" = create ] || exec "@ENGINE@" "$@"
+case "$verb" in
+    create) ;;
+    init|info|list) WARM_ENGINE_KEEPS=9 exec "@LOADED@" "$@" ;;
+    *) exec "@ENGINE@" "$@" ;;
+esac
 echo "$run $key" >> "$notes/starts"
 before=3 after=0 pause=
 case "${last##*/}" in

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from tests.support import stores, warm_starts, witnesses
+from tests.support.warm_engines import warm_path
 
 T = TypeVar("T")
 PATIENCE = 300.0
@@ -171,6 +172,7 @@ class ServiceProcess:
         self.port = self.port or free_port()
         environment = {
             **os.environ,
+            "PATH": warm_path(),
             "HOLDFAST_ADMIN_PASSWORD": ADMIN_PASSWORD,
             "HOLDFAST_LOG_FORMAT": "json",
             "HOLDFAST_ACCESS_TOKEN_MINUTES": "1440",  # users of a shared service log in once, for a run of an hour

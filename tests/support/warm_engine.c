@@ -8,10 +8,11 @@
    next to it then names that Python, and the link `socket` next to the program names the socket. Anything else that it
    is asked to run runs under the real Python.
 
-   `warm_engines.py` is the other side. This process represents the engine: it passes on its descriptors, folder,
-   environment and limits, forwards each signal, and ends as the engine ends. If it is killed, so is the engine, which
-   has the reading end of a pipe whose writing end is here. If the other side is gone, or cannot be the required engine,
-   this process becomes the program itself. */
+   `warm_engines.py` is the other side. This process represents the engine: it passes on its folder, environment, limits
+   and descriptors, except the one named by WARM_ENGINE_KEEPS, which is then closed as soon as this process ends. It
+   forwards each signal, and ends as the engine ends. If it is killed, so is the engine, which has the reading end of a
+   pipe whose writing end is here. If the other side is gone, or cannot be the required engine, this process becomes the
+   program itself. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -85,11 +86,12 @@ static void complete_environment(char **words) {
 
 static int open_descriptors(int *descriptors, int most, int but) {
     DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
+    const char *own = getenv("WARM_ENGINE_KEEPS");
+    int count = 0, kept = own ? atoi(own) : -1;
     if (!folder) return -1;
     for (struct dirent *entry; (entry = readdir(folder));) {
         int number = atoi(entry->d_name);
-        if (entry->d_name[0] == '.' || number == dirfd(folder) || number == but) continue;
+        if (entry->d_name[0] == '.' || number == dirfd(folder) || number == but || number == kept) continue;
         if (count == most) { count = -1; break; }
         descriptors[count++] = number;
     }

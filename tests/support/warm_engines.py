@@ -35,7 +35,7 @@ import threading
 import time
 from pathlib import Path
 
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+PR_SET_NAME = 15
 LIMITS = 16
 MOST_DESCRIPTORS = 200
 F_SETSIG = 10
@@ -102,7 +102,15 @@ def warm_program(program: Path) -> Path:
     return Path(own.name) / "borg"
 
 
-_keep: list["tempfile.TemporaryDirectory[str]"] = []
+@functools.cache
+def warm_path() -> str:
+    """The PATH for services and agents: a system-wide engine in it is found loaded. Benches get the usual one."""
+    path = os.environ["PATH"]
+    system = shutil.which("borg") if "PYTEST_VERSION" in os.environ else None
+    return path if system is None else f"{warm_program(Path(system)).parent}{os.pathsep}{path}"
+
+
+_keep: list["tempfile.TemporaryDirectory[str] | int"] = []
 _making = threading.Lock()
 """Only one thread loads an engine."""
 
@@ -125,18 +133,24 @@ def _client() -> Path | None:
 
 @functools.cache
 def _listening(pid: int, program: Path, python: tuple[str, ...]) -> str:
-    """Load the engine in a process that ends with this one; return the name of the socket on which it takes orders."""
+    """Load the engine in a process that ends with this one; return the name of the socket on which it takes orders.
+
+    It ends when a pipe closes. A signal at its parent's death would come at the end of the thread that started it.
+    """
     name = f"warm-engine-{pid}-{program.parents[1].name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(f"\0{name}")
         listener.listen(64)
+        life, own_end = os.pipe()
+        _keep.append(own_end)
         subprocess.Popen(
-            [*python, "-s", __file__, str(listener.fileno()), str(pid)],
-            pass_fds=[listener.fileno()],
+            [*python, "-s", __file__, str(listener.fileno()), str(life)],
+            pass_fds=[listener.fileno(), life],
             stdin=subprocess.DEVNULL,
             env={"PATH": os.environ["PATH"], **LOADED_WITH},
             start_new_session=True,
         )
+        os.close(life)
     return name
 
 
@@ -194,14 +208,16 @@ def load() -> dict[bytes, bytes | None]:
     return {name: value for name, value in seen.items() if os.fsdecode(name) not in OF_NO_MATTER}
 
 
-def fork_engines(listener: socket.socket, seen: dict[bytes, bytes | None]) -> None:
+def fork_engines(listener: socket.socket, life: int, seen: dict[bytes, bytes | None]) -> None:
     """Fork an engine for each order, and return in it."""
     running: dict[int, socket.socket] = {}
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     while True:
-        ready = select.select([listener.fileno(), awake], [], [])[0]
+        ready = select.select([listener.fileno(), life, awake], [], [])[0]
+        if life in ready:
+            os._exit(0)
         if awake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(awake, 4096)
@@ -222,7 +238,8 @@ def fork_engines(listener: socket.socket, seen: dict[bytes, bytes | None]) -> No
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             become(
-                order, {listener.detach(), awake, wake, link.detach(), *(other.detach() for other in running.values())}
+                order,
+                {listener.detach(), life, awake, wake, link.detach(), *(other.detach() for other in running.values())},
             )
             return
         for descriptor in (*order.descriptors.values(), order.life):
@@ -312,10 +329,7 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     ctypes.CDLL(None).prctl(PR_SET_NAME, b"warm borg")
-    if os.getppid() != int(sys.argv[2]):
-        os._exit(1)
     sys.path.pop(0)  # the folder of this file
-    fork_engines(socket.socket(fileno=int(sys.argv[1])), load())
+    fork_engines(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), load())
     run()

@@ -14,8 +14,9 @@ from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 
-ENGINE = ENGINES["1.4"]
+ENGINE = warm_program(ENGINES["1.4"])
 PLACES = [
     pytest.param("ssh repository", 1, marks=pytest.mark.campaign),  # the engine runs here, as for a local one
     *((target, 1) for target in ("engine by ssh", "agent")),
@@ -30,7 +31,7 @@ class Site:
         self.running = running
         self.admin = running.admin
         self.agent = agent
-        engines = {1: ENGINE, 2: ENGINE_2}
+        engines = {1: ENGINE, 2: ENGINE_2 and warm_program(ENGINE_2)}
         self.connections = {
             major: machine.connection(running.admin, f"machine-{major}", engine_path=str(engines[major]))
             for major, machine in machines.items()
@@ -66,7 +67,7 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     services = Services(tmp_path_factory.mktemp("services"))
     running = services.new(HOLDFAST_AGENT_HEARTBEAT_SECONDS="2", HOLDFAST_INLINE_WAIT_SECONDS="60")
-    more = {"BACKUP_AGENT_BORG2": str(ENGINE_2)} if ENGINE_2 else {}
+    more = {"BACKUP_AGENT_BORG2": str(warm_program(ENGINE_2))} if ENGINE_2 else {}
     agent = AgentProcess(running.new_folder("machine"), ENGINE, running.process.url, more)
     try:
         with ExitStack() as stack:

@@ -110,7 +110,8 @@ def libraries(services: Services) -> Callable[[str], Library]:
 
     @cache
     def of(store: str) -> Library:
-        programs = {"HOLDFAST_BORG1": str(ENGINES["1.4"]), "HOLDFAST_BORG2": str(ENGINE_2)}
+        assert ENGINE_2 is not None
+        programs = {"HOLDFAST_BORG1": str(warm_program(ENGINES["1.4"])), "HOLDFAST_BORG2": str(warm_program(ENGINE_2))}
         return make(services.new(store, **programs, HOLDFAST_INLINE_WAIT_SECONDS="300"))
 
     return of

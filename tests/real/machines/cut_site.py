@@ -22,6 +22,7 @@ from tests.support.processes import processes_naming
 from tests.support.running import Running
 from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 
 ENGINE = ENGINES["1.4"]
 STRIKES = ("service", "near side", "session", "engine there", "shim there")
@@ -107,10 +108,12 @@ class Site:
     def archives(self) -> list[tuple[str, str]]:
         """What the engine itself says is there: name and comment of each archive."""
         listed = subprocess.run(
-            [ENGINE, "--lock-wait", "20", "list", "--format={archive}{TAB}{comment}{NL}", self.path],
+            [warm_program(ENGINE), "--lock-wait", "20", "list", "--format={archive}{TAB}{comment}{NL}", self.path],
             env={
                 "PATH": os.environ["PATH"],
                 "BORG_BASE_DIR": str(self.machine.folder / "asking"),
+                "BORG_HOST_ID": "the machine of the tests",
+                "BORG_SELFTEST": "disabled",
                 "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
                 "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             },

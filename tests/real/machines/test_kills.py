@@ -21,6 +21,7 @@ from tests.support.engines import ENGINES
 from tests.support.processes import processes_naming
 from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 
 KILLS = int(os.environ.get("HOLDFAST_SSH_KILLS", "2"))
 LONGEST_SECONDS = 3.0
@@ -66,11 +67,13 @@ class Site:
     def archives(self) -> list[str]:
         """What the engine itself says is there: the comment of each archive."""
         listed = subprocess.run(
-            [ENGINE, "--lock-wait", "20", "list", "--format={comment}{NL}", self.repository["path"]],
+            [warm_program(ENGINE), "--lock-wait", "20", "list", "--format={comment}{NL}", self.repository["path"]],
             env={
                 "PATH": os.environ["PATH"],
                 "BORG_PASSPHRASE": PASSPHRASE,
                 "BORG_BASE_DIR": str(self.machine.folder / "asking"),
+                "BORG_HOST_ID": "the machine of the tests",
+                "BORG_SELFTEST": "disabled",
                 "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
             },
             capture_output=True,

@@ -16,6 +16,7 @@ from tests.support.engines import ENGINES
 from tests.support.held_engine import HeldEngine
 from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, Client, ServiceProcess
+from tests.support.warm_engines import warm_program
 
 NAMES = ("first", "second", "third")
 
@@ -30,7 +31,7 @@ class World:
 
     @property
     def own_engine(self) -> OwnEngine:
-        return OwnEngine(self.engine.engine, self.service.data_dir)
+        return OwnEngine(warm_program(self.engine.engine), self.service.data_dir)
 
     @property
     def admin(self) -> Client:
