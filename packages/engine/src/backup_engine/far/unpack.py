@@ -341,7 +341,7 @@ def opened(path: bytes) -> int:
 
 
 def nanoseconds(text: str | None, seconds: float) -> int:
-    """A time in nanoseconds, exactly as the engine wrote it; from the number of seconds if it wrote no text."""
+    """A time in nanoseconds: exact if the engine wrote it as text, otherwise computed from its number of seconds."""
     if text is None:
         return int(seconds) * 10**9
     whole, _, part = text.partition(".")
