@@ -93,7 +93,7 @@ ON_ONE_MACHINE = (
     "real/machines/test_cut_networks.py",
     "real/machines/test_kills.py",
     "real/machines/test_streamed_restores.py",
-    "real/schedules/test_story.py::test_an_agent_that_was_away_gets_one_run_when_it_is_back",
+    "real/schedules/test_story.py::test_an_agent_that_was_offline_gets_a_single_run_when_it_returns",
     "real/scripts/test_on_ssh.py",
     "real/targets",
 )
@@ -109,8 +109,8 @@ AT_LENGTH = (
     "contract/mirror/test_engine_2.py",
     "contract/notifications/test_routes.py::test_a_backup_fails_and_recovers_and_both_are_heard_of_by_mail_and_webhook",
     "real/archives",
-    "real/history/test_equal_to_the_engine.py::test_a_history_of_backups_changes_deletions_and_renames_is_answered_as_by_the_engine",
-    "real/history/test_file_chunks.py::test_reads_beside_delete_compact_create_and_prune_give_the_right_bytes_or_none",
+    "real/history/test_equal_to_the_engine.py::test_the_index_matches_the_engine_through_backups_changes_deletions_and_renames",
+    "real/history/test_file_chunks.py::test_reads_during_delete_compact_create_and_prune_return_the_right_bytes_or_none",
     "real/maintenance/test_lanes.py",
     "real/maintenance/test_prune_agreement.py",
     "real/maintenance/test_wipe_in_parts.py",
@@ -124,13 +124,13 @@ AT_LENGTH = (
 """Tests that need minutes of real engines; only the campaign runs them, like tests marked `campaign`."""
 
 LONGEST = (
-    "real/test_documents.py::test_the_tour_and_the_other_documents_do_what_they_print",
+    "real/test_documents.py::test_the_tour_and_the_other_documents_do_what_they_promise",
     "real/test_generated_clients.py",
-    "real/test_setup.py::test_without_a_package_index_it_says_so",
+    "real/test_setup.py::test_an_unreachable_package_index_is_reported",
     "real/schedules/test_kills.py",
     "attacks/test_hostile_archives_over_http.py",
-    "chaos/test_partition.py::test_bad_networks_and_kills_lose_double_and_falsify_nothing",
-    "chaos/test_campaign.py::test_kills_at_random_instants_lose_double_and_falsify_nothing",
+    "chaos/test_partition.py::test_bad_networks_and_kills_lose_duplicate_and_falsify_nothing",
+    "chaos/test_campaign.py::test_kills_at_random_instants_lose_duplicate_and_falsify_nothing",
     "real/scripts/test_on_agents.py",
     "real/schedules/test_tells_when_it_fails.py",
     "contract/test_secrets.py::test_nothing_of_a_whole_life_gives_a_secret_away",

@@ -1,1 +1,1 @@
-"""The kill campaign: processes killed at random instants, and everything that was promised about it looked at after."""
+"""The kill campaign: kills processes at random instants, then checks everything that Holdfast promises."""

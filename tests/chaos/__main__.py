@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: the long campaign, or one round again by its seed."""
+"""`python -m tests.chaos`: the long campaign, or a single round replayed from its seed."""
 
 import argparse
 import sys

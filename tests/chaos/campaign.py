@@ -1,4 +1,4 @@
-"""Many rounds, in worlds of every variant; what was found, in one line."""
+"""Many rounds in worlds of every variant, and a one-line summary of what was found."""
 
 import math
 import shutil
@@ -45,9 +45,9 @@ def variant_of(seed: int) -> Variant:
 
 
 def campaign(seeds: Iterable[int], folder: Path, tell: Callable[[str], None], *, seconds: float = math.inf) -> Tally:
-    """Play the rounds of these seeds, those of one variant after the other in one world; tell about each.
+    """Play the rounds of these seeds, grouped by variant so that they share a world, and report each.
 
-    No round is begun when the time is up.
+    No round starts after the time is up.
     """
     tally = Tally()
     deadline = time.monotonic() + seconds
@@ -92,7 +92,7 @@ def play_round(world: World, seed: int) -> tuple[Round, Findings]:
 
 
 def report(played: Round, found: Findings) -> str:
-    """All that somebody needs to look into it."""
+    """Everything needed to investigate a failed round."""
     return "\n".join(
         [
             f"seed {played.seed} ({played.world.variant}), everything is kept in {played.world.folder}",
@@ -105,7 +105,7 @@ def report(played: Round, found: Findings) -> str:
 
 
 def _repositories_are_whole(world: World) -> Iterable[str]:
-    """After all that killing the engine itself must find nothing to complain about."""
+    """After all the kills, the engine's own check must find no errors."""
     for repository in world.repositories:
         try:
             world.ask_engine("check", repository["path"])

@@ -1,4 +1,4 @@
-"""One round: carry out its plan, bring everything back up, wait until nothing is left to do."""
+"""One round: carry out its plan, start everything again, wait until no work is left."""
 
 import threading
 import time
@@ -22,9 +22,9 @@ ASK_SECONDS = 8.0
 
 @dataclass
 class Started:
-    """A backup that was asked for.
+    """A backup that was requested.
 
-    Without an id the service has not answered yet: it is asked again, by the same key.
+    Without an id the service has not responded yet; the request is repeated with the same key.
     """
 
     repository: str
@@ -33,7 +33,7 @@ class Started:
     id: int | None = None
     cancel_asked: bool = False
     ended_as: str | None = None
-    """The terminal status in which somebody has seen it."""
+    """The terminal status in which it was seen, if any."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Round:
         return f"operation {backup.id}: {answer.status_code} {answer.json().get('status')}"
 
     def _ask_for_key(self, number: int) -> str:
-        """Ask for a repository's key, and do not wait for the answer: it comes when the repository is free."""
+        """Request a repository's key without waiting for the response, which comes when the repository is free."""
         path = f"/api/repositories/{self.world.repositories[number]['id']}/key"
         asking = threading.Thread(target=self._answer, args=(lambda client: client.get(path),))
         asking.start()
@@ -164,7 +164,7 @@ class Round:
         return status
 
     def _saw(self, backup: Started, status: str) -> None:
-        """An end that was told once must be the end for ever."""
+        """Once a terminal status was seen, it must never change."""
         if backup.ended_as is not None and status != backup.ended_as:
             self.contradictions.append(f"operation {backup.id} was {backup.ended_as} and is {status}")
         if status not in ACTIVE and status != "lost":

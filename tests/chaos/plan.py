@@ -12,7 +12,7 @@ SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """At a time after the round's begin, something is done to something."""
+    """An action on a target, at a time in seconds after the start of the round."""
 
     at: float
     action: str
@@ -24,7 +24,7 @@ class Event:
 
 
 def plan(seed: int, services: Sequence[str], repositories: int) -> list[Event]:
-    """Given a seed, return the events of its round, in order."""
+    """Given a seed, return the events of its round in order."""
     chance = random.Random(seed)
     events = [
         *_starts(chance, repositories),
@@ -55,7 +55,7 @@ def _cancels(chance: random.Random) -> list[Event]:
 
 
 def _asks(chance: random.Random, repositories: int) -> list[Event]:
-    """Requests that need the engine themselves, and wait for the repository like everybody else."""
+    """Requests that need the engine themselves and wait for the repository like everything else."""
     count = chance.choice((0, 0, 1, 2))
     return [Event(chance.uniform(0.0, SECONDS), "ask", number=chance.randrange(repositories)) for _ in range(count)]
 
@@ -82,7 +82,7 @@ def _kills(chance: random.Random, services: Sequence[str]) -> list[Event]:
 
 
 def _ups(chance: random.Random, at: float, services: Sequence[str]) -> list[Event]:
-    """Start again what was killed; now and then kill it while it starts or recovers."""
+    """Restart what was killed; occasionally kill it again while it starts or recovers."""
     events = []
     for name in services:
         up = at + chance.uniform(0.0, 1.0)

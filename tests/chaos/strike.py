@@ -1,4 +1,4 @@
-"""Killing, by process id, what the plan names, if it is there at that instant."""
+"""Kills the processes that the plan names, by process id, if they exist at that instant."""
 
 import contextlib
 import os
@@ -11,13 +11,13 @@ from tests.chaos.world import Victim, World
 
 @dataclass
 class Strikes:
-    """What was hit so far. `disturbed` counts, per operation, the blows that may have cut off an engine run."""
+    """The hits so far. `disturbed` counts, per operation, the hits that may have cut off an engine run."""
 
     kills: int = 0
     disturbed: dict[int, int] = field(default_factory=dict)
 
     def kill(self, world: World, target: str, number: int) -> str:
-        """Kill what is named; return what was hit, for the list of events."""
+        """Kill the target; return what was hit, for the list of events."""
         if target in world.services:
             return self._service(world, target)
         if target == "everything":

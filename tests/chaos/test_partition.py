@@ -8,13 +8,13 @@ from tests.chaos.partition.campaign import campaign
 from tests.chaos.partition.plan import LONG, SHORT, plan
 
 ROUNDS = 5
-"""`make chaos` plays more of them, and longer ones."""
+"""`make chaos` plays more rounds, and longer ones."""
 WORLDS = 4
 FIRST_SEED = 2026
 
 
 @pytest.mark.chaos
-def test_bad_networks_and_kills_lose_double_and_falsify_nothing(tmp_path: Path) -> None:
+def test_bad_networks_and_kills_lose_duplicate_and_falsify_nothing(tmp_path: Path) -> None:
     told: list[str] = []
 
     seeds = range(FIRST_SEED, FIRST_SEED + ROUNDS)
@@ -24,7 +24,7 @@ def test_bad_networks_and_kills_lose_double_and_falsify_nothing(tmp_path: Path) 
     assert (tally.rounds, tally.jobs) == (ROUNDS, ROUNDS * SHORT.jobs)
 
 
-def test_a_seed_always_gives_the_same_plan_and_another_seed_another_one() -> None:
+def test_a_seed_always_gives_the_same_plan_and_another_seed_a_different_one() -> None:
     assert plan(7) == plan(7)
     assert plan(7) != plan(8)
     assert len(plan(7, SHORT).events) < len(plan(7, LONG).events)

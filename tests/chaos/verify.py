@@ -1,4 +1,4 @@
-"""What must hold at the end of a round, checked by evidence from outside the service's own record."""
+"""What must hold at the end of a round, checked with evidence from outside the service's own record."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ TIDY_SECONDS = 20.0
 
 @dataclass
 class Findings:
-    """Sentences about what is not as promised, by the promise."""
+    """Sentences about broken promises, grouped by promise."""
 
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Findings:
 
 @dataclass
 class Seen:
-    """An operation at its end, and its log."""
+    """An operation at its end, with its log."""
 
     backup: Started
     operation: dict[str, Any]
@@ -48,7 +48,7 @@ class Seen:
 
     @property
     def keys(self) -> set[str]:
-        """The keys in the commands of its log: one, or none when no attempt got that far."""
+        """The keys in the commands of its log: one, or none if no attempt got that far."""
         return {match[1] for line in self.log if (match := KEY_IN_COMMAND.match(line))}
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ def _check_archives(played: Round, seen: list[Seen], findings: Findings) -> None
 
 
 def _end_state(played: Round, one: Seen) -> Iterator[str]:
-    """A failure needs as many blows as there are attempts; a cancelled one needs somebody who cancelled it."""
+    """A failed operation needs as many hits as there are attempts; a cancelled one needs a cancel request."""
     blows = played.strikes.disturbed.get(int(one.operation["id"]), 0)
     if one.status == "cancelled" and not one.backup.cancel_asked:
         yield f"{one}, and nobody asked for that"
@@ -114,7 +114,7 @@ def _end_state(played: Round, one: Seen) -> Iterator[str]:
 
 
 def _starts(played: Round, one: Seen) -> Iterator[str]:
-    """Only a blow to its shim or engine is a reason to start the engine again; one to the service never is."""
+    """Only a hit on its shim or engine justifies another start of the engine; a hit on the service never does."""
     starts = [start for key in one.keys for start in played.world.engine.starts_of(key)]
     blows = played.strikes.disturbed.get(int(one.operation["id"]), 0)
     if len(starts) > 1 + blows:
@@ -124,7 +124,7 @@ def _starts(played: Round, one: Seen) -> Iterator[str]:
 
 
 def _log(played: Round, one: Seen) -> Iterator[str]:
-    """Each run's numbered lines, from the first to the last that it said: none missing, none twice, runs in order."""
+    """The numbered lines of each run, from the first to the last printed: none missing, none twice, runs in order."""
     starts = [start for key in one.keys for start in played.world.engine.starts_of(key)]
     logged = lines_by_run(one.log)
     speaking = [run for run in starts if played.world.engine.said(run) or run in logged]

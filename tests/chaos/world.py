@@ -1,4 +1,4 @@
-"""A running installation to be disturbed: its processes, repositories and engine."""
+"""A running installation to disrupt: its processes, repositories and engine."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ REPOSITORIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """`embedded`: one process on SQLite. `split`: one that answers and two runners on PostgreSQL."""
+    """`embedded`: one process on SQLite. `split`: one API process and two runners on PostgreSQL."""
 
     roles: str
     series: str
@@ -57,7 +57,7 @@ class World:
     token: str = ""
     database_url: str | None = None
     known_keys: dict[str, str] = field(default_factory=dict)
-    """The key of each operation that has made an archive in an earlier round, and what it is called."""
+    """The key of each operation that created an archive in an earlier round, with the operation's description."""
 
     def __enter__(self) -> Self:
         try:
@@ -120,12 +120,12 @@ class World:
         )
 
     def renew_token(self) -> None:
-        """Log in again when the last token has run out."""
+        """Log in again if the last token has expired."""
         with self.client() as client:
             if client.get("/api/operations/").status_code == 401:
                 self.token = self.api.client().login().headers["X-Backup-Authorization"]
 
-    # --- who could be killed --------------------------------------------------------------------------------------
+    # --- processes to kill -----------------------------------------------------------------------------------------
 
     def is_up(self, name: str) -> bool:
         process = self.services[name].process
@@ -138,7 +138,7 @@ class World:
         return [Victim(pid, operation) for pid, operation in spools.items() if operation is not None]
 
     def engines(self) -> list[Victim]:
-        """The leaders of the engines' process groups that are alive now."""
+        """The leaders of the process groups of all living engines."""
         return [victim for record in self.spools.glob("*/*/*/engine.json") if (victim := self._engine(record))]
 
     def engine_children(self) -> list[Victim]:
@@ -154,16 +154,16 @@ class World:
         return Victim(identity["pid"], operation) if alive and operation is not None else None
 
     def _operation_of(self, spool: str) -> int | None:
-        """The operation whose spool this is; None for another installation's."""
+        """The operation that owns this spool; None if it belongs to another installation."""
         path = Path(spool)
         if not path.is_relative_to(self.spools):
             return None
         return int(path.relative_to(self.spools).parts[0])
 
-    # --- what the repositories hold --------------------------------------------------------------------------------
+    # --- contents of the repositories --------------------------------------------------------------------------------
 
     def archive_comments(self, repository: dict[str, Any]) -> list[str]:
-        """The comments of all archives, as the engine lists them."""
+        """The comments of all archives, as listed by the engine."""
         return self.ask_engine("list", "--format={comment}{NL}", repository["path"]).splitlines()
 
     def ask_engine(self, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Real processes claim from one store, and some of them are killed: nothing is held twice, nothing is left behind."""
+"""Real processes claim from one store and some are killed: nothing is held twice, nothing is left behind."""
 
 import os
 import random
@@ -31,7 +31,7 @@ KILLS = 3
 
 @dataclass(frozen=True)
 class Held:
-    """A time during which a process was sure to hold an operation."""
+    """A time span during which a process certainly held an operation."""
 
     process: int
     operation: int
@@ -41,7 +41,7 @@ class Held:
 
 
 class Crowd:
-    """Claimers over one store. Each killed one is followed by another."""
+    """Claimers on one store. Each one that is killed is replaced by another."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -62,7 +62,7 @@ class Crowd:
         (self.folder / GO).touch()
 
     def kill_one_that_holds(self, chance: random.Random) -> None:
-        """kill -9 of a process, at a moment when its diary says that it holds something."""
+        """kill -9 a process while its diary shows that it holds an operation."""
         victim = chance.choice(wait_until(self.who_hold, pause=0, what="somebody holds an operation"))
         self.killed_at[victim.pid] = time.monotonic_ns()
         victim.kill()
@@ -94,7 +94,7 @@ class Crowd:
         return [(int(at), what, int(number), int(attempt)) for at, what, number, attempt in lines]
 
     def entries(self, *whats: str) -> list[tuple[int, int]]:
-        """The operations and attempts of which somebody wrote this."""
+        """The operations and attempts for which any claimer wrote one of these entries."""
         return [entry[2:] for pid in self.known for entry in self.diary(pid) if entry[1] in whats]
 
     def held(self) -> list[Held]:
@@ -106,7 +106,7 @@ class Crowd:
                     begun[number, attempt] = at
                 elif what == "let go":
                     found.append(Held(pid, number, attempt, begun.pop((number, attempt)), at))
-            # What it held when it was killed was its own until then: nobody may have been given it before.
+            # Whatever it held when it was killed was its own until then; no other process may have claimed it before.
             found += [Held(pid, *key, begin, self.killed_at[pid]) for key, begin in begun.items()]
         return found
 
@@ -142,7 +142,7 @@ def lanes(database: Database) -> dict[int, tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_claimers_that_are_killed_share_the_work_and_never_an_operation(crowd: Crowd) -> None:
+def test_claimers_that_are_killed_share_the_work_but_never_an_operation(crowd: Crowd) -> None:
     chance = random.Random(2)
     database = Database(crowd.url)
     fill(database, chance)
@@ -169,7 +169,7 @@ def test_claimers_that_are_killed_share_the_work_and_never_an_operation(crowd: C
 
 
 def overlapping(held: list[Held]) -> Iterator[tuple[Held, Held]]:
-    """Every two that were held at the same time."""
+    """Every pair that was held at the same time."""
     ordered = sorted(held, key=lambda one: one.begin)
     for place, one in enumerate(ordered):
         for other in ordered[place + 1 :]:

@@ -1,4 +1,4 @@
-"""The verbs of `holdfast` against a running service with a real engine."""
+"""The commands of `holdfast` against a running service with a real engine."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 class Terminal:
-    """Runs commands as a person who has a home of their own."""
+    """Runs commands as a user with a separate home folder."""
 
     def __init__(self, running: Running, home: Path) -> None:
         self.running = running
@@ -41,7 +41,7 @@ class Terminal:
         return CliRunner().invoke(cli, list(words), input=typed, env=self.environment)
 
     def says(self, *words: str, code: int = DONE, typed: str | None = None) -> str:
-        """What a command prints, after checking how it ended."""
+        """What a command prints, after checking its exit code."""
         result = self.run(*words, typed=typed)
         assert result.exit_code == code, result.output
         return result.output
@@ -64,7 +64,7 @@ def terminal(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def repository(terminal: Terminal) -> dict[str, Any]:
-    """A repository with one archive in its index, made by the command line."""
+    """A repository with one archive in its index, created with the command line."""
     made = terminal.running.new_repository(index_mode="full")
     terminal.says("backup", made["name"])
     place = f"/api/repositories/{made['id']}/archives"
@@ -80,12 +80,12 @@ def source_of(repository: dict[str, Any]) -> Path:
     return Path(repository["source_paths"][0])
 
 
-def test_the_login_is_kept_where_nobody_else_reads_it(terminal: Terminal) -> None:
+def test_only_its_owner_can_read_the_login_file(terminal: Terminal) -> None:
     assert stat.S_IMODE(terminal.login_file.stat().st_mode) == 0o600
     assert ADMIN_PASSWORD not in terminal.login_file.read_text()
 
 
-def test_a_wrong_password_is_not_allowed(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_wrong_password_is_refused(terminal: Terminal, tmp_path: Path) -> None:
     other = Terminal(terminal.running, tmp_path)
     words = ("login", "--server", terminal.running.process.url, "--username", "admin", "--password-stdin")
 
@@ -94,7 +94,7 @@ def test_a_wrong_password_is_not_allowed(terminal: Terminal, tmp_path: Path) -> 
     assert "holdfast login" in other.says("repos", code=NOT_ALLOWED)
 
 
-def test_a_service_that_is_not_there_is_unreachable(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_service_that_does_not_run_is_reported_as_unreachable(terminal: Terminal, tmp_path: Path) -> None:
     other = Terminal(terminal.running, tmp_path)
     other.environment |= {"HOLDFAST_SERVER": "http://127.0.0.1:9", "HOLDFAST_TOKEN": "none"}
 
@@ -102,7 +102,7 @@ def test_a_service_that_is_not_there_is_unreachable(terminal: Terminal, tmp_path
 
 
 @needs_nginx
-def test_a_proxy_that_refuses_a_large_request_is_named(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_proxy_that_refuses_a_large_request_is_named_as_the_cause(terminal: Terminal, tmp_path: Path) -> None:
     other = Terminal(terminal.running, tmp_path / "home")
     sources = [word for number in range(100) for word in ("--source", f"/srv/a-rather-long-name-{number}")]
     words = ("repos", "create", "refused", str(tmp_path / "refused"), "--encryption", "none", *sources)
@@ -125,7 +125,7 @@ def test_a_backup_is_followed_to_its_end(terminal: Terminal, repository: dict[st
     assert (ended["kind"], ended["status"]) == ("backup", "completed")
 
 
-def test_a_backup_may_be_left_to_itself(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_a_backup_can_run_without_being_followed(terminal: Terminal, repository: dict[str, Any]) -> None:
     started = terminal.json("backup", repository["path"], "--no-wait")
 
     assert started["status"] == "pending"
@@ -137,7 +137,7 @@ def test_a_backup_may_be_left_to_itself(terminal: Terminal, repository: dict[str
     assert terminal.says("ops", "cancel", str(started["job_id"]), code=CONFLICT)
 
 
-def test_a_backup_with_warnings_and_one_that_failed_say_so_by_their_codes(terminal: Terminal) -> None:
+def test_exit_codes_distinguish_a_backup_with_warnings_from_a_failed_one(terminal: Terminal) -> None:
     running = terminal.running
     missing = str(running.new_path("missing"))
     warned = running.new_repository(source_paths=[running.new_source(), missing])
@@ -176,14 +176,14 @@ def last_job(terminal: Terminal, repository: dict[str, Any]) -> int:
 
 
 def own_log(running: Running) -> list[dict[str, Any]]:
-    """What the service itself has logged about operations."""
+    """The warnings about operations in the service's own log."""
     folder = running.process.data_dir
     text = (folder.parent / f"{folder.name}.{running.process.role}.log").read_text()
     parsed = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return [line for line in parsed if "operation_id" in line and line["level"] == "warning"]
 
 
-def test_the_password_is_all_that_is_read_from_standard_input(terminal: Terminal, tmp_path: Path) -> None:
+def test_login_reads_only_the_password_from_standard_input(terminal: Terminal, tmp_path: Path) -> None:
     other = Terminal(terminal.running, tmp_path)
     words = ("login", "--server", terminal.running.process.url, "--password-stdin")
 
@@ -252,7 +252,7 @@ def test_users_limits_machines_and_tokens_are_managed(terminal: Terminal, reposi
     terminal.says("account", "revoke-token", "monitoring", "--yes")
 
 
-def test_a_new_password_ends_the_account_tokens_too_if_asked(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_new_password_revokes_the_account_tokens_only_on_request(terminal: Terminal, tmp_path: Path) -> None:
     running = terminal.running
     user = running.new_user("operator")["username"]
     own = Terminal(running, tmp_path)
@@ -282,7 +282,7 @@ def test_a_new_password_ends_the_account_tokens_too_if_asked(terminal: Terminal,
     assert not works(third)
 
 
-def test_unknown_words_in_filters_are_errors_that_list_the_known_ones(terminal: Terminal) -> None:
+def test_unknown_values_in_filters_are_errors_that_list_the_valid_ones(terminal: Terminal) -> None:
     assert "'completed_with_warnings'" in terminal.says("ops", "list", "--status", "fialed", code=USAGE)
     assert "restore_check" in terminal.says("ops", "list", "--kind", "nonsense", code=USAGE)
     refused = terminal.run("ops", "list", "--kind", "nonsense", "--json")
@@ -290,19 +290,21 @@ def test_unknown_words_in_filters_are_errors_that_list_the_known_ones(terminal: 
     assert json.loads(refused.stderr)["error"]["key"] == "filters.unknown_value"
 
 
-def test_a_path_that_never_was_is_not_said_to_be_gone(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_a_path_that_never_existed_is_not_reported_as_removed(terminal: Terminal, repository: dict[str, Any]) -> None:
     assert "was never in" in terminal.says("history", repository["name"], "no/such/file")
     assert "no longer" not in terminal.says("search", repository["name"], "no-such-file")
 
 
-def test_what_there_is_not_is_not_found(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_unknown_repositories_operations_archives_and_packages_are_not_found(
+    terminal: Terminal, repository: dict[str, Any]
+) -> None:
     assert "nowhere" in terminal.says("backup", "nowhere", code=NOT_FOUND)
     terminal.says("ops", "show", "999999", code=NOT_FOUND)
     terminal.says("browse", repository["name"], "no-such-archive", code=NOT_FOUND)
     terminal.says("packages", "install", "no-such-package", code=NOT_FOUND)
 
 
-def test_repositories_archives_and_what_is_in_them_are_listed(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_repositories_archives_and_their_contents_are_listed(terminal: Terminal, repository: dict[str, Any]) -> None:
     names = [line.split("\t")[1] for line in terminal.says("repos").splitlines()]
     assert repository["name"] in names
     archives = terminal.json("archives", repository["name"])["archives"]
@@ -323,7 +325,7 @@ def test_repositories_archives_and_what_is_in_them_are_listed(terminal: Terminal
     assert [line.split("\t")[2] for line in told] == ["added"]
 
 
-def test_a_file_is_downloaded_and_never_over_another(
+def test_a_file_is_downloaded_but_never_overwrites_another(
     terminal: Terminal, repository: dict[str, Any], tmp_path: Path
 ) -> None:
     file = source_of(repository) / "file-2"
@@ -336,7 +338,7 @@ def test_a_file_is_downloaded_and_never_over_another(
     assert "already" in terminal.says(*words, code=CONFLICT)
 
 
-def test_a_restore_writes_what_was_asked_for(terminal: Terminal, repository: dict[str, Any], tmp_path: Path) -> None:
+def test_a_restore_writes_the_requested_paths(terminal: Terminal, repository: dict[str, Any], tmp_path: Path) -> None:
     file = source_of(repository) / "file-0"
 
     terminal.says("restore", repository["name"], "latest", str(tmp_path / "out"), "--path", str(file).lstrip("/"))
@@ -346,7 +348,7 @@ def test_a_restore_writes_what_was_asked_for(terminal: Terminal, repository: dic
     assert terminal.says("restore", repository["name"], "latest", "/", "--path", "../up", code=USAGE)
 
 
-def test_a_repository_is_cared_for(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_a_repository_is_checked_compacted_and_restore_checked(terminal: Terminal, repository: dict[str, Any]) -> None:
     terminal.says("check", repository["name"])
     terminal.says("compact", repository["name"])
     proven = terminal.json("restore-check", repository["name"], "--full")
@@ -355,7 +357,7 @@ def test_a_repository_is_cared_for(terminal: Terminal, repository: dict[str, Any
 
 
 @pytest.mark.campaign
-def test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_yes(terminal: Terminal) -> None:
+def test_a_prune_can_be_previewed_and_deleting_needs_confirmation(terminal: Terminal) -> None:
     made = terminal.running.new_repository(index_mode="archives")
     for _ in range(3):
         terminal.says("backup", made["name"])
@@ -378,7 +380,7 @@ def test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_y
 
 @pytest.mark.campaign
 @pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2")
-def test_an_archive_is_deleted_by_its_id_and_brought_back(terminal: Terminal) -> None:
+def test_an_archive_is_deleted_by_its_id_and_undeleted(terminal: Terminal) -> None:
     made = terminal.running.new_repository(engine_version=2)
     terminal.says("backup", made["name"])
     (archive,) = terminal.running.admin.get(f"/api/repositories/{made['id']}/archives").json()["archives"]
@@ -391,11 +393,11 @@ def test_an_archive_is_deleted_by_its_id_and_brought_back(terminal: Terminal) ->
     assert terminal.json("undelete", made["name"])["archives"] == []
 
 
-def test_a_rule_that_keeps_nothing_is_wrong(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_a_prune_without_retention_rules_is_refused(terminal: Terminal, repository: dict[str, Any]) -> None:
     terminal.says("prune", repository["name"], code=USAGE)
 
 
-def test_packages_are_added_installed_and_forgotten(terminal: Terminal) -> None:
+def test_packages_are_added_installed_and_removed(terminal: Terminal) -> None:
     terminal.says("packages", "add", "greeting", "--", "echo", "hello there")
     installed = terminal.json("packages", "install", "greeting")
 
@@ -408,7 +410,7 @@ def test_packages_are_added_installed_and_forgotten(terminal: Terminal) -> None:
 
 
 @pytest.mark.campaign
-def test_a_mirror_is_tried_filled_told_of_and_brought_back(terminal: Terminal) -> None:
+def test_a_mirror_is_tested_synced_shown_and_hydrated(terminal: Terminal) -> None:
     running = terminal.running
     made, folder, hydrated = running.new_repository(), running.new_path("mirror"), running.new_path("hydrated")
     remote = running.admin.post("/api/rclone/remotes", json={"name": "disk", "provider": "local"}).json()["id"]
@@ -427,7 +429,9 @@ def test_a_mirror_is_tried_filled_told_of_and_brought_back(terminal: Terminal) -
     assert (hydrated / "config").read_bytes() == (folder / "config").read_bytes()
 
 
-def test_operations_are_listed_shown_and_their_logs_followed(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_operations_are_listed_and_shown_and_their_logs_followed(
+    terminal: Terminal, repository: dict[str, Any]
+) -> None:
     newest = terminal.json("ops", "list", "--kind", "backup", "--status", "completed", "--limit", "1")["items"][0]
 
     assert "completed" in terminal.says("ops", "show", str(newest["id"]))
@@ -440,7 +444,9 @@ def test_operations_are_listed_shown_and_their_logs_followed(terminal: Terminal,
     ]
 
 
-def test_on_a_terminal_one_line_shows_the_progress_and_goes(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_a_terminal_shows_progress_on_one_line_and_clears_it_at_the_end(
+    terminal: Terminal, repository: dict[str, Any]
+) -> None:
     mine, theirs = pty.openpty()
     environment = {**os.environ, **terminal.environment, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen([PROGRAM, "backup", repository["name"]], stdout=theirs, stdin=theirs, env=environment)
@@ -460,7 +466,7 @@ def test_on_a_terminal_one_line_shows_the_progress_and_goes(terminal: Terminal, 
     assert b": backed up 3 files" in shown
 
 
-def test_grants_are_given_listed_and_taken_back(running: Running, terminal: Terminal) -> None:
+def test_grants_are_added_listed_and_removed(running: Running, terminal: Terminal) -> None:
     user = running.new_user("operator")["username"]
 
     given = terminal.json("grants", "add", "/srv/restored", "--user", user)
@@ -476,7 +482,7 @@ def test_grants_are_given_listed_and_taken_back(running: Running, terminal: Term
     terminal.says("grants", "add", "srv", "--user", user, code=USAGE)
 
 
-def test_a_schedule_is_made_tried_and_followed(terminal: Terminal) -> None:
+def test_a_schedule_is_created_run_and_followed(terminal: Terminal) -> None:
     repository = terminal.running.new_repository()
     name = terminal.running.new_name("nightly")
     words = ("--repository", repository["name"], "--at", "02:00", "--tz", "Europe/Berlin", "--keep-daily", "7")
@@ -519,5 +525,5 @@ def test_a_schedule_is_changed_snoozed_disabled_and_deleted(terminal: Terminal, 
         ("preview", "--at", "02:00", "--window", "midnight"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_refused(terminal: Terminal, words: tuple[str, ...]) -> None:
+def test_an_invalid_schedule_is_refused(terminal: Terminal, words: tuple[str, ...]) -> None:
     terminal.says("schedules", *words, code=USAGE)

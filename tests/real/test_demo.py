@@ -11,7 +11,7 @@ from tests.support.engines import ENGINES, ROOT
 
 
 @pytest.mark.campaign
-def test_the_demo_is_filled_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_demo_fills_a_service_and_leaves_nothing_behind(tmp_path: Path) -> None:
     environment = {**os.environ, "DEMO_EXIT": "1", "TMPDIR": str(tmp_path), "HOLDFAST_BORG1": str(ENGINES["1.4"])}
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "demo.py")], env=environment, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""The lines that documents print for people to type, typed."""
+"""Runs the commands that the documents print for users to type."""
 
 import os
 import shutil
@@ -17,21 +17,21 @@ from tools.play_documents import NOT_PLAYED, Played, blocks_of, commands_of, com
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 PLAYED = ("README.md", "docs/api.md", "docs/restore.md")
-"""In this order: the later ones are about the backup that the first one makes."""
+"""In this order: the later documents use the backup that the first one creates."""
 
 
 def name_of(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
-def test_every_shell_block_is_played_or_has_a_reason_why_not() -> None:
+def test_every_shell_block_is_played_or_has_a_reason_to_be_left_out() -> None:
     blocks = [block for document in DOCUMENTS for block in blocks_of(document, name_of(document))]
 
     assert without_a_reason(blocks) == [], "name it in NOT_PLAYED of tools/play_documents.py"
     assert {block.file for block in blocks if block.is_played} == set(PLAYED)
 
 
-def test_no_reason_is_left_over() -> None:
+def test_no_reason_is_out_of_date() -> None:
     examples = [
         block for document in DOCUMENTS for block in blocks_of(document, name_of(document)) if not block.is_played
     ]
@@ -54,7 +54,9 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def service(tmp_path: Path, programs: Path) -> Iterator[tuple[dict[str, str], int]]:
-    """What `make run` starts, in a folder of its own: the environment of a user of it, and its port."""
+    """Start the service as `make run` does, in its own folder; return the environment of one of its users, and its
+    port.
+    """
     port = free_port()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
@@ -88,7 +90,7 @@ def is_ready(client: Client, process: "subprocess.Popen[bytes]") -> bool:
 
 
 @pytest.mark.slow
-def test_the_tour_and_the_other_documents_do_what_they_print(
+def test_the_tour_and_the_other_documents_do_what_they_promise(
     tmp_path: Path, service: tuple[dict[str, str], int]
 ) -> None:
     environment, port = service
@@ -114,11 +116,11 @@ def test_the_tour_and_the_other_documents_do_what_they_print(
     ("output", "code"),
     [("null", 0), ("jq: error (at <stdin>:1): Cannot index", 0), ("fine", 5), ("parse error: Invalid", 0)],
 )
-def test_a_line_that_does_not_keep_its_promise_is_noticed(output: str, code: int) -> None:
+def test_a_command_with_a_bad_result_is_noticed(output: str, code: int) -> None:
     assert complaint_about(Played("a line", code, output)) is not None
 
 
-def test_commands_over_several_lines_are_one() -> None:
+def test_a_command_that_spans_lines_is_one_command() -> None:
     text = "# a remark\na=1\ncurl -d '{\n}' \\\n  address | jq\nfor i in 1 2; do\n  echo $i\ndone\n"
 
     assert commands_of(text) == ["a=1", "curl -d '{\n}' \\\n  address | jq", "for i in 1 2; do\n  echo $i\ndone"]

@@ -1,4 +1,4 @@
-"""The service is killed while engine 2 makes a backup: the backup is recorded once, as what it was."""
+"""The service is killed while engine 2 runs a backup: the backup is recorded once, with its real outcome."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def archives(running: Running, repository: dict[str, int]) -> list[str]:
 
 
 def kill_engine(running: Running, job: int, repository: str) -> None:
-    """Kill the shim first and then the engine, so that nobody notes how the engine ended."""
+    """Kill the shim first and then the engine, so that no exit record is written."""
     for text in (f"{running.process.data_dir}/spool/{job}/", repository):
         for pid in processes_naming(text):
             with contextlib.suppress(ProcessLookupError):
@@ -41,7 +41,7 @@ def kill_engine(running: Running, job: int, repository: str) -> None:
     wait_until(lambda: not processes_naming(repository), what="the engine is gone")
 
 
-def test_a_backup_that_goes_on_without_the_service_is_followed_and_recorded_once(running: Running) -> None:
+def test_a_backup_that_continues_without_the_service_is_picked_up_and_recorded_once(running: Running) -> None:
     repository = running.new_repository(engine_version=2)
     gate = running.gate()
     job = running.admin.start_backup(repository, source_paths=[*repository["source_paths"], str(gate.path)])
@@ -57,7 +57,7 @@ def test_a_backup_that_goes_on_without_the_service_is_followed_and_recorded_once
 
 
 @pytest.mark.campaign
-def test_a_backup_whose_engine_dies_with_the_service_is_made_again_and_is_there_once(running: Running) -> None:
+def test_a_backup_whose_engine_dies_with_the_service_is_repeated_and_exists_once(running: Running) -> None:
     repository = running.new_repository(engine_version=2)
     gate = running.gate()
     job = running.admin.start_backup(repository, source_paths=[*repository["source_paths"], str(gate.path)])

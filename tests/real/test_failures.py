@@ -1,7 +1,7 @@
-"""What becomes of a backup when something is wrong, with the real engines: each trouble has its own name.
+"""What happens to a backup when something is wrong, with the real engines: each problem has its own error key.
 
-A failed one says its error key, a sentence for a person, and the engine's own last words in the log; what only lost
-some files is completed, and lists them.
+A failed backup shows its error key and a readable sentence, and its log has the engine's last output. A backup that
+only lost some files is completed and lists them.
 """
 
 import os
@@ -26,7 +26,9 @@ WITHOUT_ROOTS_PRIVILEGE = "setpriv --bounding-set=-dac_override,-dac_read_search
 
 
 class World:
-    """A service with one engine that has no more rights on files than anybody, and a repository somebody else locks."""
+    """A service with one engine that has no more file access than a normal user, and a repository that another program
+    locks.
+    """
 
     def __init__(self, running: Running, program: Path) -> None:
         self.running = running
@@ -47,9 +49,9 @@ class World:
         return self.running.admin.wait_for_end(self.running.admin.start_backup(repository, **more))
 
     def failed(self, operation: dict[str, Any], key: str, *said: str, names: Sequence[str] = ()) -> None:
-        """The operation has failed for this reason, in words of ours, after words of the engine's own.
+        """The operation failed with this key; its last log line is Holdfast's sentence, after the engine's own output.
 
-        Where the sentence names what it is about, it is that of the table up to there.
+        If names are given, the sentence starts like the one in the table and then names them.
         """
         lines = self.running.admin.log_lines(operation["id"])
         assert (operation["status"], operation["error_key"]) == ("failed", key), lines[-5:]
@@ -64,7 +66,7 @@ class World:
             assert any(words in line for line in lines[:-1]), lines
 
     def warned(self, operation: dict[str, Any]) -> dict[str, str]:
-        """The warnings of a backup that is completed all the same, by the name of the file."""
+        """The warnings of a backup that still completed, by file name."""
         assert (operation["status"], operation["error_key"]) == ("completed_with_warnings", None), operation
         assert operation["archive_name"]
         log = "\n".join(self.running.admin.log_lines(operation["id"]))
@@ -100,7 +102,7 @@ def test_missing_sources_are_listed_and_the_others_backed_up(world: World) -> No
     assert operation["result"]["stats"]["nfiles"] == 3
 
 
-def test_without_any_source_there_is_no_archive(world: World) -> None:
+def test_a_backup_without_any_existing_source_creates_no_archive(world: World) -> None:
     before = world.archives()
     missing = [str(world.running.new_path("missing")) for _ in range(2)]
 
@@ -149,7 +151,7 @@ def test_a_file_that_changes_while_it_is_read_is_listed(world: World) -> None:
     assert "changed" in warnings[str(changing)]
 
 
-def test_a_passphrase_that_was_changed_elsewhere_is_wrong(world: World) -> None:
+def test_a_passphrase_changed_by_another_program_is_reported_as_wrong(world: World) -> None:
     repository = world.running.new_repository(encryption="repokey-blake2")
     world.running.outside.change_passphrase(repository["path"], PASSPHRASE, "another passphrase")
 
@@ -158,7 +160,7 @@ def test_a_passphrase_that_was_changed_elsewhere_is_wrong(world: World) -> None:
     assert world.running.outside.archives(repository["path"], "another passphrase") == {}
 
 
-def test_a_repository_whose_data_is_damaged_is_told_as_such(world: World) -> None:
+def test_a_repository_with_damaged_data_is_reported_as_damaged(world: World) -> None:
     repository = world.running.new_repository()
     assert world.end(repository)["status"] == "completed"
     damage(Path(repository["path"]))
@@ -166,7 +168,7 @@ def test_a_repository_whose_data_is_damaged_is_told_as_such(world: World) -> Non
     world.failed(world.end(repository), "engine.damaged", "ntegrity")
 
 
-def test_a_full_disk_is_told_as_such(world: World) -> None:
+def test_a_full_disk_is_reported_as_such(world: World) -> None:
     with small_disk(world.running.new_folder("small")) as disk:
         source = world.running.new_folder("large")
         (source / "large").write_bytes(os.urandom((SMALL_MEGABYTES + 4) * 1_000_000))
@@ -175,16 +177,16 @@ def test_a_full_disk_is_told_as_such(world: World) -> None:
         world.failed(world.end(repository), "engine.disk_full", "No space left on device")
 
 
-def test_a_repository_that_another_program_holds_is_locked(world: World) -> None:
-    """It was started first of all and is tried again for a while, beside the others; nobody waits for it in vain."""
+def test_a_repository_locked_by_another_program_is_reported_as_locked(world: World) -> None:
+    """The backup is started by the fixture and retried during the other tests, so that no test has to wait for it."""
     operation = world.running.admin.wait_for_end(world.waiting)
 
     world.failed(operation, "engine.locked", "Failed to create/acquire the lock", names=["another-machine", "process"])
     assert operation["attempt"] == 3
 
 
-def test_without_the_engine_it_is_not_installed(world: World) -> None:
-    """The last test here: nothing else may need the engine meanwhile."""
+def test_a_missing_engine_is_reported_as_not_installed(world: World) -> None:
+    """The last test of this file: no other test may need the engine at the same time."""
     away = world.program.with_name("away")
     world.program.rename(away)
     try:
@@ -199,7 +201,7 @@ def test_without_the_engine_it_is_not_installed(world: World) -> None:
 
 
 def read_after(gate: Path) -> Path:
-    """A file beside the gate that the engine comes to later: it reads a folder in the order of inode numbers."""
+    """A file beside the gate that the engine reads later: it reads a folder in the order of inode numbers."""
     others = [gate.with_name(f"vanishing-{number}") for number in range(200)]
     for file in others:
         file.write_text("soon gone")
@@ -210,7 +212,7 @@ def read_after(gate: Path) -> Path:
 
 @contextmanager
 def stopped_while_reading(file: Path) -> Iterator[None]:
-    """Wait until an engine reads the file, and let it go on when we are done."""
+    """Wait until an engine reads the file and stop it; let it continue at the end of the block."""
     engine = wait_until(lambda: next(iter(readers_of(file)), None), pause=0.005, what="the engine reads it")
     os.kill(engine, signal.SIGSTOP)
     try:
@@ -232,7 +234,7 @@ def readers_of(file: Path) -> list[int]:
 
 
 def damage(repository: Path) -> None:
-    """Flip bytes in the middle of every segment that holds more than a few words."""
+    """Flip bytes in the middle of every segment larger than 100 bytes."""
     for segment in (repository / "data" / "0").iterdir():
         content = bytearray(segment.read_bytes())
         if len(content) > 100:

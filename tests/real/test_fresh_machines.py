@@ -1,4 +1,4 @@
-"""The first hour on bare machines: what `make fresh` does, but for `make test`."""
+"""The first hour on bare machines: what `make fresh` does, as a test."""
 
 import os
 import shutil

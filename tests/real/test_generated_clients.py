@@ -24,7 +24,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def used(running: Running, *command: str | Path, folder: Path) -> None:
-    """Run a program with a generated client, and check that what it did is what the service has done."""
+    """Run a program that uses a generated client, and check that the service did what the program reports."""
     repository = running.new_repository()
     destination = running.new_folder("restored")
     arguments = (

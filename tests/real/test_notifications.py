@@ -1,4 +1,4 @@
-"""A real service is killed between claiming a message and recording it: the message comes again, with the same id."""
+"""A service killed between claiming a message and recording its delivery sends the message again, with the same id."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def receiver() -> Iterator[WebReceiver]:
         yield serving
 
 
-def test_a_message_that_was_in_flight_when_the_service_was_killed_comes_again_with_the_same_id(
+def test_a_message_in_flight_when_the_service_is_killed_is_sent_again_with_the_same_id(
     service: ServiceProcess, receiver: WebReceiver, tmp_path: Path
 ) -> None:
     admin = service.client().login()

@@ -1,4 +1,4 @@
-"""The PostgreSQL server of the tests: fresh databases, and nothing left behind."""
+"""The PostgreSQL server of the tests: provides fresh databases and leaves nothing behind."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def server() -> PostgresServer:
 
 @pytest.fixture
 def owner() -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """Another process with a server of its own, and the server's folder."""
+    """Another process with its own server, and the folder of that server."""
     with subprocess.Popen(
         [sys.executable, "-c", OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -73,7 +73,7 @@ def server_processes(folder: Path) -> list[psutil.Process]:
     ]
 
 
-def test_two_fresh_databases_are_empty_and_apart(server: PostgresServer) -> None:
+def test_two_fresh_databases_are_empty_and_separate(server: PostgresServer) -> None:
     with server.database() as one, server.database() as other:
         execute(one, "CREATE TABLE mark (id integer)")
 
@@ -81,7 +81,9 @@ def test_two_fresh_databases_are_empty_and_apart(server: PostgresServer) -> None
         assert tables(other) == []
 
 
-def test_a_database_from_a_template_starts_with_its_tables_and_leaves_it_alone(server: PostgresServer) -> None:
+def test_a_database_from_a_template_starts_with_its_tables_and_does_not_change_the_template(
+    server: PostgresServer,
+) -> None:
     built: list[str] = []
 
     def build(url: str) -> None:
@@ -97,7 +99,7 @@ def test_a_database_from_a_template_starts_with_its_tables_and_leaves_it_alone(s
     assert len(built) == 1
 
 
-def test_a_template_whose_building_failed_is_built_again(server: PostgresServer) -> None:
+def test_a_template_that_failed_to_build_is_built_again(server: PostgresServer) -> None:
     def fail(url: str) -> None:
         execute(url, "CREATE TABLE half (id integer)")
         raise LookupError
@@ -110,7 +112,7 @@ def test_a_template_whose_building_failed_is_built_again(server: PostgresServer)
         assert tables(url) == ["whole"]
 
 
-def test_a_database_is_dropped_though_somebody_is_connected(server: PostgresServer) -> None:
+def test_a_database_is_dropped_although_a_client_is_connected(server: PostgresServer) -> None:
     engine: Engine
     with server.database() as url:
         engine = create_engine(url)
@@ -158,7 +160,7 @@ def test_an_owner_that_ends_leaves_no_server_and_no_folder(owner: tuple[subproce
     wait_until(lambda: not folder.exists() and not server_processes(folder))
 
 
-def test_a_killed_guard_takes_its_server_along_and_the_next_start_removes_the_folder(
+def test_a_killed_guard_stops_its_server_and_the_next_start_removes_the_folder(
     owner: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = owner
@@ -174,7 +176,7 @@ def test_a_killed_guard_takes_its_server_along_and_the_next_start_removes_the_fo
     assert not folder.exists()
 
 
-def test_a_server_that_cannot_start_says_why_and_leaves_no_folder() -> None:
+def test_a_server_that_cannot_start_reports_why_and_leaves_no_folder() -> None:
     before = set(postgres.MEMORY_FOLDER.glob(f"{postgres.FOLDER_PREFIX}*"))
 
     with pytest.raises(PostgresServerFailed, match="shared_buffers"):
@@ -184,7 +186,9 @@ def test_a_server_that_cannot_start_says_why_and_leaves_no_folder() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand the programs to another user")
-def test_programs_out_of_reach_of_the_servers_user_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_the_servers_user_cannot_reach_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     programs = postgres.copy_programs(postgres.server_programs(), closed)

@@ -1,4 +1,4 @@
-"""Live lists and folders that are answered without an engine: only while the repository is exactly as it was."""
+"""Live lists and folders served from memory, without an engine: only while the repository is unchanged."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ from tests.support.warm_engines import LOADED_WITH, warm_program
 
 @dataclass
 class Place:
-    """A repository, and its engine as another program on this machine uses it."""
+    """A repository, and the engine as another program on this machine uses it."""
 
     running: InProcess
     engine: ScriptedEngine
@@ -50,7 +50,7 @@ class Place:
         return self.engine.calls.read_text().count("\n")
 
     def plain(self, *arguments: str) -> str:
-        """Run the engine without the service, with a home of its own."""
+        """Run the engine without the service, with its own home folder."""
         environment = {
             "PATH": os.environ["PATH"],
             "BORG_BASE_DIR": str(self.base),
@@ -89,7 +89,7 @@ class Place:
         return self.running.client.get(f"{self.url}{path}", params=params, headers=self.headers)
 
     def wait_until_idle(self) -> None:
-        """A change is followed by work in the background, whose engines are counted as well."""
+        """A change causes background work, whose engine runs would be counted too."""
 
         def idle() -> bool:
             queue = self.running.client.get("/api/operations/queue", headers=self.headers)
@@ -103,7 +103,7 @@ class Place:
         return [one["name"] for one in answer.json()["archives"]]
 
     def remember(self, path: str = "/archives/live", /, **params: Any) -> Any:
-        """Ask until no engine is needed: what has changed in the last two seconds is not remembered."""
+        """Repeat the request until it needs no engine: nothing is cached within two seconds of a change."""
 
         def without_an_engine() -> Any:
             before = self.runs()
@@ -160,7 +160,7 @@ def new_place(running: InProcess, engine: ScriptedEngine, folder: Path, tmp_path
     return Place(running, engine, headers, answer.json(), source, tmp_path / "plain")
 
 
-def test_archives_made_renamed_and_deleted_by_another_program_are_in_the_very_next_answer(place: Place) -> None:
+def test_changes_by_another_program_are_in_the_very_next_response(place: Place) -> None:
     assert place.remember().json()["archives"] == []
 
     place.create("one")
@@ -182,7 +182,7 @@ def test_archives_made_renamed_and_deleted_by_another_program_are_in_the_very_ne
         assert sorted(place.names()) == ["one", "three"]
 
 
-def test_what_changes_while_the_engine_reads_is_not_hidden_by_its_answer(place: Place) -> None:
+def test_a_change_made_while_the_engine_reads_is_not_hidden_by_its_cached_result(place: Place) -> None:
     place.create("one")
     place.remember()
     place.create("two")
@@ -201,7 +201,7 @@ def test_what_changes_while_the_engine_reads_is_not_hidden_by_its_answer(place: 
     assert place.names() == ["one", "two"]
 
 
-def test_a_folder_of_an_archive_without_an_index_is_read_by_an_engine_once(place: Place) -> None:
+def test_a_folder_of_an_archive_without_an_index_is_read_by_an_engine_only_once(place: Place) -> None:
     place.create("one")
     assert place.running.client.post(f"{place.url}/resync", headers=place.headers).status_code == 200
     [archive] = wait_until(lambda: place.ask("/archives").json()["archives"], what="it is known")
@@ -226,7 +226,7 @@ def test_a_folder_of_an_archive_without_an_index_is_read_by_an_engine_once(place
     assert place.ask(browse, path=inside).status_code == 404
 
 
-def test_a_remembered_list_waits_for_exclusive_work_as_the_engine_would(place: Place) -> None:
+def test_a_cached_list_waits_for_exclusive_work_like_an_engine_call(place: Place) -> None:
     place.remember()
     lane = lane_of(place.repository["id"])
 
@@ -238,7 +238,7 @@ def test_a_remembered_list_waits_for_exclusive_work_as_the_engine_would(place: P
     assert place.runs() == before
 
 
-def test_another_repository_at_the_same_place_is_found_out(place: Place, tmp_path: Path) -> None:
+def test_a_different_repository_at_the_same_path_is_detected(place: Place, tmp_path: Path) -> None:
     place.create("one")
     place.remember()
     place.folder.rename(tmp_path / "moved away")
@@ -252,7 +252,7 @@ def test_another_repository_at_the_same_place_is_found_out(place: Place, tmp_pat
     assert place.names() == ["one"]
 
 
-def test_an_index_and_segments_that_another_program_deletes_are_found_out(place: Place) -> None:
+def test_an_index_and_segments_deleted_by_another_program_are_noticed(place: Place) -> None:
     place.create("one")
     place.remember()
     before = place.runs()
@@ -265,7 +265,7 @@ def test_an_index_and_segments_that_another_program_deletes_are_found_out(place:
     assert place.runs() > before
 
 
-def test_a_repository_that_another_program_has_locked_is_put_to_the_engine(place: Place) -> None:
+def test_a_repository_locked_by_another_program_is_read_by_the_engine(place: Place) -> None:
     place.remember()
     before = place.runs()
     name = "locks/" + "0" * 64 if place.is_2 else "lock.exclusive/elsewhere@1.1-0"
@@ -280,7 +280,7 @@ def test_a_repository_that_another_program_has_locked_is_put_to_the_engine(place
             shutil.rmtree(place.folder / "lock.exclusive", ignore_errors=True)
 
 
-def test_what_the_row_says_of_the_repository_counts_at_once(place: Place) -> None:
+def test_changes_of_the_repository_record_take_effect_immediately(place: Place) -> None:
     place.create("docs-2026-01-01")
     assert place.remember().json()["archives"][0]["archive_id"] is None
 
@@ -296,7 +296,7 @@ def test_what_the_row_says_of_the_repository_counts_at_once(place: Place) -> Non
     assert place.ask().json()["archives"][0]["archive_id"] == archive["id"]
 
 
-def test_nothing_is_left_of_a_repository_that_is_forgotten(place: Place) -> None:
+def test_a_forgotten_repository_leaves_nothing_in_the_cache(place: Place) -> None:
     place.remember()
     memory = place.running.service.parts[LIVE_ANSWERS].cache
     assert memory.has(place.repository["id"], ("archives",))

@@ -1,4 +1,4 @@
-"""The set-up where it cannot do its work: one sentence that says what to do, and what it asks of the system."""
+"""When the set-up cannot do its work, it prints one sentence that says what to do; and which commands it runs."""
 
 import os
 import pwd
@@ -18,7 +18,7 @@ BUILD_PACKAGES = {"libacl1-dev", "libxxhash-dev"}
 
 @dataclass(frozen=True)
 class Machine:
-    """A copy of what the set-up reads, on a machine whose programs the test chooses. It has no engine."""
+    """A copy of the files that the set-up reads, on a machine whose programs the test chooses. It has no engine."""
 
     folder: Path
     programs: Path
@@ -67,7 +67,7 @@ def only_sentence(result: "subprocess.CompletedProcess[str]") -> str:
     return sentence
 
 
-def test_without_the_right_to_install_it_names_the_command_to_run_as_root(machine: Machine) -> None:
+def test_without_root_rights_the_set_up_prints_the_command_to_run_as_root(machine: Machine) -> None:
     replace_program(machine.programs, "id", "echo 1000")
     replace_program(machine.programs, "sudo", "exit 1")
 
@@ -79,13 +79,13 @@ def test_without_the_right_to_install_it_names_the_command_to_run_as_root(machin
     assert not (machine.folder / ".venv").exists()
 
 
-def test_without_a_package_server_it_says_so(machine: Machine) -> None:
+def test_an_unreachable_package_server_is_reported(machine: Machine) -> None:
     apt(machine, "echo \"Temporary failure resolving 'deb.debian.org'\"; exit 100")
 
     assert "the package server cannot be reached" in only_sentence(machine.set_up("run"))
 
 
-def test_without_a_package_index_it_says_so(machine: Machine) -> None:
+def test_an_unreachable_package_index_is_reported(machine: Machine) -> None:
     replace_program(machine.programs, "borg", "echo borg 1.4.5")
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:1/simple", "PIP_RETRIES": "0", "PIP_FIND_LINKS": ""}
 
@@ -94,7 +94,7 @@ def test_without_a_package_index_it_says_so(machine: Machine) -> None:
     assert "the package index cannot be reached" in only_sentence(result)
 
 
-def test_all_missing_packages_are_named_at_once_and_those_that_builds_need_come_first(machine: Machine) -> None:
+def test_missing_packages_are_named_together_and_those_needed_for_builds_are_installed_first(machine: Machine) -> None:
     (machine.programs / "jq").unlink()
     apt(machine, "exit 1")
 
@@ -109,7 +109,7 @@ def test_all_missing_packages_are_named_at_once_and_those_that_builds_need_come_
     assert "jq" not in install.split()
 
 
-def test_a_package_that_is_installed_beside_the_builds_and_fails_is_named(machine: Machine) -> None:
+def test_a_package_that_fails_to_install_during_the_builds_is_named(machine: Machine) -> None:
     (machine.programs / "jq").unlink()
     replace_program(machine.programs, "pkg-config", "exit 0")
     replace_program(machine.programs, "borg", "echo borg 1.4.5")
@@ -127,7 +127,7 @@ def test_a_package_that_is_installed_beside_the_builds_and_fails_is_named(machin
     assert "apt-get could not install jq" in sentence
 
 
-def test_another_apt_get_at_work_is_waited_for(machine: Machine) -> None:
+def test_the_set_up_waits_for_another_running_apt_get(machine: Machine) -> None:
     script = (
         'case "$*" in *update) [ -e "$0.tried" ] || { touch "$0.tried"; echo "E: Could not get lock /x"; exit '
         "100; };; *) exit 1;; esac"
@@ -141,7 +141,7 @@ def test_another_apt_get_at_work_is_waited_for(machine: Machine) -> None:
     assert [call.split()[-1] for call in machine.calls] == ["update", "update", "borgbackup"]
 
 
-def test_without_a_home_it_knows_where_the_caches_are(machine: Machine) -> None:
+def test_without_home_in_the_environment_the_set_up_uses_the_users_home(machine: Machine) -> None:
     apt(machine, 'echo "$HOME" > "$0.home"; exit 1')
 
     machine.set_up("run", HOME="")
@@ -149,7 +149,7 @@ def test_without_a_home_it_knows_where_the_caches_are(machine: Machine) -> None:
     assert Path(f"{machine.programs}/apt-get.home").read_text().strip() == pwd.getpwuid(os.getuid()).pw_dir
 
 
-def test_each_line_of_the_set_up_shows_the_seconds(machine: Machine) -> None:
+def test_each_line_of_the_set_up_shows_the_elapsed_seconds(machine: Machine) -> None:
     apt(machine, "exit 1")
 
     lines = machine.set_up("run").stdout.splitlines()

@@ -1,1 +1,1 @@
-"""A real agent and a real service with a bad network between them: what is stored must equal what the engine did."""
+"""A real agent and a real service with a bad network between them: the record must match what the engine did."""

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.partition`: the long campaign of bad networks, or one round again by its seed."""
+"""`python -m tests.chaos.partition`: the long campaign of bad networks, or a single round replayed from its seed."""
 
 import argparse
 import sys

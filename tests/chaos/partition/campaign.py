@@ -1,4 +1,4 @@
-"""Many rounds; what was found, in one line."""
+"""Many rounds, and a one-line summary of what was found."""
 
 import shutil
 import threading
@@ -36,7 +36,7 @@ class Tally:
 def campaign(
     seeds: Iterable[int], folder: Path, tell: Callable[[str], None], *, size: Size = LONG, worlds: int = 1
 ) -> Tally:
-    """Play the rounds of these seeds, in some worlds side by side: a round waits more than it works."""
+    """Play the rounds of these seeds in several worlds in parallel: a round spends most of its time waiting."""
     whole, every = Tally(), list(seeds)
     guard = threading.Lock()
     shares = [share for number in range(worlds) if (share := every[number::worlds])]
@@ -70,7 +70,7 @@ def _played(one: PartitionedRound, tell: Callable[[str], None]) -> PartitionedRo
 
 
 def _count(one: PartitionedRound, comments: list[str], tally: Tally, tell: Callable[[str], None]) -> bool:
-    """Look at what came of a round, given the comments of all archives; tell whether something was wrong."""
+    """Verify a round, given the comments of all archives; return whether something was wrong."""
     found = [f"the round did not come to its end: {one.broken_off}"] if one.broken_off else verify(one, comments)
     tally.rounds += 1
     tally.jobs += len(one.jobs)

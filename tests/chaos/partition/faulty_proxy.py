@@ -1,7 +1,8 @@
-"""A proxy between agent and service that cuts, delays, doubles requests, and loses answers after the service has acted.
+"""A proxy between agent and service that cuts, delays and duplicates requests, and drops responses after the service
+has acted.
 
-It understands just enough of HTTP to take a request and an answer as wholes. What happens to a request is drawn from a
-seeded chance; while the network is down, connections are cut at once.
+It knows just enough HTTP to read whole requests and responses. The fate of a request comes from a seeded random
+generator; while the network is down, connections are cut immediately.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "conten
 
 @dataclass
 class Weather:
-    """How bad the network is: the chance of each fate, and whether it is down altogether."""
+    """How bad the network is: the probability of a fault, and whether it is down altogether."""
 
     chance: random.Random
     fault: float = 0.0
@@ -30,7 +31,7 @@ class Weather:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fate(self) -> tuple[str, float]:
-        """What becomes of the next request, and the delay before it."""
+        """What happens to the next request, and the delay before it."""
         with self.lock:
             if self.is_down:
                 self.fates["down"] += 1
@@ -44,7 +45,7 @@ class _QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Connections that break are what this is about."""
+        """Broken connections are expected here."""
 
 
 class FaultyProxy:
@@ -72,7 +73,7 @@ def _handler(service_port: int, weather: Weather) -> type[BaseHTTPRequestHandler
             if fate == "cut":
                 self._hang_up()
                 return
-            if fate == "double":  # both are on their way at the same time; the answer of one is lost
+            if fate == "double":  # both are in flight at the same time; the response to one is lost
                 threading.Thread(target=self._ask_in_vain, args=(body,), daemon=True).start()
             try:
                 answer = self._ask(body)
@@ -82,7 +83,7 @@ def _handler(service_port: int, weather: Weather) -> type[BaseHTTPRequestHandler
             if fate == "lose" or weather.is_down:
                 self._hang_up()
                 return
-            with contextlib.suppress(OSError):  # whoever asked may be gone by now
+            with contextlib.suppress(OSError):  # the client may be gone by now
                 self._answer(*answer)
 
         def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:

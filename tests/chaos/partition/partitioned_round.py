@@ -1,4 +1,4 @@
-"""One round: jobs are started, the network and the processes are struck, then all is well again and everything ends."""
+"""One round: jobs start, the network and the processes are struck, then everything is restored and every job ends."""
 
 import contextlib
 import os
@@ -28,9 +28,9 @@ class PartitionedRound:
     told: list[str] = field(default_factory=list)
     ended: dict[int, dict[str, Any]] = field(default_factory=dict)
     fates: Counter[str] = field(default_factory=Counter)
-    """What became of the requests."""
+    """How many requests met each fate."""
     broken_off: str = ""
-    """Why the round did not come to its end."""
+    """Why the round was aborted."""
 
     def run(self) -> None:
         drawn = plan(self.seed, self.size)
@@ -102,7 +102,7 @@ class PartitionedRound:
 
 
 def _returns(events: tuple[Event, ...]) -> list[Event]:
-    """What was taken down comes back."""
+    """Everything that was taken down comes back."""
     taken = ("agent", "service", "network")
     return [
         Event(event.at + event.seconds, f"{event.action}_back", event.number)

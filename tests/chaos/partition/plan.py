@@ -1,4 +1,4 @@
-"""What a round does and when, from its seed alone."""
+"""What a round does and when, drawn from its seed alone."""
 
 import random
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class Size:
 
     jobs: int
     strikes: tuple[int, int]
-    """At least, and at most."""
+    """The minimum and the maximum."""
     seconds: float
     away: float
-    """For how long something that was taken down stays down, at most."""
+    """The longest time that something stays down."""
 
 
 LONG = Size(jobs=3, strikes=(2, 4), seconds=8.0, away=3.0)
@@ -30,10 +30,10 @@ class Event:
     at: float
     action: str
     number: int = 0
-    """Of the job that is started or struck."""
+    """The number of the job that is started or struck."""
     pace: str = ""
     seconds: float = 0.0
-    """How long a network is down, or a killed program stays away."""
+    """How long the network is down, or a killed program stays down."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Does the record say what the engine did?"""
+"""Does the record match what the engine did?"""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ MOST_STARTS = 3
 
 
 def verify(played: PartitionedRound, comments: list[str]) -> list[str]:
-    """Given a round and the comments of all archives, return everything that is not as it should be, as sentences."""
+    """Given a round and the comments of all archives, return a sentence for each violation."""
     found = [sentence for number in played.jobs for sentence in _job(played, number, comments)]
     found += [f"two engines were in one repository: {overlap}" for overlap in played.world.site.engine.overlaps()]
     return found

@@ -1,4 +1,4 @@
-"""A service, a faulty proxy before it, and a managed machine behind the proxy."""
+"""A service, a faulty proxy in front of it, and a managed machine behind the proxy."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A real repository to index: a tree that changes, archives of it, and what the engine itself says about them."""
+"""A real repository to index: a changing tree, archives of it, and what the engine itself reports about them."""
 
 import json
 import os
@@ -89,7 +89,7 @@ class RealRepository:
         self.run("check", self.location)
 
     def writers(self, rng: random.Random) -> Iterator[list[str]]:
-        """Commands that write and keep the archive `keep`. The first two move nearly all of its chunks."""
+        """Commands that write but keep the archive `keep`. The first two move nearly all of its chunks."""
         yield ["delete", f"{self.location}::day0"]
         for number in count(1):
             yield ["compact", "--threshold", "1", self.location]
@@ -116,7 +116,7 @@ class RealRepository:
             yield json.loads(line)
 
     def listed_by_engine(self, name: str) -> dict[bytes, tuple[object, ...]]:
-        """What `borg list --json-lines` says, under the names it prints."""
+        """What `borg list --json-lines` reports, under the names it prints."""
         found: dict[bytes, tuple[object, ...]] = {}
         for item in self.json_lines("list", "--json-lines", f"{self.location}::{name}"):
             path = item["path"].encode("utf-8", "surrogateescape")
@@ -135,7 +135,7 @@ class RealRepository:
         return found
 
     def changed_by_engine(self, before: str, after: str) -> dict[bytes, str]:
-        """What `borg diff` says: added, removed or modified. A changed ctime alone is not a change of the file."""
+        """What `borg diff` reports: added, removed or modified. A changed ctime alone does not count as a change."""
         found = {}
         for item in self.json_lines("diff", "--json-lines", f"{self.location}::{before}", after):
             path = printable(item["path"].encode("utf-8", "surrogateescape"))
@@ -150,7 +150,7 @@ class RealRepository:
 
 
 class RealRepository2(RealRepository):
-    """The same with engine 2."""
+    """The same for engine 2."""
 
     major = 2
 
@@ -177,7 +177,7 @@ class RealRepository2(RealRepository):
         self.run("check")
 
     def writers(self, rng: random.Random) -> Iterator[list[str]]:
-        patient = ("--lock-wait", "60")  # its default of a second is short on a busy machine
+        patient = ("--lock-wait", "60")  # the default of one second is too short on a busy machine
         yield [*patient, "delete", "day0"]
         for number in count(1):
             yield [*patient, "compact"]
@@ -195,7 +195,7 @@ class RealRepository2(RealRepository):
 
 
 def new_repository(engine: str, folder: Path) -> RealRepository:
-    """Given "1.2", "1.4" or "2.0", a new repository."""
+    """Return a new repository for engine "1.2", "1.4" or "2.0"."""
     if engine == "2.0":
         assert ENGINE_2 is not None
         return RealRepository2(ENGINE_2, folder).init()
@@ -246,7 +246,7 @@ def plant(tree: Path, rng: random.Random, files: int = 40) -> None:
 
 
 def mutate(tree: Path, rng: random.Random, changes: int = 8) -> None:
-    """A day's work."""
+    """Change the tree as a day's work would."""
     files = sorted(
         path for path in tree.rglob("f*") if path.is_file() and not path.is_symlink() and path.name != "fifo"
     )
@@ -283,7 +283,7 @@ def _write(path: Path, rng: random.Random) -> None:
 
 
 def _rewrite_behind_the_same_face(path: Path, rng: random.Random) -> None:
-    """Other content, same size and time: only the content tells."""
+    """Write different content with the same size and time, so that only the content shows the change."""
     before = path.stat()
     path.write_bytes(rng.randbytes(before.st_size))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,5 +1,5 @@
-"""An archive as its own metadata lists it, and as the engine does: the same entries in the same order, so the same
-samples.
+"""An archive listed from its own metadata, and by the engine: the same entries in the same order, and therefore the
+same samples.
 """
 
 import random
@@ -52,7 +52,7 @@ def shown(record: FileRecord) -> tuple[str, int, str]:
     return record.mode[0], record.size if record.is_file else 0, record.path
 
 
-def test_an_archive_lists_what_the_engine_lists_and_the_same_files_are_chosen(planted: RealRepository) -> None:
+def test_chunks_and_the_engine_list_the_same_entries_and_lead_to_the_same_samples(planted: RealRepository) -> None:
     by_engine = listed_by_engine(planted)
 
     with opened(planted) as (_, archive):
@@ -65,7 +65,7 @@ def test_an_archive_lists_what_the_engine_lists_and_the_same_files_are_chosen(pl
         ]
 
 
-def test_every_file_is_proven_once_and_its_content_is_that_of_the_tree(planted: RealRepository) -> None:
+def test_every_file_is_proven_once_and_its_content_equals_the_tree(planted: RealRepository) -> None:
     with opened(planted) as (_, archive):
         files = [record for record in archive.listed() if record.is_file]
         read: list[int] = []
@@ -81,8 +81,8 @@ def test_every_file_is_proven_once_and_its_content_is_that_of_the_tree(planted: 
             )
 
 
-def test_long_lists_of_chunks_are_not_kept(planted: RealRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_verification, "KEPT_BYTES", 60)  # a chunk takes 44, and the large file has two or more
+def test_long_chunk_lists_are_not_kept(planted: RealRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_verification, "KEPT_BYTES", 60)  # a chunk takes 44; the large file has at least two
 
     with opened(planted) as (_, archive):
         kept = {record.path: record.chunks for record in archive.listed(keeping=True) if record.is_file}
@@ -92,7 +92,7 @@ def test_long_lists_of_chunks_are_not_kept(planted: RealRepository, monkeypatch:
     assert None not in kept.values()
 
 
-def test_chunks_of_another_size_or_none_and_archives_that_are_gone_are_refused(planted: RealRepository) -> None:
+def test_missing_chunks_chunks_of_another_size_and_deleted_archives_are_refused(planted: RealRepository) -> None:
     with opened(planted) as (chunks, archive):
         (large,) = [record for record in archive.listed() if record.path == "tree/large"]
         first = next(iter(archive_verification._chunks_of(large)))
@@ -105,10 +105,10 @@ def test_chunks_of_another_size_or_none_and_archives_that_are_gone_are_refused(p
             list(chunks.items("ab" * 32))
 
 
-def test_a_helper_that_nobody_waits_for_ends(planted: RealRepository) -> None:
+def test_an_abandoned_helper_ends(planted: RealRepository) -> None:
     with opened(planted) as (chunks, archive):
         list(archive.listed())
         chunks.is_abandoned = lambda: True
         with pytest.raises(ChunkRouteFailed, match="nobody waits"):
-            chunks._frame(b"J", 100)  # an answer to a question that was never asked
+            chunks._frame(b"J", 100)  # a response to a request that was never sent
         assert not chunks.is_usable

@@ -29,7 +29,7 @@ def locks(repository: RealRepository) -> list[str]:
     return [name for name in os.listdir(repository.folder / "repository") if name.startswith("lock")]
 
 
-def test_an_unknown_archive_is_gone_and_the_lock_is_given_back(repository: RealRepository) -> None:
+def test_an_unknown_archive_is_reported_as_gone_and_the_lock_is_released(repository: RealRepository) -> None:
     with repository.chunks() as chunks:
         assert chunks.version.startswith("1.")
         assert locks(repository)
@@ -39,7 +39,7 @@ def test_an_unknown_archive_is_gone_and_the_lock_is_given_back(repository: RealR
     assert locks(repository) == []
 
 
-def test_the_passphrase_may_come_through_a_descriptor(repository: RealRepository) -> None:
+def test_the_passphrase_can_be_passed_through_a_descriptor(repository: RealRepository) -> None:
     reading, writing = os.pipe()
     os.write(writing, PASSPHRASE.encode())
     os.close(writing)
@@ -55,7 +55,7 @@ def test_the_passphrase_may_come_through_a_descriptor(repository: RealRepository
         os.close(reading)
 
 
-def test_a_wrong_passphrase_is_named(repository: RealRepository) -> None:
+def test_a_wrong_passphrase_is_reported(repository: RealRepository) -> None:
     environment = {**repository.environment, "BORG_PASSPHRASE": "wrong"}
     with (
         pytest.raises(ChunkRouteFailed, match="PassphraseWrong"),
@@ -65,13 +65,13 @@ def test_a_wrong_passphrase_is_named(repository: RealRepository) -> None:
     assert locks(repository) == []
 
 
-def test_a_repository_that_is_not_there_is_named(repository: RealRepository) -> None:
+def test_a_missing_repository_is_reported(repository: RealRepository) -> None:
     nowhere = EngineChunks(repository.program, f"{repository.location}-none", environment=repository.environment)
     with pytest.raises(ChunkRouteFailed, match="DoesNotExist"), nowhere:
         pytest.fail("opened nothing")
 
 
-def test_a_helper_whose_reader_is_gone_gives_the_lock_back(repository: RealRepository) -> None:
+def test_a_helper_whose_reader_is_gone_releases_the_lock(repository: RealRepository) -> None:
     chunks = repository.chunks()
     chunks.__enter__()
     assert chunks._process is not None
@@ -85,7 +85,7 @@ def test_a_helper_whose_reader_is_gone_gives_the_lock_back(repository: RealRepos
     chunks.__exit__(None, None, None)
 
 
-def test_a_remote_repository_is_read_through_the_engines_own_protocol(repository: RealRepository) -> None:
+def test_a_remote_repository_is_read_through_borg_serve(repository: RealRepository) -> None:
     shell = repository.folder / "shell"
     shell.write_text('#!/bin/sh\nshift\nexec "$@"\n')  # stands for ssh: drops the host and runs the rest here
     shell.chmod(0o755)
@@ -104,7 +104,7 @@ def test_a_remote_repository_is_read_through_the_engines_own_protocol(repository
 
 @pytest.mark.slow
 @pytest.mark.parametrize("series", sorted(ENGINES))
-def test_the_self_test_passes_with_the_engines_we_support(series: str, tmp_path: Path) -> None:
+def test_the_self_test_passes_with_the_supported_engines(series: str, tmp_path: Path) -> None:
     version = {"1.2": "1.2.4", "1.4": "1.4.5"}[series]
     decision = RouteChooser(tmp_path / "verdicts.json").choose(ENGINES[series], version)
     assert decision.route is Route.CHUNKS, decision.reason

@@ -1,4 +1,4 @@
-"""What the index answers is what `borg list` and `borg diff` say: both routes, both series of the engine."""
+"""The index returns what `borg list` and `borg diff` report: for both routes and both series of engine 1."""
 
 import os
 import random
@@ -36,7 +36,7 @@ def indexes(tmp_path: Path) -> Iterator[dict[str, HistoryIndex]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_history_of_backups_changes_deletions_and_renames_is_answered_as_by_the_engine(
+def test_the_index_matches_the_engine_through_backups_changes_deletions_and_renames(
     repository: RealRepository, indexes: dict[str, HistoryIndex], seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -62,7 +62,7 @@ def test_a_history_of_backups_changes_deletions_and_renames_is_answered_as_by_th
 def index_all(
     repository: RealRepository, indexes: dict[str, HistoryIndex], rng: random.Random, names: list[str]
 ) -> None:
-    """Index archives out of order, by listing, by chunks, and by either; some ingests are broken off first."""
+    """Index archives out of order, by listing, by chunks, and by either; some ingests are aborted first."""
     with repository.chunks() as chunks:
         for name in rng.sample(names, len(names)):
             base = rng.choice([None, *(one.engine_id for one in indexes["listing"].archives())])
@@ -108,8 +108,8 @@ def check_changes(repository: RealRepository, indexes: dict[str, HistoryIndex], 
     ids = repository.ids[before], repository.ids[after]
     rows = all_changes(indexes["chunks"], *ids).changes
     assert {printable(row.path): str(row.kind) for row in rows} == said
-    # The listing does not name the content, so a file rewritten behind the same size and time escapes it, and only
-    # that.
+    # The listing does not identify the content, so it misses a file rewritten with the same size and time, and nothing
+    # else.
     unseen = {row.path for row in rows if row.kind is ChangeKind.MODIFIED and _same_face(row)}
     for name in ("listing", "mixed"):
         shown = {row.path: row.kind for row in all_changes(indexes[name], *ids).changes}
@@ -124,7 +124,7 @@ def _same_face(row: Change) -> bool:
     return row.before._replace(content=0) == row.after._replace(content=0)
 
 
-def test_an_item_that_spans_several_metadata_chunks_is_read_right(
+def test_an_item_that_spans_several_metadata_chunks_is_read_correctly(
     repository: RealRepository, indexes: dict[str, HistoryIndex]
 ) -> None:
     rng = random.Random(3)

@@ -1,4 +1,4 @@
-"""The content of files, read without a lock from real repositories: the right bytes or none, and nothing written."""
+"""The content of files, read without a lock from real repositories: the right bytes or none, and nothing is written."""
 
 import hashlib
 import os
@@ -60,7 +60,7 @@ def files_in(tree: Path) -> list[Path]:
 
 
 def everything(folder: Path) -> dict[str, tuple[int, str]]:
-    """Every file of a repository: when it was written, and what is in it."""
+    """Every file of a repository, with its modification time and a hash of its content."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
         for path in sorted(folder.rglob("*"))
@@ -68,7 +68,7 @@ def everything(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def test_every_file_is_read_byte_for_byte_and_the_repository_stays_as_it_was(
+def test_every_file_is_read_byte_for_byte_and_the_repository_stays_unchanged(
     repository: RealRepository, index: HistoryIndex
 ) -> None:
     place = Path(repository.location)
@@ -94,7 +94,9 @@ def test_an_archive_read_by_chunks_has_the_same_versions_as_its_listing(
     by_listing.close()
 
 
-def test_any_part_of_a_large_file_is_what_the_engine_extracts(repository: RealRepository, index: HistoryIndex) -> None:
+def test_any_part_of_a_large_file_equals_what_the_engine_extracts(
+    repository: RealRepository, index: HistoryIndex
+) -> None:
     whole = repository.extract("one", "tree/large")
     parts = parts_of(index, repository.ids["one"], b"tree/large")
     assert len(parts) > 2
@@ -107,9 +109,7 @@ def test_any_part_of_a_large_file_is_what_the_engine_extracts(repository: RealRe
             assert chunks.read([part._replace(start=start, end=end)]) == whole[at + start : at + end]
 
 
-def test_an_index_that_cannot_be_read_is_left_for_the_engine_to_repair(
-    repository: RealRepository, tmp_path: Path
-) -> None:
+def test_an_unreadable_index_is_left_for_the_engine_to_repair(repository: RealRepository, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(repository.location, copy)
     for file in [*copy.glob("index.*"), *copy.glob("index/*")]:
@@ -121,7 +121,7 @@ def test_an_index_that_cannot_be_read_is_left_for_the_engine_to_repair(
     assert everything(copy) == before
 
 
-def test_a_chunk_that_is_damaged_or_another_is_refused(
+def test_a_damaged_missing_or_mismatched_chunk_is_refused(
     repository: RealRepository, index: HistoryIndex, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -145,9 +145,7 @@ def test_a_chunk_that_is_damaged_or_another_is_refused(
             chunks.read([second])
 
 
-def test_a_reader_that_is_killed_says_so_and_another_takes_its_place(
-    repository: RealRepository, index: HistoryIndex
-) -> None:
+def test_a_killed_reader_reports_an_error_and_can_be_replaced(repository: RealRepository, index: HistoryIndex) -> None:
     parts = parts_of(index, repository.ids["one"], b"tree/large")
     with repository.files() as chunks:
         assert chunks._process is not None
@@ -159,7 +157,7 @@ def test_a_reader_that_is_killed_says_so_and_another_takes_its_place(
         assert len(chunks.read(parts[:1])) == parts[0].size
 
 
-def test_a_reader_that_is_ended_leaves_no_process_behind(repository: RealRepository, index: HistoryIndex) -> None:
+def test_a_stopped_reader_leaves_no_process_behind(repository: RealRepository, index: HistoryIndex) -> None:
     with repository.files() as chunks:
         assert chunks._process is not None
         child = psutil.Process(chunks._process.pid)
@@ -169,7 +167,7 @@ def test_a_reader_that_is_ended_leaves_no_process_behind(repository: RealReposit
             chunks.read(parts_of(index, repository.ids["one"], b"tree/large")[:1])
 
 
-def test_borg_serve_reads_under_a_shared_lock_which_it_gives_back_and_writes_nothing(
+def test_borg_serve_reads_under_a_shared_lock_that_it_releases_and_writes_nothing(
     repository: RealRepository, index: HistoryIndex, tmp_path: Path
 ) -> None:
     if repository.major != 1:
@@ -212,7 +210,7 @@ READS = int(os.environ.get("HOLDFAST_READS_BESIDE", "100000"))
 @pytest.mark.parametrize(
     "engine", [pytest.param(name, marks=pytest.mark.campaign if name != "1.4" else ()) for name in ALL_ENGINES]
 )
-def test_reads_beside_delete_compact_create_and_prune_give_the_right_bytes_or_none(
+def test_reads_during_delete_compact_create_and_prune_return_the_right_bytes_or_none(
     tmp_path: Path, engine: str, reads: int
 ) -> None:
     rng = random.Random(reads)
@@ -243,7 +241,7 @@ def _read_beside_writers(
     rng: random.Random,
     reads: int,
 ) -> None:
-    """Read until this many reads are done and every sort of writer has run beside them."""
+    """Read until this many reads are done and every kind of writer has run at the same time."""
     done, paths = 0, sorted(files)
     for number, command in enumerate(made.writers(rng)):
         with subprocess.Popen(

@@ -18,7 +18,7 @@ def far_host(tmp_path: Path) -> Iterator[Sshd]:
 
 @pytest.fixture
 def link(far_host: Sshd, tmp_path: Path) -> SshLink:
-    """A link with a key of its own, as the service would make one."""
+    """A link with its own key, as the service would create it."""
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     far_host.authorize(key.with_suffix(".pub").read_text())

@@ -1,6 +1,4 @@
-"""An ssh machine in a network that can be cut, and what can be known about its operations without asking the
-service.
-"""
+"""An ssh machine in a network that can be cut, and what is known about its operations without querying the service."""
 
 import contextlib
 import os
@@ -41,10 +39,10 @@ class Site:
     def path(self) -> Path:
         return Path(self.repository["path"])
 
-    # --- what is asked of the service ------------------------------------------------------------------------------
+    # --- requests to the service -----------------------------------------------------------------------------------
 
     def start(self, kind: str, destination: Path) -> int:
-        """Start an operation that takes the engine some seconds, most of which it sleeps."""
+        """Start an operation that takes the engine a few seconds, most of which it sleeps."""
         admin, number = self.running.admin, self.repository["id"]
         match kind:
             case "backup":
@@ -72,7 +70,7 @@ class Site:
         return self.running.admin.post("/api/restore/start", json={**body, **there})
 
     def have_archives(self) -> None:
-        """One to restore from and one more, however many the prunes have removed."""
+        """Ensure one archive to restore from and one more, however many the prunes have removed."""
         names = [name for name, _ in self.archives()]
         if "kept" not in names:
             self.back_up(archive_name="kept")
@@ -80,13 +78,13 @@ class Site:
             self.back_up()
 
     def back_up(self, **more: Any) -> None:
-        """A backup that nobody disturbs."""
+        """Run an undisturbed backup."""
         sources = [str(self.engine.source("quick"))]
         started = self.running.admin.start_backup(self.repository, source_paths=sources, **more)
         ended = self.running.admin.wait_for_end(started)
         assert ended["status"] == "completed", (ended["error_key"], ended["error_message"])
 
-    # --- what is done to it ----------------------------------------------------------------------------------------
+    # --- disruptions -----------------------------------------------------------------------------------------------
 
     def strike(self, operation_id: int, victim: str) -> None:
         match victim:
@@ -103,10 +101,10 @@ class Site:
             case "shim there":
                 _kill(f"{self.machine.home}/.cache", "/shim.py")
 
-    # --- what is so ------------------------------------------------------------------------------------------------
+    # --- what is true ----------------------------------------------------------------------------------------------
 
     def archives(self) -> list[tuple[str, str]]:
-        """What the engine itself says is there: name and comment of each archive."""
+        """Name and comment of each archive, as the engine itself reports them."""
         listed = subprocess.run(
             [warm_program(ENGINE), "--lock-wait", "20", "list", "--format={archive}{TAB}{comment}{NL}", self.path],
             env={
@@ -125,7 +123,7 @@ class Site:
         return [(name, comment) for name, comment in found]
 
     def key_of(self, operation_id: int) -> str:
-        """What the comment of an archive carries of the operation that made it."""
+        """The key that the comment of an archive carries, from the operation that created it."""
         with contextlib.closing(sqlite3.connect(self.running.process.data_dir / "holdfast.db")) as store:
             (key,) = store.execute("SELECT uuid FROM operations WHERE id = ?", (operation_id,)).fetchone()
         return str(key)
@@ -143,7 +141,7 @@ class Site:
         return {one["name"] for one in found["archives"]}
 
     def wait_until_quiet(self, seconds: float) -> None:
-        """Nothing works on the repository any more, and it is not locked."""
+        """Wait until nothing works on the repository any more, and check that it is not locked."""
         wait_until(lambda: not processes_naming(str(self.path)), seconds, what="no engine is at work there")
         self.running.wait_until_idle()
         assert [name for name in LOCKS if (self.path / name).exists()] == []

@@ -1,6 +1,6 @@
-"""Operations on an ssh machine whose network is cut silently while they run: the record equals the truth.
+"""Operations on an ssh machine whose network is cut silently while they run: the record matches reality.
 
-The first rounds belong to the suite. The others, with cuts that outlast the keep-alive of ssh and strikes meanwhile,
+The first rounds belong to the suite. The others, with cuts that outlast the keep-alive of ssh and kills during a cut,
 are played by `make campaign`; `HOLDFAST_SSH_CUTS` sets how many there are in all.
 """
 
@@ -23,7 +23,7 @@ from tests.support.trees import look_at
 
 ROUNDS = int(os.environ.get("HOLDFAST_SSH_CUTS", "25"))
 KEEP_ALIVE_SECONDS = 70.0
-"""After so long a silence ssh gives up (`holdfast.execution.ssh`)."""
+"""After a silence of this length ssh gives up (`holdfast.execution.ssh`)."""
 VERBS = {"check": "check", "prune": "prune", "restore there": "extract", "restore here": "export-tar"}
 KINDS = ("backup", "late backup", *VERBS)
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(networks.why_not() is not None, reason=f"no netw
 class Round:
     kind: str
     cuts: tuple[tuple[float, str, float], ...]
-    """Each after how long, in which way, and for how long."""
+    """For each cut: the pause before it, the way of cutting, and its duration."""
     strike: str | None = None
 
     @property
@@ -74,7 +74,7 @@ def site(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def play(site: Site, played: Round, destination: Path) -> tuple[dict[str, Any], int]:
-    """The operation as it ended, and how often the engine was started for it."""
+    """Return the operation as it ended, and how often the engine was started for it."""
     verb = VERBS.get(played.kind)
     before = site.engine.count_of(verb) if verb else 0
     operation_id = site.start(played.kind, destination)
@@ -93,7 +93,7 @@ def play(site: Site, played: Round, destination: Path) -> tuple[dict[str, Any], 
 
 
 def look_into(site: Site, played: Round, ended: dict[str, Any], runs: int, destination: Path) -> None:
-    """Hold the record of an operation against what there is."""
+    """Compare the record of an operation with reality."""
     told = (played, ended["status"], ended["error_key"], ended["error_message"], ended["attempt"])
     assert runs <= ended["attempt"], (told, runs, "no run that the record does not know of")
     if ended["status"] == "completed":
@@ -110,7 +110,7 @@ def look_into(site: Site, played: Round, ended: dict[str, Any], runs: int, desti
 
 
 def may_fail(played: Round, ended: dict[str, Any], runs: int) -> bool:
-    """An operation may not fail for a cut: only if it had not begun there, or was streamed, or if its engine was
+    """A cut alone must not make an operation fail, unless it had not begun there, was streamed, or its engine was
     killed.
     """
     if ended["error_key"] == "engine.unreachable":
@@ -123,7 +123,7 @@ def may_fail(played: Round, ended: dict[str, Any], runs: int) -> bool:
 
 
 def look_at_log(site: Site, ended: dict[str, Any]) -> None:
-    """No line of an engine is missing or there twice; of the last one all are there."""
+    """No line of an engine is missing or repeated; the log of the last run is complete."""
     told = lines_by_run(site.running.admin.log_lines(ended["id"]))
     for run, numbers in told.items():
         assert numbers == list(range(1, len(numbers) + 1)), (run, numbers)
@@ -156,7 +156,9 @@ def name_of(played: Round) -> str:
         *(pytest.param(drawn(seed), id=f"seed-{seed}", marks=pytest.mark.campaign) for seed in range(ROUNDS)),
     ],
 )
-def test_an_operation_over_a_cut_network_is_recorded_as_it_ended(site: Site, tmp_path: Path, played: Round) -> None:
+def test_the_record_of_an_operation_over_a_cut_network_matches_its_real_outcome(
+    site: Site, tmp_path: Path, played: Round
+) -> None:
     destination = tmp_path / "restored"
     site.have_archives()
     ended, runs = play(site, played, destination)

@@ -1,5 +1,5 @@
-"""The reader of chunks on other machines, with a real sshd and real engines: the same bytes, bounded and never left
-behind.
+"""The reader of chunks on other machines, with a real sshd and real engines: the same bytes, bounded, and never left
+running.
 """
 
 import io
@@ -95,11 +95,11 @@ def locks(repository: RealRepository) -> list[str]:
 
 
 def known(index: HistoryIndex, archive: str) -> list[Entry]:
-    """Every file, without the name of its content, which each index makes with a key of its own."""
+    """Every file, without the name of its content, which each index derives with its own key."""
     return [entry._replace(content=bool(entry.content)) for entry in index.entries(archive)]
 
 
-def test_a_machine_sends_the_chunks_that_its_repository_has(
+def test_a_machine_sends_the_chunks_of_its_repository(
     repository: RealRepository, far: FarEngine, tmp_path: Path
 ) -> None:
     loud = replace(far, ssh=("sh", "-c", 'echo "Welcome to this machine"; exec "$@"', "sh", *far.ssh))
@@ -133,7 +133,9 @@ def test_a_machine_sends_the_chunks_that_its_repository_has(
 
 @pytest.mark.campaign
 @pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
-def test_a_machine_with_engine_2_sends_what_its_listing_and_its_files_say(far: FarEngine, tmp_path: Path) -> None:
+def test_a_machine_with_engine_2_sends_chunks_that_match_its_listing_and_its_files(
+    far: FarEngine, tmp_path: Path
+) -> None:
     made = new_repository("2.0", tmp_path)
     plant(made.tree, random.Random(3), files=40)
     (made.tree / "large").write_bytes(random.Random(4).randbytes(3_000_000))
@@ -163,7 +165,7 @@ def command_lines() -> list[str]:
     return [json.dumps(process.info["cmdline"]) for process in psutil.process_iter(["cmdline"])]
 
 
-def test_only_the_program_that_was_tested_is_used(repository: RealRepository, far: FarEngine) -> None:
+def test_only_the_tested_program_is_used(repository: RealRepository, far: FarEngine) -> None:
     with pytest.raises(ProgramChanged), chunks_there(repository, replace(far, tested="another one")):
         pytest.fail("opened")
     assert locks(repository) == []
@@ -193,7 +195,7 @@ def test_the_self_test_passes_on_a_machine_with_another_engine(
         pytest.param("#!/usr/bin/python3\nraise SystemExit(0)\n", "self-test", marks=pytest.mark.campaign),
     ],
 )
-def test_an_engine_that_cannot_be_read_by_chunks_is_left_to_its_listing(
+def test_an_engine_that_cannot_be_read_by_chunks_falls_back_to_its_listing(
     far: FarEngine, tmp_path: Path, program: str | None, says: str
 ) -> None:
     file = tmp_path / "borg"
@@ -205,7 +207,7 @@ def test_an_engine_that_cannot_be_read_by_chunks_is_left_to_its_listing(
     assert says in decision.reason
 
 
-def test_a_link_that_is_killed_leaves_no_process_and_no_lock(repository: RealRepository, far: FarEngine) -> None:
+def test_a_killed_link_leaves_no_process_and_no_lock(repository: RealRepository, far: FarEngine) -> None:
     chunks = chunks_there(repository, far).__enter__()
     assert locks(repository)
     assert chunks._process is not None
@@ -245,7 +247,7 @@ sys.stdin.readline()
         ("frame(b'E', b'{\"kind\": \"' + b'x' * 60000 + b'\", \"message\": \"\"}')", ChunkRouteFailed),
     ],
 )
-def test_a_machine_that_sends_something_else_makes_nothing_grow(
+def test_unexpected_frames_from_a_machine_do_not_use_unbounded_memory(
     repository: RealRepository,
     far: FarEngine,
     monkeypatch: pytest.MonkeyPatch,
@@ -261,7 +263,7 @@ def test_a_machine_that_sends_something_else_makes_nothing_grow(
     assert len(str(raised.value)) < 2000
 
 
-def test_a_silent_link_ends_the_program_that_it_had_started(tmp_path: Path) -> None:
+def test_a_silent_link_ends_the_program_that_it_started(tmp_path: Path) -> None:
     program = tmp_path / "borg"
     program.write_text(f"#!{sys.executable}\n")
     waits = "import sys, time\nprint('begun', flush=True)\nsys.stdin.read()\nprint('ended', flush=True)\n"
@@ -278,7 +280,7 @@ def test_a_silent_link_ends_the_program_that_it_had_started(tmp_path: Path) -> N
     assert said.endswith(b"begun\nended\n")
 
 
-# --- by calls, as agents are asked ----------------------------------------------------------------------------------
+# --- by calls, as agents are queried --------------------------------------------------------------------------------
 
 
 PROGRAM = identified(str(ENGINES["1.4"]), "1.4.5")
@@ -292,7 +294,7 @@ class Ran:
 
 
 class Work:
-    """Runs each command at once, as an agent would, in place of an operation's steps."""
+    """Runs each command immediately, as an agent would, in place of an operation's steps."""
 
     def __init__(self, folder: Path, location: RepositoryLocation) -> None:
         self.folder = folder
@@ -327,7 +329,7 @@ def called(work: Any) -> AgentChunks:
     return AgentChunks(work, work, 1, [])
 
 
-def test_an_index_made_by_calls_is_the_one_made_by_a_helper(repository: RealRepository, work: Work) -> None:
+def test_an_index_built_by_calls_equals_one_built_by_a_helper(repository: RealRepository, work: Work) -> None:
     here, there = (HistoryIndex(SqliteStore.create(work.folder / f"{name}.db")) for name in ("here", "there"))
     source = called(work)
     with repository.chunks() as near:
@@ -355,7 +357,7 @@ def test_the_self_test_of_an_agent_passes_with_a_real_engine(
     self_test_on_agent(work, work, int(version[0]), [])()
 
 
-def test_a_self_test_that_does_not_come_off_says_why(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_self_test_reports_why(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "try_chunks", lambda *_: Command(("/bin/echo", "no frames")))
     with pytest.raises(SelfTestFailed, match="garbled"):
         self_test_on_agent(work, work, 1, [])()
@@ -376,12 +378,12 @@ def test_a_call_for_anything_but_an_archive_or_some_chunks_is_refused(work: Work
         commands.read_command(work.engine, work.location, request_)
 
 
-def test_the_largest_question_is_one_argument(work: Work) -> None:
+def test_the_largest_request_fits_into_one_argument(work: Work) -> None:
     command = commands.read_command(work.engine, work.location, ReadChunksRequest(ids=("00" * 32,) * commands.MOST_IDS))
     assert max(map(len, command.argv)) < 128 * 1024
 
 
-def test_an_engine_without_a_python_cannot_be_asked(tmp_path: Path) -> None:
+def test_a_standalone_engine_without_python_cannot_be_queried(tmp_path: Path) -> None:
     program = tmp_path / "borg"
     program.write_bytes(b"\x7fELF")
     with pytest.raises(EngineUnsupported, match="standalone"):
@@ -405,7 +407,7 @@ def framed(letter: bytes, content: bytes) -> bytes:
         (framed(b"E", b"[" * 60_000), GOOD, ChunkRouteFailed),
     ],
 )
-def test_an_agent_that_sends_something_else_makes_nothing_grow(
+def test_unexpected_frames_from_an_agent_do_not_use_unbounded_memory(
     said: bytes, outcome: Outcome, error: type[Exception]
 ) -> None:
     with pytest.raises(error):

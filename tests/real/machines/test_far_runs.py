@@ -1,4 +1,4 @@
-"""A command that another machine runs: what is said there comes out here, whatever happens to the link in between."""
+"""A command that another machine runs: its output arrives here, whatever happens to the link in between."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def wait_for(file: Path) -> None:
 
 
 @pytest.mark.parametrize("python", [OLDER_PYTHON, None, pytest.param(sys.executable, marks=pytest.mark.campaign)])
-def test_a_command_runs_there_and_ends_here_as_it_ended_there(
+def test_a_command_runs_on_the_machine_and_its_end_is_recorded_here(
     far_host: Sshd, far: Machine, tmp_path: Path, python: str | None
 ) -> None:
     if python is not None and not Path(python).exists():
@@ -62,7 +62,7 @@ def test_a_command_runs_there_and_ends_here_as_it_ended_there(
     assert runs_there(far_host) == [], "nothing of the run is left there"
 
 
-def test_a_machine_that_takes_its_time_to_read_gets_the_whole_shim(tmp_path: Path) -> None:
+def test_a_machine_that_reads_slowly_receives_the_whole_shim(tmp_path: Path) -> None:
     slow = tmp_path / "slow-ssh"
     slow.write_text(f'#!/bin/sh\nsleep 0.6\nHOME={tmp_path} exec /bin/sh -c "$1"\n')
     slow.chmod(0o700)
@@ -73,7 +73,7 @@ def test_a_machine_that_takes_its_time_to_read_gets_the_whole_shim(tmp_path: Pat
 
 
 @pytest.mark.parametrize("python", [sys.executable, None])
-def test_a_secret_reaches_the_command_and_lies_nowhere(
+def test_a_secret_reaches_the_command_and_is_stored_nowhere(
     far_host: Sshd, far: Machine, tmp_path: Path, python: str | None
 ) -> None:
     script = f'echo "$BORG_PASSPHRASE"; touch {tmp_path}/begun; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done'
@@ -92,7 +92,7 @@ def test_a_secret_reaches_the_command_and_lies_nowhere(
     assert spool.out.read_text() == SECRET + "\n"
 
 
-def test_a_link_that_is_cut_again_and_again_loses_nothing_and_runs_once(
+def test_a_link_that_is_cut_repeatedly_loses_nothing_and_runs_the_command_once(
     far_host: Sshd, far: Machine, tmp_path: Path
 ) -> None:
     script = f'echo run >>{tmp_path}/runs; for n in 1 2 3; do echo "$n"; echo "e$n" >&2; touch {tmp_path}/at-$n;'
@@ -110,7 +110,9 @@ def test_a_link_that_is_cut_again_and_again_loses_nothing_and_runs_once(
     assert (tmp_path / "runs").read_text() == "run\n"
 
 
-def test_a_machine_that_is_away_for_a_while_is_waited_for(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_a_run_waits_for_a_machine_that_is_temporarily_unreachable(
+    far_host: Sshd, far: Machine, tmp_path: Path
+) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell(f"echo begun; touch {tmp_path}/begun; sleep 1; echo end; exit 3", far))
     wait_for(tmp_path / "begun")
@@ -128,7 +130,7 @@ def test_a_machine_that_is_away_for_a_while_is_waited_for(far_host: Sshd, far: M
     assert spool.out.read_text() == "begun\nend\n"
 
 
-def test_what_follows_a_run_may_be_killed_and_launched_again(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_the_near_side_of_a_run_can_be_killed_and_launched_again(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     script = f"echo run >>{tmp_path}/runs; echo said; touch {tmp_path}/begun"
     command = shell(f"{script}; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; exit 5", far)
     spool = Spool(tmp_path / "spool")
@@ -146,7 +148,7 @@ def test_what_follows_a_run_may_be_killed_and_launched_again(far_host: Sshd, far
 
 
 @pytest.mark.parametrize("python", [sys.executable, None])
-def test_a_cancel_stops_the_process_group_there(
+def test_a_cancel_stops_the_process_group_on_the_machine(
     far_host: Sshd, far: Machine, tmp_path: Path, python: str | None
 ) -> None:
     spool = Spool(tmp_path / "spool")
@@ -169,7 +171,7 @@ def test_a_cut_link_ends_a_command_under_plain_ssh(far_host: Sshd, far: Machine,
     wait_until(lambda: not processes_naming("sleep\x004321.5"), what="the command was stopped there")
 
 
-def test_a_program_that_is_not_there_was_never_run(far: Machine, tmp_path: Path) -> None:
+def test_a_missing_program_ends_with_code_127(far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(Command(("/nowhere/borg",), {"PATH": "/usr/bin"}, machine=far))
 
@@ -177,14 +179,14 @@ def test_a_program_that_is_not_there_was_never_run(far: Machine, tmp_path: Path)
 
 
 @pytest.mark.campaign
-def test_a_signal_there_is_told_as_one(far: Machine, tmp_path: Path) -> None:
+def test_an_engine_killed_by_a_signal_is_reported_with_that_signal(far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("kill -KILL $$", far))
 
     assert ended(spool).code == 128 + signal.SIGKILL
 
 
-def test_a_machine_that_cannot_be_reached_is_an_error_at_once(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_an_unreachable_machine_is_an_immediate_error(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     far_host.stop()
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("echo never", far))
@@ -194,7 +196,9 @@ def test_a_machine_that_cannot_be_reached_is_an_error_at_once(far_host: Sshd, fa
 
 
 @pytest.mark.campaign
-def test_piped_output_is_not_kept_there_and_stops_with_its_reader(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_piped_output_is_not_stored_on_the_machine_and_stops_with_its_reader(
+    far_host: Sshd, far: Machine, tmp_path: Path
+) -> None:
     spool = Spool(tmp_path / "spool")
     child, reading = spool.launch_piped(shell("while :; do echo line; done", far))
     received = b""
@@ -208,7 +212,7 @@ def test_piped_output_is_not_kept_there_and_stops_with_its_reader(far_host: Sshd
     wait_until(lambda: not processes_naming("while :; do echo line"), what="the command has stopped there")
 
 
-def test_piped_output_comes_whole_with_its_end(far: Machine, tmp_path: Path) -> None:
+def test_piped_output_arrives_complete_with_the_exit_code(far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     _, reading = spool.launch_piped(shell("seq 200000; exit 4", far))
     received = b""
@@ -220,7 +224,7 @@ def test_piped_output_comes_whole_with_its_end(far: Machine, tmp_path: Path) -> 
     assert received.split() == [str(number).encode() for number in range(1, 200_001)]
 
 
-def test_what_the_login_shell_prints_gets_into_no_stream(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_the_output_of_the_login_shell_gets_into_no_stream(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     far_host.greet("Welcome, h\\0\\0 stranger")
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("echo only this", far))
@@ -230,7 +234,7 @@ def test_what_the_login_shell_prints_gets_into_no_stream(far_host: Sshd, far: Ma
 
 
 @pytest.mark.campaign
-def test_a_far_side_that_cannot_work_is_given_up(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_a_far_side_that_cannot_work_fails_the_run(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     first = Spool(tmp_path / "first")
     first.launch(shell("true", far))
     assert ended(first).code == 0

@@ -1,4 +1,4 @@
-"""Backups on an ssh machine while anything of them is killed at random instants: the record equals the truth.
+"""Backups on an ssh machine while any part of them is killed at random instants: the record matches reality.
 
 `HOLDFAST_SSH_KILLS` sets how many backups are played (the suite: 2).
 """
@@ -65,7 +65,7 @@ class Site:
                     process.send_signal(signal.SIGKILL)
 
     def archives(self) -> list[str]:
-        """What the engine itself says is there: the comment of each archive."""
+        """The comment of each archive, as the engine itself reports them."""
         listed = subprocess.run(
             [warm_program(ENGINE), "--lock-wait", "20", "list", "--format={comment}{NL}", self.repository["path"]],
             env={
@@ -103,7 +103,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_a_backup_whose_parts_are_killed_is_recorded_as_it_ended(site: Site, seed: int) -> None:
+def test_a_backup_whose_parts_are_killed_still_completes_and_is_recorded_correctly(site: Site, seed: int) -> None:
     chance = random.Random(seed)
     source = Path(site.repository["source_paths"][0])
     (source / "large").write_bytes(chance.randbytes(4 << 20))

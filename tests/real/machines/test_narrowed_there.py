@@ -1,4 +1,4 @@
-"""An engine on another machine unpacks the metadata of wanted paths alone."""
+"""An engine on another machine unpacks only the metadata of the requested paths."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ FILES = 20
 
 
 @pytest.mark.parametrize("python", [sys.executable, None])
-def test_a_command_for_a_path_looks_at_that_path_alone(far: Machine, tmp_path: Path, python: str | None) -> None:
+def test_a_command_for_one_path_reads_only_that_path(far: Machine, tmp_path: Path, python: str | None) -> None:
     program, repository = counting_engine(tmp_path, ENGINES["1.4"]), tmp_path / "repository"
     environment = {
         "PATH": "/usr/bin:/bin",
@@ -46,7 +46,7 @@ def test_a_command_for_a_path_looks_at_that_path_alone(far: Machine, tmp_path: P
     assert spool.err.read_text().endswith(f"looked at {1 if python else FILES + 1}\n")
 
 
-def test_an_engine_there_that_has_no_python_runs_as_it_is(far: Machine, tmp_path: Path) -> None:
+def test_an_engine_without_python_on_the_machine_runs_unchanged(far: Machine, tmp_path: Path) -> None:
     program = shutil.which("echo")
     assert program is not None
     spool = Spool(tmp_path / "spool")

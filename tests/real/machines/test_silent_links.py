@@ -1,6 +1,4 @@
-"""A command on a machine whose network is cut without a word: what may outlive its link does, and what must not does
-not.
-"""
+"""A command on a machine whose network is cut silently: what may outlive its link does, and what must not does not."""
 
 import os
 import sys
@@ -22,7 +20,7 @@ from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
 
 KEEP_ALIVE_SECONDS = 70.0
-"""After so long a silence ssh has given up, here."""
+"""After a silence of this length ssh has given up on this side."""
 
 pytestmark = pytest.mark.skipif(networks.why_not() is not None, reason=f"no network to cut: {networks.why_not()}")
 
@@ -41,7 +39,7 @@ def far_host(net: Network, tmp_path: Path) -> Iterator[Sshd]:
 
 
 def counting(folder: Path, machine: Machine, *, seconds: int) -> Command:
-    """It says a number every tenth of a second, on both streams, and writes down that it was run."""
+    """A command that prints a number every tenth of a second on both streams, and records that it was run."""
     script = (
         f'echo run >>{folder}/runs; n=0; while [ "$n" -lt {seconds * 10} ]; do n=$((n + 1)); echo "$n"; echo "$n" >&2'
     )
@@ -71,7 +69,7 @@ def followers_there(host: Sshd) -> dict[int, str]:
         *(pytest.param(way, KEEP_ALIVE_SECONDS + 10, marks=pytest.mark.campaign) for way in (PACKETS, CABLE, ANSWERS)),
     ],
 )
-def test_a_command_outlives_a_silent_link_and_is_told_whole(
+def test_a_command_outlives_a_silent_link_and_its_output_is_complete(
     net: Network, far_host: Sshd, far: Machine, tmp_path: Path, way: str, seconds: float
 ) -> None:
     spool = Spool(tmp_path / "spool")
@@ -94,7 +92,7 @@ def test_a_command_outlives_a_silent_link_and_is_told_whole(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("python", [sys.executable, None], ids=["piped", "plain"])
-def test_a_command_that_must_not_outlive_its_link_is_stopped_before_that_is_said_to_be_cut(
+def test_a_command_that_must_not_outlive_its_link_is_stopped_before_the_cut_is_reported(
     net: Network, far_host: Sshd, far: Machine, tmp_path: Path, python: str | None
 ) -> None:
     spool = Spool(tmp_path / "spool")
@@ -112,7 +110,7 @@ def test_a_command_that_must_not_outlive_its_link_is_stopped_before_that_is_said
 
 
 @pytest.mark.campaign
-def test_a_reader_that_takes_its_time_is_no_silence(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+def test_a_slow_reader_is_not_mistaken_for_a_silent_link(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     script = f"echo run >{tmp_path}/runs; seq 2000000"
     command = Command(("/bin/sh", "-c", script), {"PATH": os.environ["PATH"]}, machine=far)

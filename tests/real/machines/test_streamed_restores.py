@@ -115,7 +115,7 @@ def usual_mode(machines: tuple[Sshd, Sshd]) -> Iterator[None]:
 
 
 def carried(tree: dict[bytes, Seen], *, exactly: bool) -> dict[bytes, Seen]:
-    """What a tar stream carries of a tree: that of engine 1 has times in seconds and no extended attributes."""
+    """The part of a tree that a tar stream carries: with engine 1, times in seconds and no extended attributes."""
     kept = {path: seen for path, seen in tree.items() if path != FIFO}
     if exactly:
         return kept
@@ -127,7 +127,7 @@ def left_over(destination: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("to", ["local", AT_LENGTH])
-def test_a_difficult_tree_goes_from_one_machine_to_another(site: Site, tmp_path: Path, to: str) -> None:
+def test_a_difficult_tree_is_restored_from_one_machine_to_another(site: Site, tmp_path: Path, to: str) -> None:
     destination = tmp_path / "made" / "below"
     ended = site.restore(destination, to)
 
@@ -160,7 +160,7 @@ def test_the_stream_of_engine_2_carries_attributes_and_times_to_the_microsecond(
 
 
 @pytest.mark.campaign
-def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(site: Site, tmp_path: Path) -> None:
+def test_existing_files_are_skipped_replaced_or_fail_the_restore(site: Site, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("mine")
     wanted: dict[str, Any] = {"paths": [f"{site.source}/plain.txt"], "restore_layout": "contents_only"}
 
@@ -176,7 +176,7 @@ def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(site: Site, tmp_path
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("to", ["local", AT_LENGTH])
-def test_a_service_that_is_killed_meanwhile_finds_the_restore_again(site: Site, tmp_path: Path, to: str) -> None:
+def test_a_restore_is_resumed_after_the_service_was_killed(site: Site, tmp_path: Path, to: str) -> None:
     site.set_mode("waits")
     job_id = site.start(tmp_path / "made", to, paths=[f"{site.source}/links"])
     waits = site.reached("waits")
@@ -193,7 +193,7 @@ def test_a_service_that_is_killed_meanwhile_finds_the_restore_again(site: Site, 
 
 @pytest.mark.parametrize(("mode", "key"), [("stalls", "engine.unreachable"), ("breaks_off", "engine.failed")])
 @pytest.mark.parametrize("to", ["local", AT_LENGTH])
-def test_a_stream_that_is_not_whole_restores_nothing(site: Site, tmp_path: Path, mode: str, key: str, to: str) -> None:
+def test_an_incomplete_stream_restores_nothing(site: Site, tmp_path: Path, mode: str, key: str, to: str) -> None:
     site.set_mode(mode)
     job_id = site.start(tmp_path, to)
     if mode == "stalls":
@@ -207,7 +207,7 @@ def test_a_stream_that_is_not_whole_restores_nothing(site: Site, tmp_path: Path,
     wait_until(lambda: not processes_naming("sleep\x003456.5"), what="the engine has stopped there")
 
 
-def test_a_cancel_stops_the_engine_there_and_leaves_nothing(site: Site, tmp_path: Path) -> None:
+def test_a_cancel_stops_the_engine_on_the_machine_and_leaves_nothing(site: Site, tmp_path: Path) -> None:
     site.set_mode("stalls")
     job_id = site.start(tmp_path, "local")
     site.reached("stalls").unlink()

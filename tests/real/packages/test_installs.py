@@ -1,4 +1,4 @@
-"""Installs that are real, and installs that are cut off."""
+"""Real installs, and installs that are interrupted."""
 
 import contextlib
 import os
@@ -53,7 +53,7 @@ def job_of(admin: Client, job_id: int) -> dict[str, Any]:
 
 
 def can_be_installed(package: str) -> bool:
-    """True where root may install, and the package is known, not yet there, and can be fetched."""
+    """True if we are root and the package is available, not installed yet and can be downloaded."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
     if subprocess.run(["dpkg", "-s", package], capture_output=True, check=False).returncode == 0:
@@ -87,11 +87,11 @@ def test_a_debian_package_is_really_installed(admin: Client, tiny_package: str) 
 
 
 def held_command(gate: Gate, made: Path) -> list[str]:
-    """Says a line on each stream, waits at the gate, and then leaves a file."""
+    """Prints a line on each stream, waits at the gate, then writes a file."""
     return ["/bin/sh", "-c", f"echo begun; echo careful >&2; cat '{gate.path}'; echo 1 >> '{made}'"]
 
 
-def test_an_install_goes_on_while_the_service_is_down_and_is_recorded_once(
+def test_an_install_continues_while_the_service_is_down_and_is_recorded_once(
     service: ServiceProcess, admin: Client, tmp_path: Path
 ) -> None:
     gate, made = Gate(tmp_path / "gate"), tmp_path / "made"
@@ -113,7 +113,7 @@ def test_an_install_goes_on_while_the_service_is_down_and_is_recorded_once(
 
 
 @pytest.mark.campaign
-def test_an_install_that_was_killed_is_failed_and_not_begun_again(
+def test_an_install_that_was_killed_fails_and_is_not_retried(
     service: ServiceProcess, admin: Client, tmp_path: Path
 ) -> None:
     gate, made = Gate(tmp_path / "gate"), tmp_path / "made"

@@ -1,4 +1,4 @@
-"""Processes that tick are killed with SIGKILL at random instants: no due time is lost, none runs twice.
+"""Processes that run the tick are killed with SIGKILL at random instants: no due time is lost, none runs twice.
 
 `HOLDFAST_SCHEDULE_KILLS` sets how many kills a campaign plays on each store.
 """
@@ -15,11 +15,11 @@ from tests.support.stores import KINDS, a_store_url
 ROOT = Path(__file__).parents[3]
 KILLS = int(os.environ.get("HOLDFAST_SCHEDULE_KILLS", "1000"))
 AT_ONCE = 1000
-"""Kills over one store: what is looked at in the end grows with them."""
+"""Kills per store: the final checks take longer with each one."""
 
 
 def play(kind: str, folder: Path, kills: int) -> str:
-    """In a process of its own, because it forks: the one of the tests has threads."""
+    """Runs in a separate process because it forks, and the test process has threads."""
     with a_store_url(kind, folder) as url:
         ended = subprocess.run(
             [sys.executable, "-m", "tests.support.schedule_kills", url, str(kills)],
@@ -33,13 +33,13 @@ def play(kind: str, folder: Path, kills: int) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kills_around_the_tick_lose_nothing_and_double_nothing(kind: str, tmp_path: Path) -> None:
+def test_kills_around_the_tick_neither_lose_nor_repeat_a_due_time(kind: str, tmp_path: Path) -> None:
     assert "30 kills, seed" in play(kind, tmp_path, 30)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_thousand_kills_around_the_tick_lose_nothing_and_double_nothing(kind: str, tmp_path: Path) -> None:
+def test_a_thousand_kills_around_the_tick_neither_lose_nor_repeat_a_due_time(kind: str, tmp_path: Path) -> None:
     for first in range(0, KILLS, AT_ONCE):
         kills, folder = min(AT_ONCE, KILLS - first), tmp_path / str(first)
         folder.mkdir()

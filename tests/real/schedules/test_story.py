@@ -39,7 +39,7 @@ def test_a_due_schedule_backs_up_prunes_its_series_compacts_and_checks(services:
     assert sorted("-db-" in archive["name"] for archive in left) == [False, True, True]
 
 
-def test_an_agent_that_was_away_gets_one_run_when_it_is_back(tmp_path: Path) -> None:
+def test_an_agent_that_was_offline_gets_a_single_run_when_it_returns(tmp_path: Path) -> None:
     quick = {"HOLDFAST_AGENT_HEARTBEAT_SECONDS": "1", "HOLDFAST_AGENT_OFFLINE_SECONDS": "3"}
     site = AgentSite.build(tmp_path, **quick)
     try:

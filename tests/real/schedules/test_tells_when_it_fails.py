@@ -1,4 +1,4 @@
-"""A schedule fails and works again, on a real service: a mail and a ping tell both, and so do the counters."""
+"""A schedule fails and recovers on a real service: a mail and a ping announce both, and the counters include them."""
 
 import shutil
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def service(tmp_path: Path, receiver: WebReceiver) -> Iterator[ServiceProcess]:
 
 
 def run(admin: Client, schedule: dict[str, Any]) -> str:
-    """Run a schedule to its end; return its result."""
+    """Run a schedule to its end and return its result."""
     started = admin.post(f"/api/schedules/{schedule['id']}/run", json={}).raise_for_status().json()
     path = f"/api/schedules/runs/{started['runs'][0]['id']}"
     wait_until(lambda: admin.get(path).json()["settled_at"], what="the run has ended")
@@ -42,7 +42,7 @@ def run(admin: Client, schedule: dict[str, Any]) -> str:
     return result
 
 
-def test_a_failing_schedule_and_its_recovery_arrive_by_mail_and_as_pings(
+def test_a_failing_schedule_and_its_recovery_are_announced_by_mail_and_pings(
     service: ServiceProcess, receiver: WebReceiver, mail: MailServer, tmp_path: Path
 ) -> None:
     admin = service.client().login()

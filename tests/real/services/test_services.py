@@ -1,4 +1,4 @@
-"""Services of a real systemd: down while the engine runs, and running again whatever is killed."""
+"""Services of a real systemd: stopped while the engine runs, and running again whatever is killed."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ def site(manager: Systemd, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def repository(site: AgentSite, tmp_path: Path) -> dict[str, Any]:
-    """One of the service's own machine, whose backups stop both services."""
+    """A repository of the service's own machine, whose backups stop both services."""
     created = site.admin.create_repository(tmp_path / f"repository-{tmp_path.name}", [site.engine.source("held")])
     stop_for(site, created, WEB, DATABASE)
     return created
@@ -64,13 +64,13 @@ def engine_waits(site: AgentSite, before: int) -> bool:
 
 
 def kill_all_of(folder: Path) -> None:
-    """kill -9 of whatever runs for this folder: shims, engines, links."""
+    """kill -9 everything that runs for this folder: shims, engines, links."""
     for pid in processes_naming(f"{folder}/"):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def test_services_are_down_while_the_engine_runs_through_a_kill_of_the_service(
+def test_services_stay_stopped_while_the_engine_runs_even_if_holdfast_is_killed(
     site: AgentSite, manager: Systemd, repository: dict[str, Any]
 ) -> None:
     before, noted = len(site.engine.runs()), len(manager.journal(WEB))
@@ -88,7 +88,7 @@ def test_services_are_down_while_the_engine_runs_through_a_kill_of_the_service(
     assert log.count(f"Stopping {WEB}, {DATABASE} for the backup.") == log.count("The services are running again.") == 1
 
 
-def test_services_run_again_when_everything_was_killed(
+def test_services_run_again_after_everything_was_killed(
     site: AgentSite, manager: Systemd, repository: dict[str, Any]
 ) -> None:
     before = len(site.engine.runs())
@@ -104,7 +104,7 @@ def test_services_run_again_when_everything_was_killed(
     assert run_again(manager)
 
 
-def test_a_service_that_does_not_start_is_a_warning_and_is_tried_until_it_starts(
+def test_a_service_that_fails_to_start_causes_a_warning_and_is_retried_until_it_starts(
     site: AgentSite, manager: Systemd, repository: dict[str, Any]
 ) -> None:
     before = len(site.engine.runs())
@@ -121,7 +121,7 @@ def test_a_service_that_does_not_start_is_a_warning_and_is_tried_until_it_starts
     wait_until(lambda: run_again(manager), what="the service runs again")
 
 
-def test_a_service_that_the_machine_does_not_have_fails_the_backup_and_the_others_run_again(
+def test_an_unknown_service_fails_the_backup_and_the_others_run_again(
     site: AgentSite, manager: Systemd, repository: dict[str, Any]
 ) -> None:
     stop_for(site, repository, WEB, "nobody-has-this.service")
@@ -130,7 +130,7 @@ def test_a_service_that_the_machine_does_not_have_fails_the_backup_and_the_other
     assert run_again(manager)
 
 
-def test_an_agent_stops_only_what_its_owner_allows_and_starts_it_without_the_service(
+def test_an_agent_stops_only_services_its_owner_allows_and_restarts_them_without_holdfast(
     site: AgentSite, manager: Systemd
 ) -> None:
     stop_for(site, site.repository, WEB)
@@ -155,7 +155,7 @@ def test_an_agent_stops_only_what_its_owner_allows_and_starts_it_without_the_ser
     stop_for(site, site.repository)
 
 
-def test_a_service_of_an_ssh_machine_is_stopped_and_started_there(
+def test_a_service_of_an_ssh_machine_is_stopped_and_started_on_that_machine(
     site: AgentSite, manager: Systemd, tmp_path: Path
 ) -> None:
     with sshd(tmp_path / "machine", path=f"{manager.programs}:/usr/local/bin:/usr/bin:/bin") as machine:
@@ -169,7 +169,7 @@ def test_a_service_of_an_ssh_machine_is_stopped_and_started_there(
         wait_until(lambda: engine_waits(site, before), what="the engine runs")
         assert manager.state(WEB) == "inactive"
         site.service.kill()
-        kill_all_of(site.service.data_dir)  # the links; the engine goes on there
+        kill_all_of(site.service.data_dir)  # the links; the engine continues on the ssh machine
         site.service.restart()
         assert manager.state(WEB) == "inactive"
         with site.engine.let_go():
