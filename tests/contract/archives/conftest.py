@@ -11,7 +11,7 @@ from tests.support.warm_engines import warm_program
 
 @pytest.fixture(scope="package")
 def story(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Story:
-    """The repository that the worlds are copies of: made once for all test processes."""
+    """The repository that every world copies, built once for all test processes."""
     base = tmp_path_factory.getbasetemp()
     shared = base if worker_id == "master" else base.parent
     with (shared / "story.lock").open("w") as lock:
@@ -21,10 +21,10 @@ def story(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Story:
 
 @pytest.fixture(scope="package")
 def worlds(services: Services, story: Story) -> Callable[[str], World]:
-    """The world on each store, built when it is first asked for.
+    """The world on each store, built on first use.
 
-    On SQLite archives are read by metadata chunks; on PostgreSQL the engine is a script that notes its calls, so that
-    archives are read by its listing. All tests hold for both.
+    On SQLite archives are read by metadata chunks; on PostgreSQL the engine is a script that records its calls, so
+    that archives are read from its listing. All tests apply to both.
     """
     built: dict[str, World] = {}
 
@@ -48,5 +48,5 @@ def world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Wor
 
 @pytest.fixture
 def listed_world(worlds: Callable[[str], World]) -> World:
-    """The world whose engine calls are noted."""
+    """The world whose engine calls are recorded."""
     return worlds("postgresql")

@@ -1,4 +1,4 @@
-"""Folders of archives, from the index and from the engine."""
+"""Browsing folders of archives through the index and through the engine."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def test_a_folder_shows_its_entries_with_all_fields(world: World) -> None:
     assert (link["type"], link["link_target"]) == ("l", "notes.txt")
 
 
-def test_entries_are_ordered_by_the_bytes_of_their_names(world: World) -> None:
+def test_entries_are_sorted_by_the_bytes_of_their_names(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d1']}/browse", path=world.at("letters"))
 
     assert names(found) == sorted(names(found))
@@ -46,7 +46,7 @@ def test_entries_are_ordered_by_the_bytes_of_their_names(world: World) -> None:
     assert {"April.txt", "april.txt"} < set(names(found)), "names that differ in case alone are two"
 
 
-def test_each_archive_shows_its_own_time(world: World) -> None:
+def test_each_archive_shows_the_folder_as_it_was_at_that_time(world: World) -> None:
     def letters(word: str) -> set[str]:
         return set(names(world.get(f"/archives/{world.ids[word]}/browse", path=world.at("letters"))))
 
@@ -56,7 +56,7 @@ def test_each_archive_shows_its_own_time(world: World) -> None:
 
 
 def test_the_root_leads_down_to_the_source(world: World) -> None:
-    """Parents that the archive does not list itself are folders without times."""
+    """Parent folders that the archive does not contain are folders without times."""
     path = ""
     for part in world.at("").rstrip("/").split("/"):
         found = world.get(f"/archives/{world.ids['d1']}/browse", path=path)
@@ -67,7 +67,7 @@ def test_the_root_leads_down_to_the_source(world: World) -> None:
     assert path == world.at("").rstrip("/")
 
 
-def test_a_huge_folder_pages(world: World) -> None:
+def test_a_large_folder_is_paged(world: World) -> None:
     url = f"/archives/{world.ids['d1']}/browse"
     whole = names(world.get(url, path=world.at("letters")))
     seen: list[str] = []
@@ -85,7 +85,7 @@ def test_a_huge_folder_pages(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", ["no such folder", "letters/may.txt/below", "notes.txt"])
-def test_a_folder_that_is_not_there_is_404(world: World, path: str) -> None:
+def test_a_missing_folder_returns_404(world: World, path: str) -> None:
     answer = world.admin.get(f"{world.url}/archives/{world.ids['d1']}/browse", params={"path": world.at(path)})
 
     assert error_of(answer) == (404, "archives.path_not_found")
@@ -100,20 +100,20 @@ def test_a_name_that_is_not_utf8_is_exact_in_base64(world: World) -> None:
     assert coffee["name"] == "caf\N{REPLACEMENT CHARACTER}"
 
 
-def test_a_name_of_two_lines_is_one_entry(world: World) -> None:
+def test_a_name_with_a_line_break_is_one_entry(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d1']}/browse", path=world.at(""))
 
     assert LINES in names(found)
 
 
-def test_a_folder_may_be_named_by_its_bytes(world: World) -> None:
+def test_a_folder_may_be_requested_by_the_bytes_of_its_path(world: World) -> None:
     exact = base64.b64encode(os.fsencode(world.at("letters"))).decode()
     url = f"/archives/{world.ids['d1']}/browse"
 
     assert world.get(url, path_b64=exact) == world.get(url, path=world.at("letters"))
 
 
-def test_a_path_of_4096_bytes_can_be_walked_to_its_end(world: World) -> None:
+def test_a_path_of_4096_bytes_can_be_browsed_to_its_end(world: World) -> None:
     folder, name = world.get("/search", q="ffffffff")["results"][0]["path"].rsplit("/", 1)
     found = world.get(f"/archives/{world.ids['d1']}/browse", path=folder)
 
@@ -122,19 +122,19 @@ def test_a_path_of_4096_bytes_can_be_walked_to_its_end(world: World) -> None:
 
 
 @pytest.mark.parametrize("parts", [["browse", "zz"], ["browse", 1], ["changes", 5], [], "x"])
-def test_a_cursor_that_was_never_given_out_is_422(world: World, parts: object) -> None:
+def test_a_forged_cursor_is_refused_with_422(world: World, parts: object) -> None:
     forged = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
     answer = world.admin.get(f"{world.url}/archives/{world.ids['d1']}/browse", params={"cursor": forged})
 
     assert error_of(answer) == (422, "paging.bad_cursor")
 
 
-# --- from the engine --------------------------------------------------------------------------------------------------
+# --- through the engine -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def unindexed(worlds: Any) -> tuple[World, str]:
-    """An archive of the difficult folder in a repository that keeps no file history, and its address."""
+    """An archive of the folder with unusual names, in a repository without file history, and its browse address."""
     world: World = worlds("sqlite")
     no_tick(world.admin)
     repository = world.running.new_repository(source_paths=[world.story.docs], index_mode="archives")
@@ -149,7 +149,7 @@ def unindexed(worlds: Any) -> tuple[World, str]:
     return world, f"{url}/{archive['id']}/browse"
 
 
-def test_an_archive_that_is_not_indexed_is_browsed_by_the_engine(unindexed: tuple[World, str]) -> None:
+def test_an_archive_that_is_not_indexed_is_browsed_through_the_engine(unindexed: tuple[World, str]) -> None:
     world, url = unindexed
     for path in ("", world.at(""), world.at("letters")):
         by_engine = get(world.admin, url, path=path)
@@ -160,7 +160,7 @@ def test_an_archive_that_is_not_indexed_is_browsed_by_the_engine(unindexed: tupl
         assert by_engine["entries"] == [entry | {"change": None} for entry in by_index["entries"]]
 
 
-def test_pages_of_the_engine_go_on_in_the_index_and_the_other_way_round(unindexed: tuple[World, str]) -> None:
+def test_a_cursor_from_the_engine_continues_in_the_index(unindexed: tuple[World, str]) -> None:
     world, url = unindexed
     first = get(world.admin, url, path=world.at("letters"), limit=6)
     rest = world.get(
@@ -171,7 +171,9 @@ def test_pages_of_the_engine_go_on_in_the_index_and_the_other_way_round(unindexe
     assert names(first) + names(rest) == names(whole)
 
 
-def test_the_engine_too_says_what_is_not_there(unindexed: tuple[World, str]) -> None:
+def test_browsing_through_the_engine_also_reports_missing_folders_and_forged_cursors(
+    unindexed: tuple[World, str],
+) -> None:
     world, url = unindexed
     for path in ("no such folder", "notes.txt"):
         answer = world.admin.get(url, params={"path": world.at(path)})
@@ -180,7 +182,7 @@ def test_the_engine_too_says_what_is_not_there(unindexed: tuple[World, str]) -> 
     assert error_of(forged) == (422, "paging.bad_cursor")
 
 
-def test_the_engine_filters_by_name_and_sorts_by_nothing_else(unindexed: tuple[World, str]) -> None:
+def test_browsing_through_the_engine_filters_by_name_but_supports_no_other_order(unindexed: tuple[World, str]) -> None:
     world, url = unindexed
     found = get(world.admin, url, path=world.at("letters"), q="APRIL", sizes="true")
 

@@ -1,4 +1,4 @@
-"""Folders of archives: sorted, filtered, counted, weighed, and compared with the archive before."""
+"""Browsing folders of archives: order, filter, counts, sizes, and changes since the previous archive."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.contract.archives.world import World
 from tests.contract.fields import error_of
 
 SORTS = ["name", "-name", "size", "-size", "modified", "-modified"]
-"""Letters hold 6 + 14 + 4 bytes in the first archive, and pages of one byte, two of two."""
+"""The folder `letters` holds files of 6, 14 and 4 bytes in the first archive, ten pages of 1 byte, and two of 2."""
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -31,11 +31,11 @@ def all_pages(world: World, path: str, limit: int, **params: Any) -> list[str]:
         cursor = {"cursor": page["next_cursor"]}
 
 
-def test_sorted_by_name_is_the_default(world: World) -> None:
+def test_sorting_by_name_is_the_default(world: World) -> None:
     assert folder(world, "d1", sort="name") == folder(world, "d1")
 
 
-def test_sorted_by_size_the_order_is_that_of_sizes_and_then_names(world: World) -> None:
+def test_entries_of_the_same_size_are_sorted_by_name(world: World) -> None:
     up, down = folder(world, "d1", "letters", sort="size"), folder(world, "d1", "letters", sort="-size")
 
     assert names(up) == [entry["name"] for entry in sorted(up["entries"], key=lambda one: (one["size"], one["name"]))]
@@ -45,14 +45,14 @@ def test_sorted_by_size_the_order_is_that_of_sizes_and_then_names(world: World) 
     ]
 
 
-def test_sorted_by_size_a_folder_counts_with_what_is_below_it(world: World) -> None:
+def test_when_sorting_by_size_a_folder_counts_with_its_contents(world: World) -> None:
     found = folder(world, "d1", sort="-size")
 
     assert names(found)[0] == "letters"
     assert found["entries"][0]["subtree_size"] == 38
 
 
-def test_sorted_by_time_of_modification(world: World) -> None:
+def test_entries_can_be_sorted_by_modification_time(world: World) -> None:
     up = folder(world, "d2", sort="modified")["entries"]
     down = folder(world, "d2", sort="-modified")["entries"]
 
@@ -61,7 +61,7 @@ def test_sorted_by_time_of_modification(world: World) -> None:
 
 
 @pytest.mark.parametrize("sort", SORTS)
-def test_pages_hold_each_entry_once_in_every_order(world: World, sort: str) -> None:
+def test_pages_contain_each_entry_once_in_every_order(world: World, sort: str) -> None:
     whole = names(folder(world, "d1", "letters", sort=sort))
 
     assert len(set(whole)) == 15
@@ -70,7 +70,7 @@ def test_pages_hold_each_entry_once_in_every_order(world: World, sort: str) -> N
     assert all_pages(world, "letters", 2, sort=sort, q="page-1") == [one for one in whole if "page-1" in one]
 
 
-def test_a_cursor_continues_only_in_its_own_order(world: World) -> None:
+def test_a_cursor_is_valid_only_for_its_own_order(world: World) -> None:
     url = f"{world.url}/archives/{world.ids['d1']}/browse"
     for sort in SORTS:
         cursor = folder(world, "d1", "letters", sort=sort, limit=2)["next_cursor"]
@@ -80,7 +80,7 @@ def test_a_cursor_continues_only_in_its_own_order(world: World) -> None:
             assert other == sort or error_of(answer) == (422, "paging.bad_cursor")
 
 
-def test_the_filter_looks_at_the_name_in_any_case(world: World) -> None:
+def test_the_filter_matches_the_name_and_ignores_case(world: World) -> None:
     assert names(folder(world, "d1", "letters", q="APRIL")) == ["April.txt", "april.txt"]
     assert names(folder(world, "d1", "letters", q="ge-1")) == ["page-10", "page-11"]
     assert names(folder(world, "d1", "letters", q="docs")) == [], "the path above does not count"
@@ -96,7 +96,7 @@ def test_the_total_counts_the_entries_of_all_pages(world: World) -> None:
     assert folder(world, "d2", "letters")["total"] == 14
 
 
-def test_folders_tell_what_they_hold_if_asked(world: World) -> None:
+def test_folder_sizes_are_included_on_request(world: World) -> None:
     asked = {entry["name"]: entry for entry in folder(world, "d1", sizes="true")["entries"]}
     unasked = folder(world, "d1")["entries"]
 
@@ -114,7 +114,7 @@ def test_each_archive_has_its_own_sizes(world: World) -> None:
     assert [letters(word) for word in ("d1", "d2", "d3")] == [(15, 38), (14, 34), (15, 44)]
 
 
-def test_parents_that_the_archive_does_not_list_are_weighed_too(world: World) -> None:
+def test_parent_folders_that_the_archive_does_not_contain_have_sizes_too(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d1']}/browse", sizes="true")
     (top,) = found["entries"]
 
@@ -123,7 +123,7 @@ def test_parents_that_the_archive_does_not_list_are_weighed_too(world: World) ->
     assert top["change"] is None
 
 
-def test_each_entry_tells_how_it_differs_from_the_archive_before(world: World) -> None:
+def test_each_entry_shows_how_it_differs_from_the_previous_archive(world: World) -> None:
     def changes(word: str, path: str = "") -> dict[str, str | None]:
         return {entry["name"]: entry["change"] for entry in folder(world, word, path)["entries"]}
 
@@ -148,7 +148,7 @@ def test_each_entry_tells_how_it_differs_from_the_archive_before(world: World) -
         {"cursor": "WyJicm93c2Ugc2l6ZSIsICJ4IiwgInl5Il0", "sort": "size"},
     ],
 )
-def test_what_cannot_be_meant_is_422(world: World, query: dict[str, str]) -> None:
+def test_invalid_parameters_are_refused_with_422(world: World, query: dict[str, str]) -> None:
     answer = world.admin.get(f"{world.url}/archives/{world.ids['d1']}/browse", params=query)
 
     assert answer.status_code == 422

@@ -22,14 +22,14 @@ GROUP = {
 
 
 def files(world: World, answer: dict[str, Any]) -> dict[str, str]:
-    """The changes of files, by their path below the source; of the folders only their times change."""
+    """The changes of files by their path below the source, without folders, of which only the times change."""
     prefix = world.at("")
     rows = {row["path"].removeprefix(prefix): row["change"] for row in answer["changes"]}
     assert len(rows) == len(answer["changes"])
     return {path: change for path, change in rows.items() if path != "letters" and not world.at("").startswith(path)}
 
 
-def test_without_further_words_an_archive_is_compared_with_its_predecessor(world: World) -> None:
+def test_an_archive_is_compared_with_its_predecessor_by_default(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d2']}/changes")
 
     assert set(found) == ANSWER
@@ -44,7 +44,7 @@ def test_without_further_words_an_archive_is_compared_with_its_predecessor(world
     assert (found["incomplete"], found["unindexed_archive_ids"], found["next_cursor"]) == (False, [], None)
 
 
-def test_a_change_tells_both_sides(world: World) -> None:
+def test_a_change_shows_both_sides(world: World) -> None:
     rows = {row["path"]: row for row in world.get(f"/archives/{world.ids['d2']}/changes")["changes"]}
     notes, new, gone, script = (
         rows[world.at(path)] for path in ("notes.txt", "new.txt", "letters/may.txt", "script.sh")
@@ -69,14 +69,14 @@ def test_the_totals_count_what_the_rows_show(world: World) -> None:
     assert found["totals"]["added"] == 1
 
 
-def test_the_first_archive_of_a_series_has_nothing_to_be_compared_with(world: World) -> None:
+def test_the_first_archive_of_a_series_has_nothing_to_compare_with(world: World) -> None:
     found = world.get(f"/archives/{world.ids['w1']}/changes")
 
     assert (found["compare_to_id"], found["changes"], found["incomplete"]) == (None, [], False)
     assert found["totals"] == {"added": 0, "removed": 0, "modified": 0}
 
 
-def test_a_predecessor_is_of_the_same_series(world: World) -> None:
+def test_the_predecessor_belongs_to_the_same_series(world: World) -> None:
     assert world.word(world.get(f"/archives/{world.ids['w2']}/changes")["compare_to_id"]) == "w1"
     assert world.word(world.get(f"/archives/{world.ids['d3']}/changes")["compare_to_id"]) == "d2"
 
@@ -91,7 +91,7 @@ def test_compare_to_may_be_older_or_newer(world: World) -> None:
     assert {row["path"]: (row["size_after"], row["size_before"]) for row in backward["changes"]} == sizes
 
 
-def test_compare_to_may_be_of_another_series(world: World) -> None:
+def test_compare_to_may_belong_to_another_series(world: World) -> None:
     found = world.get(f"/archives/{world.ids['w1']}/changes", compare_to=world.ids["d1"], change="added")
 
     web = str(world.story.web).lstrip("/")
@@ -100,13 +100,13 @@ def test_compare_to_may_be_of_another_series(world: World) -> None:
     assert found["incomplete"] is False
 
 
-def test_an_archive_compared_with_itself_has_not_changed(world: World) -> None:
+def test_an_archive_compared_with_itself_shows_no_changes(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d2']}/changes", compare_to=world.ids["d2"])
 
     assert (found["changes"], sum(found["totals"].values())) == ([], 0)
 
 
-def test_a_prefix_narrows_to_a_folder_or_a_file_and_never_to_a_longer_name(world: World) -> None:
+def test_a_prefix_matches_a_folder_or_a_file_but_never_a_longer_name(world: World) -> None:
     def under(prefix: str) -> set[str]:
         found = world.get(f"/archives/{world.ids['d2']}/changes", path_prefix=prefix)
         return {row["path"] for row in found["changes"]}
@@ -118,21 +118,21 @@ def test_a_prefix_narrows_to_a_folder_or_a_file_and_never_to_a_longer_name(world
     assert under(world.at("no such folder")) == set()
 
 
-def test_the_totals_are_those_under_the_prefix(world: World) -> None:
+def test_the_totals_count_only_changes_under_the_prefix(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d2']}/changes", path_prefix=world.at("letters"))
 
     assert found["totals"] == {"added": 0, "removed": 1, "modified": 1}
 
 
 @pytest.mark.parametrize("form", ["change", "change[]"])
-def test_kinds_of_change_can_be_chosen_in_both_spellings(world: World, form: str) -> None:
+def test_changes_can_be_filtered_by_kind_in_both_parameter_spellings(world: World, form: str) -> None:
     found = world.get(f"/archives/{world.ids['d2']}/changes", **{form: ["added", "removed"]})
 
     assert files(world, found) == {"letters/may.txt": "removed", "new.txt": "added"}
     assert found["totals"]["modified"] > 0, "the totals are of all kinds"
 
 
-def test_pages_of_changes_hold_each_once(world: World) -> None:
+def test_pages_contain_each_change_once(world: World) -> None:
     whole = world.get(f"/archives/{world.ids['d2']}/changes")["changes"]
     seen: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
@@ -147,7 +147,7 @@ def test_pages_of_changes_hold_each_once(world: World) -> None:
     assert seen == whole
 
 
-def test_what_cannot_be_meant_is_422(world: World) -> None:
+def test_invalid_parameters_are_refused_with_422(world: World) -> None:
     url = f"{world.url}/archives/{world.ids['d2']}/changes"
 
     assert error_of(world.admin.get(url, params={"change": "renamed"})) == (422, "archives.bad_change")
@@ -156,7 +156,7 @@ def test_what_cannot_be_meant_is_422(world: World) -> None:
     assert world.admin.get(url, params={"limit": 0}).status_code == 422
 
 
-def test_compare_to_must_be_of_the_repository(world: World) -> None:
+def test_compare_to_must_belong_to_the_repository(world: World) -> None:
     answer = world.admin.get(f"{world.url}/archives/{world.ids['d2']}/changes", params={"compare_to": 999_999_999})
 
     assert error_of(answer) == (404, "archives.not_found")
@@ -177,8 +177,8 @@ def weights(row: dict[str, Any]) -> tuple[int, int, int]:
     return row["bytes_added"], row["bytes_removed"], row["bytes_net"]
 
 
-def test_changes_are_weighed(world: World) -> None:
-    """notes.txt grew from 4 bytes to 12, new.txt came with 4, may.txt went with 4."""
+def test_changes_have_byte_totals(world: World) -> None:
+    """notes.txt grew from 4 to 12 bytes, new.txt was added with 4, and may.txt was removed with 4."""
     found = world.get(f"/archives/{world.ids['d2']}/changes")
 
     assert weights(found["byte_totals"]) == (12, 4, 8)
@@ -189,7 +189,7 @@ def test_changes_are_weighed(world: World) -> None:
     assert set(first["byte_totals"].values()) == {None}
 
 
-def test_changes_can_be_added_up_for_each_entry_of_a_folder(world: World) -> None:
+def test_changes_can_be_summed_for_each_entry_of_a_folder(world: World) -> None:
     found = groups(world, "d2", path_prefix=world.at(""))
 
     assert list(found) == sorted(found) == ["letters", "new.txt", "notes.txt", "script.sh"]
@@ -201,7 +201,7 @@ def test_changes_can_be_added_up_for_each_entry_of_a_folder(world: World) -> Non
     assert found["letters"]["path"] == world.at("letters")
 
 
-def test_groups_of_the_root_hold_everything(world: World) -> None:
+def test_groups_of_the_root_contain_all_changes(world: World) -> None:
     (top,) = groups(world, "d2").values()
     whole = world.get(f"/archives/{world.ids['d2']}/changes")
 
@@ -210,19 +210,19 @@ def test_groups_of_the_root_hold_everything(world: World) -> None:
     assert weights(top) == weights(whole["byte_totals"])
 
 
-def test_groups_of_a_file_or_of_nothing_are_none(world: World) -> None:
+def test_a_file_a_missing_folder_and_a_first_archive_have_no_groups(world: World) -> None:
     assert groups(world, "d2", path_prefix=world.at("notes.txt")) == {}
     assert groups(world, "d2", path_prefix=world.at("nowhere")) == {}
     assert groups(world, "w1") == {}
 
 
-def test_groups_count_the_kinds_that_were_chosen(world: World) -> None:
+def test_groups_count_only_the_chosen_kinds(world: World) -> None:
     found = groups(world, "d2", path_prefix=world.at(""), change=["added", "removed"])
 
     assert {name: counts(row) for name, row in found.items()} == {"letters": (0, 1, 0), "new.txt": (1, 0, 0)}
 
 
-def test_groups_page(world: World) -> None:
+def test_groups_are_paged(world: World) -> None:
     url = f"/archives/{world.ids['d2']}/changes"
     seen: list[str] = []
     cursor: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Files over all repositories: what a caller may not see is not searched, not counted and not named."""
+"""Files across all repositories: those a caller may not see are not searched, counted or named."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ HIT = OF_REPOSITORY | {
 }
 
 REMOTE = 777_001
-"""The id of an agent that nobody knows."""
+"""The id of an agent that does not exist."""
 
 seconds: dict[str, dict[str, Any]] = {}
 
@@ -76,7 +76,7 @@ def test_a_name_is_found_in_every_repository(world: World, second: dict[str, Any
     assert hit["present_in_latest"] is True
 
 
-def test_pages_hold_every_hit_once_over_the_border_of_repositories(world: World, second: dict[str, Any]) -> None:
+def test_pages_contain_every_hit_once_across_repositories(world: World, second: dict[str, Any]) -> None:
     wanted = both(world, second)
     whole = [hit for page in pages(world.admin, q="page-", limit=500, **wanted) for hit in page["results"]]
 
@@ -88,7 +88,7 @@ def test_pages_hold_every_hit_once_over_the_border_of_repositories(world: World,
     assert paged[-1]["coverage"]["looked_at"] == 2
 
 
-def test_who_may_see_one_repository_gets_the_answers_of_a_service_that_has_only_it(
+def test_a_viewer_of_one_repository_gets_the_same_results_as_if_there_were_no_other(
     world: World, second: dict[str, Any]
 ) -> None:
     viewer = world.running.client_with_right(world.repository, "viewer")
@@ -106,7 +106,7 @@ def test_who_may_see_one_repository_gets_the_answers_of_a_service_that_has_only_
     )
 
 
-def test_who_may_see_nothing_finds_nothing(world: World) -> None:
+def test_a_user_without_rights_finds_nothing(world: World) -> None:
     found = get(world.running.stranger, "/api/search", q="keep")
 
     assert (found["results"], found["next_cursor"]) == ([], None)
@@ -125,7 +125,7 @@ def test_who_may_see_nothing_finds_nothing(world: World) -> None:
         ({"modified_since": "2999-01-01T00:00:00Z"}, lambda _hit: False),
     ],
 )
-def test_filters_leave_out_the_others(
+def test_filters_return_only_the_matching_files(
     world: World, params: dict[str, Any], takes: Callable[[dict[str, Any]], bool]
 ) -> None:
     of_one = {"repository_id[]": world.repository["id"], "q": "t", "limit": 100}
@@ -138,7 +138,7 @@ def test_filters_leave_out_the_others(
 
 @pytest.fixture
 def remote(world: World, second: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The second repository, as if an agent opened it."""
+    """The second repository, as if it belonged to an agent."""
     row = update(Repository).where(Repository.id == second["id"])
     with world.running.store() as session:
         session.execute(row.values(execution_target="agent", agent_machine_id=REMOTE))
@@ -147,7 +147,7 @@ def remote(world: World, second: dict[str, Any]) -> Iterator[dict[str, Any]]:
         session.execute(row.values(execution_target="local", agent_machine_id=None))
 
 
-def test_a_search_is_narrowed_to_machines_before_anything_is_counted(world: World, remote: dict[str, Any]) -> None:
+def test_a_search_is_narrowed_to_machines_before_repositories_are_counted(world: World, remote: dict[str, Any]) -> None:
     def searched(client: Client, **params: Any) -> tuple[list[int], int]:
         found = pages(client, q="keep.md", **params)
         hits = [hit["repository_id"] for page in found for hit in page["results"]]
@@ -181,7 +181,7 @@ def test_a_folder_has_no_size_in_searches_and_histories(world: World) -> None:
     assert {entry["size"] for entry in entries} == {None}
 
 
-def test_the_history_of_a_path_names_the_repositories_that_had_it(world: World, second: dict[str, Any]) -> None:
+def test_the_history_of_a_path_lists_the_repositories_that_contained_it(world: World, second: dict[str, Any]) -> None:
     found = get(world.admin, "/api/history", path=world.at("keep.md"), **both(world, second))
     missing = get(world.admin, "/api/history", path="no/such/path", **both(world, second))
     one = world.get("/history", path=world.at("notes.txt"))
@@ -211,7 +211,7 @@ def test_the_history_of_a_path_names_the_repositories_that_had_it(world: World, 
         ("search", {"q": "a", "min_size": -1}, None),
     ],
 )
-def test_bad_questions_are_refused(
+def test_invalid_queries_are_refused(
     world: World, route: str, params: dict[str, Any], error: tuple[int, str] | None
 ) -> None:
     answer = world.admin.get(f"/api/{route}", params=params)
@@ -219,17 +219,17 @@ def test_bad_questions_are_refused(
     assert (answer.status_code if error is None else error_of(answer)) == (error or 422)
 
 
-def test_a_search_without_time_still_gets_on_and_finds_everything_in_the_end(
+def test_a_search_with_no_time_left_still_progresses_and_eventually_finds_everything(
     world: World, second: dict[str, Any]
 ) -> None:
-    """Each call looks into one repository at least, so that pages lead to the end however slow the machine is."""
+    """Each call searches at least one repository, so that paging reaches the end however slow the machine is."""
     if world.running.process.database_url:
         pytest.skip("the walk is the same on both stores, and files can be opened beside the service")
     data = world.running.process.data_dir
     settings = Settings(data_dir=data)
     database = Database(settings.store_url)
     admin = Caller(1, "admin", Role.ADMIN, None, 1, None, False, None)
-    index = build_index(settings, None)  # type: ignore[arg-type]  # no engine is asked
+    index = build_index(settings, None)  # type: ignore[arg-type]  # no engine is run
     wanted = [world.repository["id"], second["id"]]
     try:
         found, calls, cursor = [], 0, None

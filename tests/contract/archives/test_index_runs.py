@@ -15,7 +15,7 @@ QUEUED = {"run_id", "operations", "index_mode", "repeats"}
 
 @pytest.fixture(scope="module")
 def quiet(services: Services) -> Iterator[Running]:
-    """A service of which the tests of this file switch the pause: nobody else's follow-ups may be held."""
+    """A service that only this file uses: its tests switch the pause and must not hold follow-ups of others."""
     with services.own("postgresql") as running:
         no_tick(running.admin)
         yield running
@@ -23,7 +23,7 @@ def quiet(services: Services) -> Iterator[Running]:
 
 @pytest.fixture
 def paused(quiet: Running) -> Iterator[Running]:
-    """Follow-up and reconcile work is held, so that what is queued stays to be looked at."""
+    """A service that holds follow-up and reconcile work, so that tests can inspect what is queued."""
     assert quiet.admin.post("/api/operations/pause").json() == {"paused": True}
     yield quiet
     assert quiet.admin.post("/api/operations/resume").json() == {"paused": False}
@@ -77,8 +77,8 @@ def empty(quiet: Running) -> dict[str, dict[str, Any]]:
     return {mode: quiet.new_repository(index_mode=mode) for mode in ("full", "archives", "off")}
 
 
-def test_reconcile_by_a_person_looks_at_once_however_fresh_the_list_is(quiet: Running) -> None:
-    """Before the other tests: each repository that they make in this service would be looked at as well."""
+def test_a_manual_reconcile_runs_immediately_however_fresh_the_archive_list_is(quiet: Running) -> None:
+    """Runs before the other tests, whose repositories in this service would be reconciled as well."""
     repository = quiet.new_repository(index_mode="archives")
     quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
     wait_for_index(quiet.admin, repository)
@@ -92,7 +92,7 @@ def test_reconcile_by_a_person_looks_at_once_however_fresh_the_list_is(quiet: Ru
 
 
 @pytest.mark.parametrize(("mode", "word", "stage"), STAGES)
-def test_each_mode_runs_what_it_has_and_says_whether_it_is_kept_fresh(
+def test_each_mode_runs_its_stages_and_reports_whether_they_repeat(
     quiet: Running, empty: dict[str, dict[str, Any]], mode: str, word: str, stage: str | None
 ) -> None:
     kinds, repeats = STAGES[mode, word, stage]
@@ -110,7 +110,7 @@ def test_each_mode_runs_what_it_has_and_says_whether_it_is_kept_fresh(
 
 
 @pytest.mark.parametrize("body", [{"from": "everything"}, {"from": None}, {}, {"from": "stats", "more": 1}])
-def test_a_rebuild_from_what_is_no_stage_is_422_and_starts_nothing(
+def test_a_rebuild_from_an_unknown_stage_is_refused_with_422_and_starts_nothing(
     quiet: Running, empty: dict[str, dict[str, Any]], body: dict[str, Any]
 ) -> None:
     before = index_work(quiet.admin, empty["off"])
@@ -119,7 +119,7 @@ def test_a_rebuild_from_what_is_no_stage_is_422_and_starts_nothing(
     assert index_work(quiet.admin, empty["off"]) == before
 
 
-def test_an_operator_of_the_repository_may_rebuild_and_resync(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
+def test_an_operator_may_rebuild_and_resync_the_repository(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
     operator = quiet.client_with_right(empty["off"], "operator")
 
     for word, body in (("rebuild", {"from": "history"}), ("resync", {})):
@@ -128,7 +128,9 @@ def test_an_operator_of_the_repository_may_rebuild_and_resync(quiet: Running, em
             quiet.admin.wait_for_end(operation)
 
 
-def test_a_stranger_gets_404_for_rebuild_and_resync(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
+def test_a_user_without_rights_gets_404_for_rebuild_and_resync(
+    quiet: Running, empty: dict[str, dict[str, Any]]
+) -> None:
     url = f"/api/repositories/{empty['off']['id']}"
 
     assert error_of(quiet.stranger.post(f"{url}/rebuild", json={"from": "stats"}))[0] == 404
@@ -156,7 +158,7 @@ def test_leaving_full_cancels_queued_index_work(paused: Running) -> None:
     assert {one["status"] for one in index_work(paused.admin, repository)} <= {"cancelled", "skipped"}
 
 
-def test_back_to_full_queues_one_catch_up_run(paused: Running) -> None:
+def test_switching_back_to_full_queues_one_catch_up_run(paused: Running) -> None:
     repository = paused.new_repository(index_mode="archives")
 
     set_mode(paused.admin, repository, "full")
@@ -168,7 +170,7 @@ def test_back_to_full_queues_one_catch_up_run(paused: Running) -> None:
     assert len({one["run_id"] for one in queued}) == 1
 
 
-def test_from_off_to_archives_one_run_of_archives_and_stats_is_queued(paused: Running) -> None:
+def test_switching_from_off_to_archives_queues_one_run_of_archives_and_stats(paused: Running) -> None:
     repository = paused.new_repository(index_mode="off")
 
     set_mode(paused.admin, repository, "archives")
@@ -176,7 +178,7 @@ def test_from_off_to_archives_one_run_of_archives_and_stats_is_queued(paused: Ru
     assert [one["kind"] for one in index_work(paused.admin, repository, "pending")] == ["archives", "stats"]
 
 
-def test_going_down_queues_nothing(paused: Running) -> None:
+def test_switching_to_a_lesser_mode_queues_nothing(paused: Running) -> None:
     repository = paused.new_repository(index_mode="full")
 
     for mode in ("archives", "off"):
@@ -186,7 +188,7 @@ def test_going_down_queues_nothing(paused: Running) -> None:
 
 
 @pytest.mark.parametrize("mode", ["everything", "", None, 1])
-def test_a_mode_that_is_none_is_422(quiet: Running, empty: dict[str, dict[str, Any]], mode: object) -> None:
+def test_an_unknown_mode_is_refused_with_422(quiet: Running, empty: dict[str, dict[str, Any]], mode: object) -> None:
     answer = quiet.admin.put(f"/api/repositories/{empty['off']['id']}", json={"index_mode": mode})
 
     assert answer.status_code == 422
@@ -194,7 +196,7 @@ def test_a_mode_that_is_none_is_422(quiet: Running, empty: dict[str, dict[str, A
 
 
 @pytest.mark.parametrize(("mode", "kinds"), [("archives", ["archives", "stats"]), ("off", [])])
-def test_a_backup_is_followed_by_what_its_mode_keeps_fresh(paused: Running, mode: str, kinds: list[str]) -> None:
+def test_a_backup_is_followed_by_the_index_work_of_its_mode(paused: Running, mode: str, kinds: list[str]) -> None:
     repository = paused.new_repository(index_mode=mode)
     backup = paused.admin.wait_for_end(paused.admin.start_backup(repository))
 
@@ -223,7 +225,7 @@ def test_a_mode_without_history_skips_it_and_full_catches_up(quiet: Running) -> 
     assert found["archives"][0]["backup_operation_id"] is not None
 
 
-def test_patterns_are_left_out_of_history_and_a_change_of_them_reads_all_archives_again(quiet: Running) -> None:
+def test_excluded_files_are_left_out_of_history_and_changed_patterns_reindex_all_archives(quiet: Running) -> None:
     source = quiet.new_source()
     (source / "a.log").write_text("log")
     repository = quiet.new_repository(source_paths=[source], index_mode="full")
@@ -266,7 +268,7 @@ def test_follow_ups_nest_under_their_backup_in_the_activity(paused: Running) -> 
     assert sorted(one["type"] for one in flat) == ["archives", "backup", "history", "stats"]
 
 
-def test_a_pause_holds_follow_ups_and_says_so_but_not_what_a_person_asks_for(paused: Running) -> None:
+def test_a_pause_visibly_holds_follow_ups_but_not_manually_requested_work(paused: Running) -> None:
     repository = paused.new_repository(index_mode="full")
     paused.admin.wait_for_end(paused.admin.start_backup(repository))
     held = index_work(paused.admin, repository, "pending")
@@ -293,7 +295,7 @@ def test_resuming_lets_held_follow_ups_run(quiet: Running) -> None:
 
 
 def a_prune_while_follow_ups_wait(paused: Running) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A repository with two backups and a prune, none of which the index has followed yet; and the prune."""
+    """A repository with two backups and a prune whose index work is still held; and the prune."""
     repository = paused.new_repository(index_mode="archives")
     for _ in range(2):
         paused.admin.wait_for_end(paused.admin.start_backup(repository))
@@ -319,7 +321,9 @@ def test_a_prune_brings_the_index_in_line_even_if_the_work_of_the_backup_before_
 
 def test_follow_ups_that_waited_together_read_the_repository_once(quiet: Running) -> None:
     quiet.admin.post("/api/operations/pause")
-    quiet.admin.put("/api/operations/limits", json={"max_running_index": 1})  # two that start at once both read it
+    quiet.admin.put(
+        "/api/operations/limits", json={"max_running_index": 1}
+    )  # two that start together would both read it
     repository, _ = a_prune_while_follow_ups_wait(quiet)
     before = len(quiet.engine_calls())
 
@@ -333,7 +337,7 @@ def test_follow_ups_that_waited_together_read_the_repository_once(quiet: Running
     assert len([call for call in calls if " list " in f" {call} "]) == 1
 
 
-def test_reconcile_queues_what_was_never_synced_and_nothing_twice(paused: Running) -> None:
+def test_reconcile_queues_repositories_that_were_never_synced_and_only_once(paused: Running) -> None:
     repository = paused.new_repository(index_mode="full")
 
     first = paused.admin.post("/api/operations/reconcile").json()
@@ -351,7 +355,7 @@ def test_reconcile_queues_what_was_never_synced_and_nothing_twice(paused: Runnin
     assert first["repositories"] == len(get(paused.admin, "/api/repositories/")["repositories"])
 
 
-def test_reconcile_leaves_a_mode_that_is_off_alone(paused: Running) -> None:
+def test_reconcile_skips_a_repository_whose_index_mode_is_off(paused: Running) -> None:
     repository = paused.new_repository(index_mode="off")
 
     paused.admin.post("/api/operations/reconcile")
@@ -359,7 +363,7 @@ def test_reconcile_leaves_a_mode_that_is_off_alone(paused: Running) -> None:
     assert index_work(paused.admin, repository) == []
 
 
-def test_only_an_admin_reconciles(quiet: Running) -> None:
+def test_only_an_admin_may_start_a_reconcile(quiet: Running) -> None:
     assert error_of(quiet.stranger.post("/api/operations/reconcile"))[0] == 403
 
 
@@ -370,9 +374,9 @@ def test_an_import_is_followed_by_stats_archives_and_history(world: World) -> No
     assert len({one["run_id"] for one in run}) == 1
 
 
-def test_the_history_run_tells_which_way_it_read_the_archives(world: World) -> None:
+def test_the_history_run_reports_how_it_read_the_archives(world: World) -> None:
     runs = [one for one in index_work(world.admin, world.repository) if one["kind"] == "history"]
-    run = min(runs, key=lambda one: int(one["id"]))  # of the import; other tests may have asked for more since
+    run = min(runs, key=lambda one: int(one["id"]))  # the run of the import; other tests may have started more since
     way = "chunks" if world.running.process.database_url is None else "listing"
 
     assert run["result"]["routes"] == {way: 5}
@@ -383,7 +387,7 @@ def test_the_history_run_tells_which_way_it_read_the_archives(world: World) -> N
     assert log[-1] == "5 archives indexed, 0 failed."
 
 
-def test_a_resync_of_what_is_in_line_changes_nothing(world: World) -> None:
+def test_a_resync_of_an_up_to_date_repository_changes_nothing(world: World) -> None:
     before = world.get("/archives")["archives"]
     queued = run_index(world.admin, world.repository)
 

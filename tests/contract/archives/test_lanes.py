@@ -1,4 +1,4 @@
-"""A folder through time: every name that was ever in it, with the archives that hold each version."""
+"""A folder over time: every name it ever contained, with the archives that contain each version."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from tests.contract.fields import error_of
 
 
 def present_in(found: dict[str, Any], lane: dict[str, Any]) -> set[int]:
-    """The ids of the archives that the pieces of a lane say have the name."""
+    """The ids of the archives that contain the name, by the pieces of its lane."""
     archives = found["archives"]
     return {archives[step]["id"] for piece in lane["pieces"] for step in range(piece["first"], piece["last"] + 1)}
 
 
-def test_lanes_say_what_browsing_each_archive_says(world: World) -> None:
+def test_lanes_show_the_same_entries_as_browsing_each_archive(world: World) -> None:
     folder = world.at("letters")
     found = world.get("/lanes", path=folder)
     assert [one["start"] for one in found["archives"]] == sorted(one["start"] for one in found["archives"])
@@ -29,7 +29,7 @@ def test_lanes_say_what_browsing_each_archive_says(world: World) -> None:
         assert told == shown, archive["name"]
 
 
-def test_a_name_that_went_and_came_again_has_a_gap(world: World) -> None:
+def test_a_name_that_was_removed_and_came_back_has_a_gap(world: World) -> None:
     found = world.get("/lanes", path=world.at("letters"))
     may = next(lane for lane in found["entries"] if lane["name"] == "may.txt")
     holders = present_in(found, may)
@@ -39,7 +39,7 @@ def test_a_name_that_went_and_came_again_has_a_gap(world: World) -> None:
     assert len(may["pieces"]) >= 2
 
 
-def test_lanes_are_paged_without_losing_a_name(world: World) -> None:
+def test_pages_contain_every_name(world: World) -> None:
     folder = world.at("letters")
     whole = world.get("/lanes", path=folder)
     names: list[str] = []
@@ -54,18 +54,18 @@ def test_lanes_are_paged_without_losing_a_name(world: World) -> None:
     assert whole["total"] >= len(names)
 
 
-def test_one_series_has_its_own_time(world: World) -> None:
+def test_a_series_filter_shows_only_archives_of_that_series(world: World) -> None:
     all_of_them = world.get("/lanes", path="")
     series = all_of_them["archives"][0]["series"]
     found = world.get("/lanes", path="", series=series)
     assert {one["series"] for one in found["archives"]} == {series}
 
 
-def test_a_folder_that_never_was_has_no_lanes(world: World) -> None:
+def test_a_folder_that_never_existed_has_no_lanes(world: World) -> None:
     found = world.get("/lanes", path="no/such/folder")
     assert (found["entries"], found["total"], found["next_cursor"]) == ([], 0, None)
 
 
-def test_a_cursor_of_another_route_is_refused(world: World) -> None:
+def test_an_invalid_cursor_is_refused(world: World) -> None:
     answer = world.admin.get(f"{world.url}/lanes", params={"path": world.at("letters"), "cursor": "bm9uZQ"})
     assert error_of(answer) == (422, "paging.bad_cursor")

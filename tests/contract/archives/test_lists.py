@@ -19,7 +19,7 @@ def words(world: World, archives: list[dict[str, Any]]) -> list[str | None]:
     return [world.word(archive["id"]) for archive in archives]
 
 
-def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -> None:
+def test_the_list_contains_every_archive_newest_first_with_all_fields(world: World) -> None:
     found = world.get("/archives")
 
     assert set(found) == {
@@ -45,7 +45,7 @@ def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -
         assert (archive["lost_at"], archive["protected_at"]) == (None, None)
 
 
-def test_an_archive_that_was_made_elsewhere_is_measured_and_indexed(world: World) -> None:
+def test_an_archive_created_elsewhere_is_measured_and_indexed(world: World) -> None:
     archive = world.get(f"/archives/{world.ids['d1']}")
 
     assert archive["start"] == world.times["d1"].isoformat(timespec="microseconds")
@@ -84,7 +84,7 @@ def test_a_single_archive_names_its_neighbours_in_its_own_series(world: World) -
     assert middle["predecessor_stats"]["original_size"] == first["original_size"]
 
 
-def test_a_series_filter_shows_that_series_alone_and_still_names_all(world: World) -> None:
+def test_a_series_filter_lists_only_that_series_but_still_names_all_of_them(world: World) -> None:
     found = world.get("/archives", series="web")
 
     assert words(world, found["archives"]) == ["w2", "w1"]
@@ -92,7 +92,7 @@ def test_a_series_filter_shows_that_series_alone_and_still_names_all(world: Worl
     assert world.get("/archives", series="no such series")["archives"] == []
 
 
-def test_since_and_until_are_taken_in_any_offset_and_compared_in_utc(world: World) -> None:
+def test_since_and_until_accept_any_offset_and_are_compared_in_utc(world: World) -> None:
     east = timezone(timedelta(hours=5, minutes=30))
     start = world.times["d2"].astimezone(east).isoformat()
     end = world.times["w2"].astimezone(timezone(timedelta(hours=-8))).isoformat()
@@ -102,19 +102,19 @@ def test_since_and_until_are_taken_in_any_offset_and_compared_in_utc(world: Worl
     assert words(world, world.get("/archives", since=start, until=end)["archives"]) == ["w2", "d2"]
 
 
-def test_a_time_that_means_another_instant_in_its_offset_is_not_taken_as_utc(world: World) -> None:
-    # The same digits two hours further east are two hours earlier.
+def test_a_time_with_an_offset_is_not_taken_as_utc(world: World) -> None:
+    # The same wall clock time two hours further east is two hours earlier.
     wall_clock = world.times["d2"].replace(tzinfo=timezone(timedelta(hours=2))) + timedelta(hours=1)
 
     assert words(world, world.get("/archives", since=wall_clock.isoformat())["archives"]) == ["d3", "w2", "d2"]
 
 
 @pytest.mark.parametrize("query", ["since=yesterday", "until=2026-13-01T00:00:00Z", "limit=0", "limit=1001"])
-def test_a_filter_that_cannot_be_read_is_422(world: World, query: str) -> None:
+def test_an_unreadable_filter_is_refused_with_422(world: World, query: str) -> None:
     assert world.admin.get(f"{world.url}/archives?{query}").status_code == 422
 
 
-def test_pages_hold_every_archive_once_in_order(world: World) -> None:
+def test_pages_contain_every_archive_once_in_order(world: World) -> None:
     seen: list[str | None] = []
     cursor = None
     for _ in range(3):
@@ -127,7 +127,7 @@ def test_pages_hold_every_archive_once_in_order(world: World) -> None:
 
 
 @pytest.mark.parametrize("sort", ["start", "name", "nfiles", "original_size", "deduplicated_size"])
-def test_pages_hold_every_archive_once_in_each_order(world: World, sort: str) -> None:
+def test_pages_contain_every_archive_once_in_each_sort_order(world: World, sort: str) -> None:
     everything = {one["id"]: one for one in world.get("/archives")["archives"]}
 
     for order in (sort, f"-{sort}"):
@@ -142,7 +142,7 @@ def test_pages_hold_every_archive_once_in_each_order(world: World, sort: str) ->
         assert seen == sorted(everything, key=lambda number: (everything[number][sort], number), reverse=is_reversed)
 
 
-def test_a_text_narrows_the_list_by_name_whatever_its_case(world: World) -> None:
+def test_a_query_narrows_the_list_by_name_and_ignores_case(world: World) -> None:
     name = world.names["w1"]
 
     found = world.get("/archives", q=name.upper())
@@ -153,11 +153,11 @@ def test_a_text_narrows_the_list_by_name_whatever_its_case(world: World) -> None
 
 
 @pytest.mark.parametrize("query", ["q=", "sort=color", "sort=--start", "rules=perhaps"])
-def test_a_word_for_the_list_that_is_not_known_is_422(world: World, query: str) -> None:
+def test_an_unknown_list_parameter_value_is_refused_with_422(world: World, query: str) -> None:
     assert world.admin.get(f"{world.url}/archives?{query}").status_code == 422
 
 
-def test_a_cursor_of_another_order_is_refused(world: World) -> None:
+def test_a_cursor_of_another_sort_order_is_refused(world: World) -> None:
     cursor = world.get("/archives", limit=2, sort="nfiles")["next_cursor"]
 
     answer = world.admin.get(f"{world.url}/archives", params={"sort": "name", "cursor": cursor})
@@ -165,7 +165,7 @@ def test_a_cursor_of_another_order_is_refused(world: World) -> None:
     assert error_of(answer) == (422, "paging.bad_cursor")
 
 
-def test_the_list_tells_what_was_read_back_and_which_rule_keeps_what(world: World) -> None:
+def test_the_list_shows_which_archives_were_proven_and_which_rule_keeps_each(world: World) -> None:
     running = world.running
     repository = running.new_repository(index_mode="full", retention={"keep_last": 1})
     for _ in range(2):
@@ -190,7 +190,7 @@ def test_the_list_tells_what_was_read_back_and_which_rule_keeps_what(world: Worl
 
 
 @pytest.mark.parametrize("parts", [["x"], [1], ["2026-01-01T00:00:00", 1], ["yesterday", 2], ["2026-01-01", "2"]])
-def test_a_cursor_that_was_never_given_out_is_422(world: World, parts: list[object]) -> None:
+def test_a_forged_cursor_is_refused_with_422(world: World, parts: list[object]) -> None:
     forged = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
     for cursor in (forged, "nonsense"):
@@ -198,7 +198,7 @@ def test_a_cursor_that_was_never_given_out_is_422(world: World, parts: list[obje
         assert error_of(answer) == (422, "paging.bad_cursor")
 
 
-def test_the_live_listing_is_the_engines_own_at_both_addresses(world: World) -> None:
+def test_the_live_listing_comes_from_the_engine_at_both_addresses(world: World) -> None:
     first = world.get("/archives/live")
     second = get(world.admin, world.url.replace("/api/", "/api/v2/") + "/archives/live")
 
@@ -213,7 +213,7 @@ def test_the_live_listing_is_the_engines_own_at_both_addresses(world: World) -> 
 
 
 @pytest.mark.parametrize("by", ["repository", "repository_id"])
-def test_the_deprecated_list_says_so_and_points_at_the_index(world: World, by: str) -> None:
+def test_the_deprecated_list_is_marked_as_such_and_links_to_its_successor(world: World, by: str) -> None:
     value = world.repository["path" if by == "repository" else "id"]
     answer = world.admin.get("/api/archives/list", params={by: value})
 
@@ -223,7 +223,7 @@ def test_the_deprecated_list_says_so_and_points_at_the_index(world: World, by: s
     assert answer.json() == world.get("/archives/live")
 
 
-def test_the_deprecated_list_needs_a_repository_that_is_there(world: World) -> None:
+def test_the_deprecated_list_requires_a_registered_repository(world: World) -> None:
     assert error_of(world.admin.get("/api/archives/list")) == (422, "archives.which_repository")
     unknown = world.admin.get("/api/archives/list", params={"repository": "/nowhere"})
     assert error_of(unknown) == (404, "repository.not_registered")
@@ -257,7 +257,7 @@ READS = (
 
 
 @pytest.mark.parametrize("path", READS)
-def test_a_repository_without_a_right_on_it_is_404(world: World, path: str) -> None:
+def test_reading_a_repository_without_a_right_on_it_returns_404(world: World, path: str) -> None:
     answer = world.running.stranger.get(f"{world.url}{path.format(archive=world.ids['d1'])}")
 
     assert error_of(answer)[0] == 404
@@ -279,7 +279,7 @@ def test_a_viewer_may_read_everything_and_start_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", READS)
-def test_nobody_reads_without_a_credential(world: World, path: str) -> None:
+def test_reading_requires_a_credential(world: World, path: str) -> None:
     answer = world.running.anonymous().get(f"{world.url}{path.format(archive=world.ids['d1'])}")
 
     assert answer.status_code == 401
@@ -288,11 +288,11 @@ def test_nobody_reads_without_a_credential(world: World, path: str) -> None:
 
 @pytest.mark.parametrize("rest", ["", "/changes", "/browse"])
 @pytest.mark.parametrize("archive", [999_999_999, 0, -1])
-def test_an_archive_that_is_not_there_is_404(world: World, archive: int, rest: str) -> None:
+def test_a_missing_archive_returns_404(world: World, archive: int, rest: str) -> None:
     assert error_of(world.admin.get(f"{world.url}/archives/{archive}{rest}")) == (404, "archives.not_found")
 
 
-def test_an_archive_of_another_repository_is_404(world: World) -> None:
+def test_an_archive_of_another_repository_returns_404(world: World) -> None:
     other = world.running.new_repository()
     url = f"/api/repositories/{other['id']}/archives/{world.ids['d1']}"
 

@@ -1,4 +1,4 @@
-"""Pages that end with a name as long as file systems allow: the next page goes on behind it."""
+"""Pages that end with a name as long as file systems allow: the next page continues after it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.contract.archives.world import get, wait_for_index
 from tests.support.running import Running, Services
 
 NAMES = [letter + "\N{SNOWMAN}" * 84 for letter in "abc"]
-"""Of 253 bytes."""
+"""Names of 253 bytes."""
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def running(services: Services) -> Running:
 
 @pytest.fixture(scope="module")
 def repository(running: Running) -> dict[str, Any]:
-    """With two archives, one of the names of a folder, one of other content."""
+    """A repository with two archives of a folder, between which the content of all its files changed."""
     source = running.new_source(files=0)
     made = running.new_repository(source_paths=[str(source)], index_mode="full", archive_name_template="{now}")
     for content in ("one", "another"):
@@ -40,7 +40,7 @@ def repository(running: Running) -> dict[str, Any]:
         ("/lanes", "entries", {}),
     ],
 )
-def test_pages_go_on_behind_the_longest_names(
+def test_paging_continues_after_the_longest_names(
     running: Running, repository: dict[str, Any], route: str, entries: str, params: dict[str, str]
 ) -> None:
     url = f"/api/repositories/{repository['id']}"

@@ -1,4 +1,4 @@
-"""What would exist nowhere after archives are deleted."""
+"""Files that would no longer exist anywhere after archives are deleted."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def losses(world: World, *words: str, **more: Any) -> dict[str, Any]:
     return found
 
 
-def test_what_only_some_archives_have_would_be_lost_with_them(world: World) -> None:
+def test_files_that_only_the_deleted_archives_contain_would_be_lost(world: World) -> None:
     hits = world.get("/search", q="e", limit=500)["results"]
     going = [word for word in world.ids if word.startswith("d")]
 
@@ -34,11 +34,11 @@ def test_what_only_some_archives_have_would_be_lost_with_them(world: World) -> N
     assert (found["going"]["indexed"], found["staying"]["indexed"]) == (3, 2)
 
 
-def test_nothing_is_lost_with_an_archive_whose_files_others_have_too(world: World) -> None:
+def test_nothing_is_lost_if_other_archives_contain_the_same_files(world: World) -> None:
     assert losses(world, "d1")["paths_lost"] == 0
 
 
-def test_pages_of_losses_follow_one_another(world: World) -> None:
+def test_pages_contain_every_lost_path_once(world: World) -> None:
     whole = [one["path"] for one in losses(world, *world.ids, limit=1000)["sample"]]
 
     paged: list[str] = []
@@ -55,8 +55,8 @@ def test_pages_of_losses_follow_one_another(world: World) -> None:
 
 
 @pytest.mark.parametrize("policy", [{"keep_last": 1}, {"keep_daily": 1, "keep_within": "5d"}])
-def test_the_losses_of_a_policy_are_those_of_the_archives_that_it_removes(world: World, policy: dict[str, Any]) -> None:
-    """A protected one stays, whatever the policy."""
+def test_the_losses_of_a_policy_are_those_of_the_archives_it_would_remove(world: World, policy: dict[str, Any]) -> None:
+    """A protected archive is kept, whatever the policy."""
     protected = f"{world.url}/archives/{world.ids['d2']}"
     assert world.admin.put(protected, json={"protected": True}).status_code == 200
     try:
@@ -72,7 +72,7 @@ def test_the_losses_of_a_policy_are_those_of_the_archives_that_it_removes(world:
     assert "d2" not in going
 
 
-def test_pages_of_the_losses_of_a_policy_follow_one_another(world: World) -> None:
+def test_pages_of_the_losses_of_a_policy_do_not_overlap(world: World) -> None:
     body = {"policy": {"keep_last": 1}, "limit": 3}
     first = world.admin.post(f"{world.url}/losses", json=body).json()
     second = world.admin.post(f"{world.url}/losses", json={**body, "cursor": first["next_cursor"]}).json()
@@ -95,7 +95,7 @@ def test_pages_of_the_losses_of_a_policy_follow_one_another(world: World) -> Non
         ({"archive_ids": [1], "policy": {}}, None),
     ],
 )
-def test_archives_that_are_not_there_are_refused(
+def test_invalid_requests_and_missing_archives_are_refused(
     world: World, body: dict[str, Any], error: tuple[int, str] | None
 ) -> None:
     answer = world.admin.post(f"{world.url}/losses", json=body)
@@ -103,13 +103,13 @@ def test_archives_that_are_not_there_are_refused(
     assert (answer.status_code if error is None else error_of(answer)) == (error or 422)
 
 
-def test_a_foreign_cursor_is_refused(world: World) -> None:
+def test_an_invalid_cursor_is_refused(world: World) -> None:
     body = {"archive_ids": list(world.ids.values()), "cursor": "nonsense"}
 
     assert error_of(world.admin.post(f"{world.url}/losses", json=body)) == (422, "paging.bad_cursor")
 
 
-def test_a_stranger_learns_of_no_losses(world: World) -> None:
+def test_a_user_without_rights_gets_404(world: World) -> None:
     body = {"archive_ids": [world.ids["d1"]]}
     answer = world.running.stranger.post(f"{world.url}/losses", json=body)
 

@@ -1,4 +1,4 @@
-"""A process on another machine: what was indexed elsewhere is known there."""
+"""A process on another machine serves archives that were indexed elsewhere."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +16,12 @@ def world(worlds: Callable[[str], World]) -> World:
 
 @pytest.fixture
 def elsewhere(world: World, tmp_path: Path) -> Iterator[Client]:
-    """A process that only answers requests, over the same store, with nothing of the first one but its key."""
+    """A process that only serves requests, with the same store and secret key as the first one."""
     first = world.running.process
     key = {"HOLDFAST_SECRET_KEY_FILE": str(first.data_dir / "secret.key")}
-    (tmp_path / "data").symlink_to(first.data_dir)  # shared, as every process needs it, under another name
+    (tmp_path / "data").symlink_to(
+        first.data_dir
+    )  # every process needs the shared data folder, here under another name
     second = ServiceProcess(
         tmp_path / "data", {**first.environment, **key}, database_url=first.database_url, role="api"
     )
@@ -30,7 +32,7 @@ def elsewhere(world: World, tmp_path: Path) -> Iterator[Client]:
     second.stop()
 
 
-def test_the_file_history_is_answered_alike_by_a_process_of_another_machine(world: World, elsewhere: Client) -> None:
+def test_a_process_on_another_machine_serves_the_same_file_history(world: World, elsewhere: Client) -> None:
     for route, query in (("/search", {"q": "notes"}), ("/archives", {}), ("/history", {"path": world.at("notes.txt")})):
         assert world.get(route, client=elsewhere, **query) == world.get(route, **query)
     assert len(world.get("/search", client=elsewhere, q="notes")["results"]) == 2

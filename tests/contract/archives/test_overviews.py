@@ -36,20 +36,20 @@ def test_the_heatmap_counts_archives_by_day_and_series(world: World) -> None:
     assert found["flags_available"] == {"outliers": True, "missed_run": True}
 
 
-def test_no_day_is_called_missed_without_a_schedule_that_was_due(world: World) -> None:
+def test_no_day_counts_as_missed_without_a_schedule(world: World) -> None:
     found = world.get("/archives/heatmap")
 
     assert found["cadence_known"] is False
     assert [one["missed_days"] for one in (found["repository"], *found["series"])] == [[], [], []]
 
 
-def test_the_first_archives_are_no_outliers(world: World) -> None:
+def test_the_first_archives_are_not_outliers(world: World) -> None:
     found = world.get("/archives/heatmap")
 
     assert {flag for day in found["repository"]["days"] for flag in day["anomalies"]} == set()
 
 
-def test_a_span_narrows_the_days(world: World) -> None:
+def test_since_and_until_narrow_the_days(world: World) -> None:
     since, until = world.times["w1"], world.times["w2"]
     found = world.get("/archives/heatmap", since=since.isoformat(), until=until.isoformat())
 
@@ -57,8 +57,8 @@ def test_a_span_narrows_the_days(world: World) -> None:
     assert days(world, found["repository"]) == dates(world, "w1", "d2", "w2")
 
 
-def test_days_are_those_of_the_time_zone(world: World) -> None:
-    """Noon in UTC is the next day in Kiritimati, fourteen hours further east."""
+def test_days_are_those_of_the_requested_time_zone(world: World) -> None:
+    """Noon UTC is already the next day in Kiritimati, fourteen hours ahead."""
     found = world.get("/archives/heatmap", tz="Pacific/Kiritimati")
 
     tomorrow = (world.times["d1"] + timedelta(days=1)).date().isoformat()
@@ -66,13 +66,13 @@ def test_days_are_those_of_the_time_zone(world: World) -> None:
 
 
 @pytest.mark.parametrize("query", [{"tz": "Nowhere/Atlantis"}, {"tz": "../etc/passwd"}])
-def test_a_time_zone_that_is_none_is_422(world: World, query: dict[str, str]) -> None:
+def test_an_unknown_time_zone_is_refused_with_422(world: World, query: dict[str, str]) -> None:
     answer = world.admin.get(f"{world.url}/archives/heatmap", params=query)
 
     assert error_of(answer) == (422, "archives.unknown_timezone")
 
 
-def test_a_span_that_ends_before_it_begins_is_422(world: World) -> None:
+def test_a_span_that_ends_before_it_begins_is_refused_with_422(world: World) -> None:
     query = {"since": world.times["w2"].isoformat(), "until": world.times["w1"].isoformat()}
 
     assert error_of(world.admin.get(f"{world.url}/archives/heatmap", params=query)) == (422, "archives.bad_span")
@@ -81,7 +81,7 @@ def test_a_span_that_ends_before_it_begins_is_422(world: World) -> None:
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_cell_tells_what_there_is_evidence_of(world: World) -> None:
+def test_every_status_cell_shows_its_evidence(world: World) -> None:
     found = world.get("/status")
     cells = {cell["cell"]: cell for cell in found["cells"]}
 
@@ -96,7 +96,7 @@ def test_every_cell_tells_what_there_is_evidence_of(world: World) -> None:
     assert cells["index"]["age_seconds"] >= 0
 
 
-def test_archives_that_others_made_are_evidence_of_backups(world: World) -> None:
+def test_archives_created_elsewhere_are_evidence_of_backups(world: World) -> None:
     (backup,) = [cell for cell in world.get("/status")["cells"] if cell["cell"] == "backup"]
 
     assert (backup["status"], backup["source"]) == ("completed", "repository")
@@ -104,7 +104,7 @@ def test_archives_that_others_made_are_evidence_of_backups(world: World) -> None
     assert get(world.admin, world.url)["last_backup"] == backup["completed_at"]
 
 
-def test_what_was_never_done_is_not_overdue_at_once(world: World) -> None:
+def test_work_that_was_never_done_is_not_overdue_immediately(world: World) -> None:
     cells = {cell["cell"]: cell for cell in world.get("/status")["cells"]}
 
     assert world.get("/status")["overdue_available"] is True
@@ -113,7 +113,7 @@ def test_what_was_never_done_is_not_overdue_at_once(world: World) -> None:
     assert cells["check"]["threshold_days"] == 30
 
 
-def test_the_repository_tells_the_same_evidence_as_the_status(world: World) -> None:
+def test_the_repository_shows_the_same_evidence_as_the_status(world: World) -> None:
     repository = get(world.admin, world.url)
 
     assert repository["last_index"] is not None
@@ -148,13 +148,13 @@ def test_the_state_of_derived_data_has_a_row_for_each_repository(world: World) -
     assert is_timestamp(found["last_reconcile_at"])
 
 
-def test_the_detail_of_a_row_tells_the_archives_in_trouble(world: World) -> None:
+def test_the_details_of_a_row_list_failed_and_truncated_archives(world: World) -> None:
     found = get(world.admin, f"/api/operations/repositories/{world.repository['id']}")
 
     assert found == {"repository_id": world.repository["id"], "failed_archives": [], "truncated_archives": []}
 
 
-def test_derived_data_of_others_is_not_shown(world: World) -> None:
+def test_derived_data_is_not_shown_without_a_right_on_the_repository(world: World) -> None:
     found = get(world.running.stranger, "/api/operations/repositories")
 
     assert found["repositories"] == []

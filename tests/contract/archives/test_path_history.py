@@ -1,4 +1,4 @@
-"""The history of one path over all archives."""
+"""The history of one path across all archives."""
 
 import base64
 import os
@@ -26,7 +26,7 @@ def ranges(world: World, answer: dict[str, Any]) -> list[tuple[str, str | None, 
     ]
 
 
-def test_a_path_tells_every_archive_that_touched_it(world: World) -> None:
+def test_the_history_of_a_path_lists_every_archive_that_changed_it(world: World) -> None:
     found = world.get("/history", path=world.at("notes.txt"))
 
     assert set(found) == {"path", "path_b64", "entries", "present", "present_in_latest", "presence", "coverage"}
@@ -46,7 +46,7 @@ def test_a_range_that_reaches_the_newest_archive_has_no_end(world: World) -> Non
     assert (found["present_in_latest"], found["presence"]) == (True, "present")
 
 
-def test_a_file_that_went_and_came_back_has_two_ranges(world: World) -> None:
+def test_a_file_that_was_removed_and_came_back_has_two_ranges(world: World) -> None:
     found = world.get("/history", path=world.at("letters/may.txt"))
 
     assert ranges(world, found) == [("docs", "d1", "d1"), ("docs", "d3", None)]
@@ -54,34 +54,34 @@ def test_a_file_that_went_and_came_back_has_two_ranges(world: World) -> None:
     assert found["entries"][1]["size"] is None
 
 
-def test_a_file_that_went_is_not_in_the_latest(world: World) -> None:
+def test_a_removed_file_is_not_in_the_latest_archive(world: World) -> None:
     found = world.get("/history", path="/" + world.at("new.txt"))
 
     assert ranges(world, found) == [("docs", "d2", "d2")]
     assert (found["present_in_latest"], found["presence"]) == (False, "gone")
 
 
-def test_a_folder_that_no_archive_lists_itself_has_no_history(world: World) -> None:
-    """The engine archives what it was told to, not the folders above it."""
+def test_a_folder_that_no_archive_contains_has_no_history(world: World) -> None:
+    """The engine archives the sources, but not their parent folders."""
     found = world.get("/history", path=str(world.story.folder).lstrip("/"))
 
     assert (found["entries"], found["present"], found["present_in_latest"]) == ([], [], False)
 
 
-def test_the_coverage_says_how_much_of_the_repository_was_looked_at(world: World) -> None:
+def test_the_coverage_shows_how_much_of_the_repository_was_searched(world: World) -> None:
     found = world.get("/history", path=world.at("notes.txt"))
 
     assert found["coverage"] == {"indexed": 5, "total": 5, "unindexed_archive_ids": []}
 
 
-def test_a_path_that_never_was_has_no_history(world: World) -> None:
+def test_a_path_that_never_existed_has_no_history(world: World) -> None:
     found = world.get("/history", path="never/was")
 
     assert (found["entries"], found["present"], found["present_in_latest"]) == ([], [], False)
     assert found["presence"] == "never"
 
 
-def test_a_name_that_is_not_utf8_is_asked_for_by_its_bytes(world: World) -> None:
+def test_a_name_that_is_not_utf8_can_be_requested_by_its_bytes(world: World) -> None:
     exact = base64.b64encode(os.fsencode(world.at("")) + NOT_UTF8).decode()
     found = world.get("/history", path_b64=exact)
 
@@ -90,7 +90,7 @@ def test_a_name_that_is_not_utf8_is_asked_for_by_its_bytes(world: World) -> None
     assert "\N{REPLACEMENT CHARACTER}" in found["path"]
 
 
-def test_a_mere_change_of_mode_is_an_event(world: World) -> None:
+def test_a_change_of_mode_alone_is_an_event(world: World) -> None:
     found = world.get("/history", path=world.at("script.sh"))
 
     assert events(world, found) == [("d1", "added"), ("d2", "modified")]
@@ -98,7 +98,7 @@ def test_a_mere_change_of_mode_is_an_event(world: World) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"path": ""}, {"path": "/"}, {"path_b64": "no base64!"}, {"path_b64": "YQBi"}])
-def test_a_path_that_cannot_be_one_is_422(world: World, query: dict[str, str]) -> None:
+def test_an_invalid_path_is_refused_with_422(world: World, query: dict[str, str]) -> None:
     answer = world.admin.get(f"{world.url}/history", params=query)
 
     assert error_of(answer) == (422, "archives.bad_path")
@@ -111,7 +111,7 @@ def spans(world: World, answer: dict[str, Any]) -> list[tuple[str | None, str | 
     ]
 
 
-def test_each_state_tells_until_when_and_in_how_many_archives_it_is(world: World) -> None:
+def test_each_state_shows_its_last_archive_and_the_number_of_archives(world: World) -> None:
     assert spans(world, world.get("/history", path=world.at("notes.txt"))) == [("d1", "d1", 1), ("d2", "d3", 2)]
     assert spans(world, world.get("/history", path=world.at("keep.md"))) == [("d1", "d3", 3)]
     assert spans(world, world.get("/history", path=world.at("letters/may.txt"))) == [
@@ -121,8 +121,10 @@ def test_each_state_tells_until_when_and_in_how_many_archives_it_is(world: World
     ]
 
 
-def test_a_state_with_the_content_of_an_earlier_one_names_it(world: World, request: pytest.FixtureRequest) -> None:
-    """Contents are known where archives were read by chunks; that is so on SQLite here."""
+def test_a_state_refers_to_an_earlier_archive_with_the_same_content(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    """The content is only indexed if archives were read by chunks, which is the case on SQLite here."""
     entries = world.get("/history", path=world.at("script.sh"))["entries"]
     by_chunks = request.node.callspec.params["world"] == "sqlite"
 

@@ -1,4 +1,4 @@
-"""What the plan `community` leaves out."""
+"""What the plan `community` does not include."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def archive(community: Running, repository: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_pro_routes_are_refused_with_the_plan(
+def test_routes_of_the_pro_plan_are_refused_with_the_required_plan(
     community: Running, repository: dict[str, Any], archive: dict[str, Any]
 ) -> None:
     for path in (f"/archives/{archive['id']}/changes", "/history?path=a", "/search?q=a"):
@@ -71,7 +71,9 @@ def test_follow_ups_build_no_history(community: Running, repository: dict[str, A
     assert get(community.admin, f"/api/repositories/{repository['id']}/archives")["history_available"] is False
 
 
-def test_the_rest_of_the_index_answers(community: Running, repository: dict[str, Any], archive: dict[str, Any]) -> None:
+def test_the_rest_of_the_index_still_works(
+    community: Running, repository: dict[str, Any], archive: dict[str, Any]
+) -> None:
     url = f"/api/repositories/{repository['id']}"
 
     heatmap = get(community.admin, f"{url}/archives/heatmap")

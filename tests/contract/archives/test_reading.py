@@ -1,4 +1,4 @@
-"""Files of archives, read at once: by parts, beside work that holds the repository, and never past a right."""
+"""Files of archives are read without waiting: in parts, while other work holds the repository, only with a right."""
 
 import base64
 import io
@@ -61,7 +61,7 @@ class Library:
 
     @property
     def place(self) -> Path:
-        """The folder of a repository on this machine, or on a server that is this machine, too."""
+        """The folder of a repository on this machine, or on a server that is also this machine."""
         return Path("/" + self.repository["path"].removeprefix("ssh://").partition("/")[2])
 
     def readers(self) -> list[psutil.Process]:
@@ -106,7 +106,7 @@ def make(running: Running, *beside: Path, **more: Any) -> Library:
 
 @pytest.fixture(scope="module")
 def libraries(services: Services) -> Callable[[str], Library]:
-    """The library on each store, made when it is first asked for."""
+    """The library on each store, built on first use."""
 
     @cache
     def of(store: str) -> Library:
@@ -122,10 +122,10 @@ def library(request: pytest.FixtureRequest, libraries: Callable[[str], Library])
     return libraries(request.param)
 
 
-def test_with_an_index_in_postgresql_files_previews_folders_and_the_drive_are_read_without_the_engine(
+def test_with_an_index_in_postgresql_everything_is_read_without_the_engine(
     libraries: Callable[[str], Library],
 ) -> None:
-    """All tests of this file run on both stores, most of them on PostgreSQL in the campaign only."""
+    """All tests of this file run on both stores, but most run on PostgreSQL only in the campaign."""
     library = libraries("postgresql")
     content = (library.source / "large").read_bytes()
     drive = Drive(library.running.admin)
@@ -148,7 +148,7 @@ def test_with_an_index_in_postgresql_files_previews_folders_and_the_drive_are_re
     assert {b"large", b"small", b"folder"} <= set(names)
 
 
-def test_any_part_of_a_file_is_those_bytes_of_it(library: Library) -> None:
+def test_a_range_request_returns_exactly_those_bytes(library: Library) -> None:
     content = (library.source / "large").read_bytes()
     whole = library.get("large")
     assert (whole.status_code, whole.content == content, whole.headers["accept-ranges"]) == (200, True, "bytes")
@@ -174,12 +174,12 @@ def test_any_part_of_a_file_is_those_bytes_of_it(library: Library) -> None:
 
 
 @pytest.mark.parametrize("text", ["bytes=1-2,4-5", "bytes=5-2", "bytes=-", "lines=1-2", "bytes=a-b", "bytes=1-2-3"])
-def test_a_range_that_is_not_understood_means_the_whole_file(library: Library, text: str) -> None:
+def test_an_invalid_range_returns_the_whole_file(library: Library, text: str) -> None:
     answer = library.get("small", Range=text)
     assert (answer.status_code, answer.content) == (200, b"0123456789")
 
 
-def test_what_the_client_has_is_not_sent_again_and_what_has_changed_is_sent_whole(library: Library) -> None:
+def test_an_unchanged_file_is_not_sent_again_and_a_changed_one_is_sent_whole(library: Library) -> None:
     head = library.running.admin.head(f"{library.url}/files", params={"path": str(library.source / "small")})
     assert (head.status_code, head.headers["content-length"], head.content) == (200, "10", b"")
     tag = head.headers["etag"]
@@ -194,7 +194,7 @@ def test_what_the_client_has_is_not_sent_again_and_what_has_changed_is_sent_whol
         assert (whole.status_code, whole.content) == (200, b"0123456789")
 
 
-def test_empty_files_links_and_folders_are_answered_as_the_engine_answers_them(library: Library) -> None:
+def test_empty_files_and_hard_links_are_served_and_folders_and_symlinks_refused(library: Library) -> None:
     assert (library.get("empty").status_code, library.get("empty").content) == (200, b"")
     assert error_of(library.get("empty", Range="bytes=0-")) == (416, "restore.range_outside")
     assert library.get("zz-second-name", Range="bytes=2-3").content == b"23"
@@ -203,7 +203,7 @@ def test_empty_files_links_and_folders_are_answered_as_the_engine_answers_them(l
     assert error_of(library.get("nothing")) == (404, "archives.path_not_found")
 
 
-def test_a_right_that_was_withdrawn_hides_the_file_from_the_next_request(library: Library) -> None:
+def test_a_revoked_right_hides_the_file_from_the_next_request(library: Library) -> None:
     user = library.running.new_user()
     client = library.running.client_of(user)
     right = f"/api/users/{user['id']}/repositories/{library.repository['id']}"
@@ -215,7 +215,7 @@ def test_a_right_that_was_withdrawn_hides_the_file_from_the_next_request(library
     assert library.get("small", client, what="preview").status_code == 404
 
 
-def test_a_reader_that_is_killed_is_replaced_and_a_changed_repository_gets_another(library: Library) -> None:
+def test_a_killed_reader_is_replaced_and_a_changed_repository_gets_a_new_one(library: Library) -> None:
     assert library.get("small").content == b"0123456789"
     (reader,) = library.readers()
     reader.send_signal(signal.SIGKILL)
@@ -237,7 +237,7 @@ def test_a_reader_that_is_killed_is_replaced_and_a_changed_repository_gets_anoth
         ("words", "text", {"truncated": False, "text": "héllo\n" * 5000}),
     ],
 )
-def test_the_beginning_of_a_file_is_shown_as_what_it_is(
+def test_a_preview_shows_the_beginning_of_a_file_by_its_type(
     library: Library, name: str, kind: str, rest: dict[str, Any]
 ) -> None:
     answer = library.get(name, what="preview")
@@ -275,7 +275,7 @@ def exported(library: Library, path: str) -> dict[str, tuple[Any, ...]]:
 
 
 def members(content: bytes) -> dict[str, tuple[Any, ...]]:
-    """The entries of a tar file; which of the names of a file has its content does not matter."""
+    """The entries of a tar file; it does not matter which name of a hard-linked file carries the content."""
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         return {
             one.name: (
@@ -287,7 +287,7 @@ def members(content: bytes) -> dict[str, tuple[Any, ...]]:
         }
 
 
-def test_a_folder_is_sent_as_the_engine_would_write_it_also_while_a_backup_holds_the_repository(
+def test_a_folder_downloads_as_the_engine_would_export_it_while_a_backup_holds_the_repository(
     library: Library,
 ) -> None:
     params = {"path": str(library.source)}
@@ -305,7 +305,7 @@ def test_a_folder_is_sent_as_the_engine_would_write_it_also_while_a_backup_holds
             assert found.read(f"{library.source.name}/{name}") == (library.source / name).read_bytes()
 
 
-def test_what_is_sent_without_the_engine_comes_without_the_data_of_the_service(library: Library) -> None:
+def test_only_an_admin_downloads_the_data_of_the_service_when_the_engine_is_not_used(library: Library) -> None:
     own = library.running.process.data_dir / "install-id"
     other = make(library.running, own, own_places_confirmed=True)
     viewer = other.running.client_with_right(other.repository, "viewer")
@@ -317,7 +317,7 @@ def test_what_is_sent_without_the_engine_comes_without_the_data_of_the_service(l
     assert str(other.source / "small").lstrip("/") in by_viewer
 
 
-def test_an_empty_folder_is_sent_and_one_that_is_not_there_is_not_found(library: Library) -> None:
+def test_an_empty_folder_can_be_downloaded_and_a_missing_one_is_not_found(library: Library) -> None:
     answer = library.running.admin.get(f"{library.url}/download", params={"path": str(library.source / "folder")})
     assert list(members(answer.content)) == ["folder"]
     missing = library.running.admin.get(f"{library.url}/download", params={"path": str(library.source / "nothing")})
@@ -325,7 +325,7 @@ def test_an_empty_folder_is_sent_and_one_that_is_not_there_is_not_found(library:
 
 
 @pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
-def test_a_repository_of_engine_2_is_indexed_and_read_by_chunks(library: Library) -> None:
+def test_an_engine_2_repository_is_indexed_and_read_by_chunks(library: Library) -> None:
     other = make(library.running, engine_version=2, encryption="none", passphrase=None, custom_flags=[])
     part = other.get("large", Range="bytes=7-99")
     assert (part.status_code, part.headers["accept-ranges"]) == (206, "bytes")
@@ -337,7 +337,7 @@ def test_a_repository_of_engine_2_is_indexed_and_read_by_chunks(library: Library
     assert list(members(tar.content)) == ["words"]
 
 
-def test_a_restore_check_reads_chunks_beside_the_reader(library: Library) -> None:
+def test_a_restore_check_reads_chunks_without_replacing_a_reader(library: Library) -> None:
     assert library.get("small").status_code == 200
     readers = {one.pid for one in library.readers()}
     admin, url = library.running.admin, f"/api/repositories/{library.repository['id']}/restore-check"
@@ -351,7 +351,7 @@ def test_a_restore_check_reads_chunks_beside_the_reader(library: Library) -> Non
     assert readers <= {one.pid for one in library.readers()}, "it takes the place of no reader"
 
 
-def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
+def test_the_reader_of_a_removed_repository_ends(library: Library) -> None:
     other = make(library.running)
     assert other.get("small").status_code == 200
     readers = {one.pid for one in other.readers()}
@@ -370,12 +370,12 @@ class OnServer(Library):
     connection: int
 
     def files(self) -> dict[str, tuple[int, bytes]]:
-        """Every file of the repository but the lock: when it was written, and what is in it."""
+        """The modification time and content of every file of the repository except the lock."""
         found = (path for path in self.place.rglob("*") if path.is_file() and not path.name.startswith("lock."))
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
     def places(self) -> int:
-        """Requests and readers that wait in the queue."""
+        """The number of requests and readers that wait in the queue."""
         waiting = select(func.count()).where(Operation.executor == "inline", Operation.status == Status.PENDING)
         with self.running.store() as session:
             return session.scalar(waiting) or 0
@@ -390,7 +390,7 @@ def on_server(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Ite
         number = server.connection(library.running.admin, "server", engine_path=str(warm_program(ENGINES["1.4"])))
         made = make(library.running, repository_type="ssh", ssh_connection_id=number)
         library.running.wait_until_idle()
-        without_index = {"index_mode": "off"}  # of the backups to come; what is indexed stays
+        without_index = {"index_mode": "off"}  # for later backups; archives that are indexed stay indexed
         assert (
             made.running.admin.put(f"/api/repositories/{made.repository['id']}", json=without_index).status_code == 200
         )
@@ -398,7 +398,7 @@ def on_server(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.campaign
-def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as_it_was(on_server: OnServer) -> None:
+def test_a_repository_on_a_server_is_read_in_parts_even_after_a_cut_and_stays_unchanged(on_server: OnServer) -> None:
     before, content = on_server.files(), (on_server.source / "large").read_bytes()
     part = on_server.get("large", Range="bytes=7-99")
     assert (part.status_code, part.headers["accept-ranges"], part.content) == (206, "bytes", content[7:100])
@@ -420,7 +420,7 @@ def test_a_repository_on_a_server_is_read_by_parts_also_after_a_cut_and_stays_as
 
 
 @pytest.mark.campaign
-def test_requests_that_wait_for_a_backup_are_answered_without_the_engine_although_another_one_waits(
+def test_requests_that_waited_for_a_backup_need_no_engine_even_if_another_backup_waits(
     on_server: OnServer,
 ) -> None:
     admin, words = on_server.running.admin, (on_server.source / "words").read_bytes()
@@ -438,7 +438,7 @@ def test_requests_that_wait_for_a_backup_are_answered_without_the_engine_althoug
 
 
 @pytest.mark.campaign
-def test_a_reader_of_a_server_gives_way_to_a_backup_and_a_download_goes_on_after_it(on_server: OnServer) -> None:
+def test_a_reader_on_a_server_yields_to_a_backup_and_the_download_resumes_afterwards(on_server: OnServer) -> None:
     content = (on_server.source / "large").read_bytes()
     path = {"path": str(on_server.source / "large")}
     with on_server.running.admin.stream("GET", f"{on_server.url}/files", params=path) as answer:
@@ -456,7 +456,7 @@ def test_a_reader_of_a_server_gives_way_to_a_backup_and_a_download_goes_on_after
 
 
 @pytest.mark.campaign
-def test_no_more_than_four_readers_run_at_once(services: Services, tmp_path: Path) -> None:
+def test_no_more_than_four_readers_run_at_the_same_time(services: Services, tmp_path: Path) -> None:
     running = services.new(HOLDFAST_BORG1=str(warm_program(ENGINES["1.4"])))
     libraries = [make(running, encryption="none", passphrase=None) for _ in range(5)]
     for library in libraries:

@@ -1,4 +1,4 @@
-"""Which restore points there were on past days, over HTTP."""
+"""The restore points that existed on past days, over HTTP."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ POINT = {"archive_id", "name", "series", "start", "gone_at"}
 
 
 def a_copy(world: World) -> dict[str, Any]:
-    """The same archives in another repository, of which some may go."""
+    """The same archives in another repository, where tests may remove some."""
     place = world.running.folder / world.running.new_name("past")
     shutil.copytree(world.story.repository, place)
     config = place / "config"
@@ -28,7 +28,7 @@ def a_copy(world: World) -> dict[str, Any]:
     return found
 
 
-def test_past_days_count_the_archives_that_are_there(world: World) -> None:
+def test_past_days_count_the_archives_that_existed(world: World) -> None:
     found = world.get("/retention/past", days=3660)
 
     assert found["until"] == datetime.now(UTC).date().isoformat()
@@ -44,7 +44,7 @@ def test_past_days_count_the_archives_that_are_there(world: World) -> None:
     assert len(world.get("/retention/past", days=0)["counts"]) == 1
 
 
-def test_an_archive_that_was_removed_is_shown_until_the_day_it_went(world: World) -> None:
+def test_a_removed_archive_counts_until_the_day_it_was_removed(world: World) -> None:
     repository = a_copy(world)
     url = f"/api/repositories/{repository['id']}"
     before = world.admin.get(f"{url}/retention/past", params={"days": 3660}).json()
@@ -68,7 +68,7 @@ def test_a_bad_span_is_refused(world: World, params: dict[str, Any]) -> None:
     assert world.admin.get(f"{world.url}/retention/past", params=params).status_code == 422
 
 
-def test_a_stranger_sees_no_past(world: World) -> None:
+def test_a_user_without_rights_gets_404(world: World) -> None:
     answer = world.running.stranger.get(f"{world.url}/retention/past")
 
     assert error_of(answer) == (404, "repository.not_found")

@@ -1,4 +1,4 @@
-"""What retention policies would keep, today and later."""
+"""What retention policies would keep, today and in the future."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def test_a_simulation_removes_what_a_dry_run_of_the_engine_removes(world: World) -> None:
+def test_a_simulation_removes_the_same_archives_as_a_dry_run_of_the_engine(world: World) -> None:
     for policy in ({"keep_last": 2}, {"keep_daily": 1, "keep_yearly": 1}, {"keep_within": "1y", "keep_monthly": 1}):
         ours = simulated(world, policy=policy)["simulated"]
         answer = world.admin.post(f"{world.url}/prune", json={**policy, "dry_run": True})
@@ -35,7 +35,7 @@ def test_a_simulation_removes_what_a_dry_run_of_the_engine_removes(world: World)
         assert (ours["kept_now"], ours["removed_now"]) == (theirs["kept_count"], theirs["pruned_count"])
 
 
-def test_what_a_policy_would_lose_today_is_what_the_losses_of_its_archives_are(world: World) -> None:
+def test_the_losses_of_a_policy_are_those_of_the_archives_it_would_remove(world: World) -> None:
     found = simulated(world, policy={"keep_last": 1})["simulated"]
     going = [one["archive_id"] for one in found["archives"] if one["rule"] is None]
     body = {"archive_ids": going, "limit": 20}
@@ -45,7 +45,7 @@ def test_what_a_policy_would_lose_today_is_what_the_losses_of_its_archives_are(w
     assert simulated(world, policy={"keep_last": 100})["simulated"]["losses"] is None
 
 
-def test_days_to_come_are_filled_by_backups_and_emptied_by_the_policy(world: World) -> None:
+def test_future_days_gain_simulated_backups_and_are_thinned_out_by_the_policy(world: World) -> None:
     last = today() + timedelta(days=60)
     found = simulated(world, policy={"keep_daily": 7}, until=last.isoformat(), every_minutes=24 * 60)
 
@@ -71,7 +71,7 @@ def test_two_policies_are_compared_over_the_same_backups(world: World) -> None:
     assert found["compared"]["policy"]["keep_daily"] == 5
 
 
-def test_without_enough_to_learn_from_there_is_a_reason_instead_of_a_forecast(world: World) -> None:
+def test_with_too_few_backups_a_reason_replaces_the_forecast(world: World) -> None:
     nothing = {"now": None, "basis": None, "points": []}
 
     every = simulated(world, policy={"keep_last": 1})["simulated"]["forecast"]
@@ -81,19 +81,19 @@ def test_without_enough_to_learn_from_there_is_a_reason_instead_of_a_forecast(wo
     assert found["compared"]["forecast"] == {**nothing, "reason": "too_few_backups"}
 
 
-def test_one_series_is_simulated_by_itself(world: World) -> None:
+def test_one_series_can_be_simulated_alone(world: World) -> None:
     docs = simulated(world, policy={"keep_last": 1}, series="docs")
     assert docs["archives"] == 3
     assert {world.word(one["archive_id"]) for one in docs["simulated"]["archives"]} == {"d1", "d2", "d3"}
     assert simulated(world, policy={"keep_last": 1}, series="nothing")["archives"] == 0
 
 
-def test_without_a_schedule_backups_come_as_often_as_so_far(world: World) -> None:
+def test_without_a_schedule_the_backup_interval_is_taken_from_the_past(world: World) -> None:
     assert simulated(world, policy={"keep_last": 1})["backups"]["origin"] == "past"
     assert simulated(world, policy={"keep_last": 1}, series="web")["backups"]["origin"] == "assumed"
 
 
-def test_four_backups_within_two_minutes_are_no_habit_and_can_be_simulated(world: World) -> None:
+def test_four_backups_within_two_minutes_are_not_taken_as_the_usual_interval(world: World) -> None:
     place = world.running.folder / world.running.new_name("first-hour")
     engine = OwnEngine(ENGINES["1.4"], world.story.folder / "data")
     engine.run("init", "--encryption=none", str(place))
@@ -122,7 +122,7 @@ def test_the_shortest_interval_fits_the_default_days(world: World) -> None:
     assert found["backups"]["count"] > 90 * 24 * 60 / 5 - 300
 
 
-def test_days_that_would_take_too_long_are_left_out(world: World) -> None:
+def test_days_that_would_take_too_long_to_simulate_are_left_out(world: World) -> None:
     body = {"policy": {"keep_last": 9}, "compare_with": {"keep_within": "9y", "keep_daily": 7, "keep_weekly": 4}}
     body = {**body, "compare_with": {**body["compare_with"], "keep_monthly": 6}, "every_minutes": 5}
     found = simulated(world, **body)
@@ -151,7 +151,7 @@ def test_days_that_would_take_too_long_are_left_out(world: World) -> None:
         ({"policies": {}}, None),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(world: World, body: dict[str, Any], key: str | None) -> None:
+def test_invalid_simulations_are_refused(world: World, body: dict[str, Any], key: str | None) -> None:
     if str(body.get("until", "")).startswith("+"):
         body = {**body, "until": (today() + timedelta(days=int(body["until"]))).isoformat()}
     answer = world.admin.post(f"{world.url}/retention/simulate", json=body)
@@ -159,13 +159,13 @@ def test_what_cannot_be_simulated_is_refused(world: World, body: dict[str, Any],
     assert (answer.status_code if key is None else error_of(answer)) == (422 if key is None else (422, key))
 
 
-def test_a_stranger_simulates_nothing(world: World) -> None:
+def test_a_user_without_rights_gets_404(world: World) -> None:
     answer = world.running.stranger.post(f"{world.url}/retention/simulate", json={"policy": {"keep_last": 1}})
 
     assert error_of(answer) == (404, "repository.not_found")
 
 
-def test_a_schedule_tells_when_backups_come(world: World) -> None:
+def test_a_schedule_determines_when_backups_are_simulated(world: World) -> None:
     body = {
         "name": world.running.new_name("simulated"),
         "cron_expression": "0 2 * * *",

@@ -1,4 +1,4 @@
-"""Finding files by a part of their name."""
+"""Finding files by part of their name."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def names(answer: dict[str, Any]) -> set[str]:
     return {hit["path"].rsplit("/", 1)[-1] for hit in answer["results"]}
 
 
-def test_a_part_of_a_name_finds_files_of_all_series(world: World) -> None:
+def test_part_of_a_name_finds_files_in_all_series(world: World) -> None:
     found = world.get("/search", q="notes")
 
     assert set(found) == {"query", "results", "truncated", "next_cursor", "coverage"}
@@ -29,7 +29,7 @@ def test_a_part_of_a_name_finds_files_of_all_series(world: World) -> None:
     assert found["coverage"]["indexed"] == 5
 
 
-def test_a_hit_tells_where_it_was_seen_and_how_it_was_last(world: World) -> None:
+def test_a_hit_shows_in_which_archives_the_file_was_seen_and_its_latest_state(world: World) -> None:
     (hit,) = world.get("/search", q="may.tx")["results"]
 
     assert set(hit) == HIT
@@ -40,27 +40,27 @@ def test_a_hit_tells_where_it_was_seen_and_how_it_was_last(world: World) -> None
 
 
 @pytest.mark.parametrize("query", ["april", "APRIL", "ApRiL.t"])
-def test_case_does_not_matter_and_names_that_differ_in_it_are_two(world: World, query: str) -> None:
+def test_search_ignores_case_and_lists_names_that_differ_only_in_case_separately(world: World, query: str) -> None:
     assert names(world.get("/search", q=query)) == {"April.txt", "april.txt"}
 
 
-def test_the_text_may_stand_anywhere_in_the_name(world: World) -> None:
+def test_the_text_may_occur_anywhere_in_the_name(world: World) -> None:
     assert names(world.get("/search", q="eep.m")) == {"keep.md"}
     assert names(world.get("/search", q="sh")) == {"script.sh"}
     assert names(world.get("/search", q="no such name")) == set()
 
 
-def test_without_a_slash_folders_above_do_not_match(world: World) -> None:
+def test_without_a_slash_parent_folders_do_not_match(world: World) -> None:
     assert names(world.get("/search", q="letters")) == {"letters"}
 
 
-def test_with_a_slash_the_whole_path_matches(world: World) -> None:
+def test_with_a_slash_the_whole_path_is_matched(world: World) -> None:
     assert names(world.get("/search", q="letters/a")) == {"April.txt", "april.txt"}
     assert len(names(world.get("/search", q="etters/", limit=100))) == 15
     assert names(world.get("/search", q="/" + world.at("notes"))) == {"notes.txt"}
 
 
-def test_a_series_narrows_the_hits_and_what_is_told_of_them(world: World) -> None:
+def test_a_series_filter_narrows_the_hits_their_counts_and_the_coverage(world: World) -> None:
     found = world.get("/search", q="notes", series="web")
 
     assert [hit["path"] for hit in found["results"]] == [f"{world.story.web}/notes.txt".lstrip("/")]
@@ -69,14 +69,14 @@ def test_a_series_narrows_the_hits_and_what_is_told_of_them(world: World) -> Non
     assert world.get("/search", q="notes", series="no such series")["results"] == []
 
 
-def test_deleted_only_finds_what_the_newest_archives_lack(world: World) -> None:
+def test_deleted_only_finds_files_missing_from_the_newest_archives(world: World) -> None:
     assert names(world.get("/search", q="txt", deleted_only=True)) == {"new.txt"}
     (hit,) = world.get("/search", q="new.txt", deleted_only=True)["results"]
     assert hit["present_in_latest"] is False
     assert (world.word(hit["first_seen"]), world.word(hit["last_seen"])) == ("d2", "d2")
 
 
-def test_odd_names_are_found(world: World) -> None:
+def test_unusual_names_are_found(world: World) -> None:
     (lines,) = world.get("/search", q="two\nli")["results"]
     (coffee,) = world.get("/search", q="caf")["results"]
     (deep,) = world.get("/search", q="ffffffff")["results"]
@@ -88,7 +88,7 @@ def test_odd_names_are_found(world: World) -> None:
     assert len(deep["path"]) == 4096
 
 
-def test_pages_of_hits_hold_each_once(world: World) -> None:
+def test_pages_contain_each_hit_once(world: World) -> None:
     whole = world.get("/search", q="page-")["results"]
     seen: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
@@ -104,7 +104,7 @@ def test_pages_of_hits_hold_each_once(world: World) -> None:
     assert seen == whole
 
 
-def test_nothing_to_search_for_is_422(world: World) -> None:
+def test_an_empty_query_a_bad_cursor_and_a_bad_limit_are_refused_with_422(world: World) -> None:
     assert world.admin.get(f"{world.url}/search").status_code == 422
     assert world.admin.get(f"{world.url}/search", params={"q": ""}).status_code == 422
     assert error_of(world.admin.get(f"{world.url}/search", params={"q": "  "})) == (422, "archives.empty_query")

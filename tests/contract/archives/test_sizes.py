@@ -10,7 +10,7 @@ from tests.contract.fields import error_of, is_timestamp
 from tests.support.running import Running
 
 
-def test_each_day_with_archives_tells_how_much_was_backed_up(world: World) -> None:
+def test_each_day_with_archives_shows_how_much_was_backed_up(world: World) -> None:
     found = world.get("/sizes")
 
     archives = world.get("/archives", limit=100)["archives"]
@@ -21,7 +21,7 @@ def test_each_day_with_archives_tells_how_much_was_backed_up(world: World) -> No
     assert all(is_timestamp(one["at"]) and one["new_bytes"] >= 0 for one in found["data"])
 
 
-def test_a_measured_repository_has_a_point_for_the_day(world: World) -> None:
+def test_a_measured_repository_has_one_point_per_day(world: World) -> None:
     run_index(world.admin, world.repository, "rebuild", **{"from": "stats"})
     run_index(world.admin, world.repository, "rebuild", **{"from": "stats"})
 
@@ -32,7 +32,7 @@ def test_a_measured_repository_has_a_point_for_the_day(world: World) -> None:
     assert today[0]["archive_count"] == 5
 
 
-def test_only_the_days_of_the_span_are_told(world: World) -> None:
+def test_only_days_within_the_span_are_returned(world: World) -> None:
     last = max(world.times.values()).astimezone(UTC).date()
     found = world.get("/sizes", since=last.isoformat(), until=last.isoformat())
 
@@ -42,7 +42,7 @@ def test_only_the_days_of_the_span_are_told(world: World) -> None:
     assert world.get("/sizes", since=before.isoformat(), until=before.isoformat())["data"] == []
 
 
-def test_what_makes_a_repository_smaller_is_marked(running: Running) -> None:
+def test_operations_that_shrink_a_repository_are_marked(running: Running) -> None:
     repository = running.new_repository(index_mode="archives")
     admin, url = running.admin, f"/api/repositories/{repository['id']}"
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
@@ -65,9 +65,9 @@ def test_what_makes_a_repository_smaller_is_marked(running: Running) -> None:
         {"since": "9999-12-31", "until": "9999-12-31"},
     ],
 )
-def test_a_span_that_is_none_is_refused(world: World, span: dict[str, Any]) -> None:
+def test_an_invalid_span_is_refused(world: World, span: dict[str, Any]) -> None:
     assert error_of(world.admin.get(f"{world.url}/sizes", params=span)) == (422, "archives.bad_span")
 
 
-def test_a_stranger_learns_of_no_sizes(world: World) -> None:
+def test_a_user_without_rights_gets_404(world: World) -> None:
     assert error_of(world.running.stranger.get(f"{world.url}/sizes")) == (404, "repository.not_found")

@@ -1,4 +1,4 @@
-"""Archives as folders of a network drive, below /dav: for reading, with an account token as the password."""
+"""Archives as folders of a read-only network drive below /dav, with an account token as the password."""
 
 import base64
 import os
@@ -25,7 +25,7 @@ def token_of(client: Client, **more: Any) -> str:
 
 
 class Drive:
-    """What a program sees that knows a user name and a password."""
+    """The drive as seen by a client with a user name and a password."""
 
     def __init__(self, client: Client, username: str = "admin", token: str | None = None) -> None:
         self.username = username
@@ -37,7 +37,7 @@ class Drive:
         return self.client.request(method, f"/dav{path}", content=body, headers=headers)
 
     def folder(self, path: str) -> dict[str, ET.Element]:
-        """The address of everything in a folder, the folder itself first, with its properties."""
+        """The address and properties of the folder itself and then of each entry in it."""
         answer = self.ask("PROPFIND", path, Depth="1")
         assert answer.status_code == 207, answer.text
         assert answer.headers["content-type"].startswith("application/xml")
@@ -62,7 +62,7 @@ def address(world: World, archive: str = "latest", path: str | bytes = "") -> st
     return f"/{quote(world.repository['name'])}/{quote(archive)}" + (f"/{quote(below)}" if below else "")
 
 
-def test_the_drive_shows_repositories_archives_and_folders_and_the_bytes_of_files(world: World, drive: Drive) -> None:
+def test_the_drive_shows_repositories_archives_folders_and_file_contents(world: World, drive: Drive) -> None:
     name = world.repository["name"].encode()
     assert name in drive.names("")
     assert name in drive.names("/")
@@ -99,7 +99,7 @@ def sorted_by_time(world: World) -> list[str]:
     return sorted(world.times, key=lambda word: world.times[word])
 
 
-def test_folders_above_the_sources_lead_down_to_them(world: World, drive: Drive) -> None:
+def test_parent_folders_lead_down_to_the_sources(world: World, drive: Drive) -> None:
     above = world.at("").rstrip("/").split("/")
     for depth in range(len(above)):
         folder = address(world, world.names["d1"], "/".join(above[:depth]))
@@ -107,7 +107,7 @@ def test_folders_above_the_sources_lead_down_to_them(world: World, drive: Drive)
         assert drive.ask("PROPFIND", folder, Depth="0").status_code == 207
 
 
-def test_latest_and_a_date_name_the_archive_of_that_time(world: World, drive: Drive) -> None:
+def test_latest_or_a_time_selects_the_matching_archive(world: World, drive: Drive) -> None:
     order = sorted_by_time(world)
     first, last = order[0], order[-1]
 
@@ -122,7 +122,7 @@ def test_latest_and_a_date_name_the_archive_of_that_time(world: World, drive: Dr
         assert error_of(drive.ask("PROPFIND", address(world, nothing), Depth="0")) == (404, "dav.not_found")
 
 
-def test_names_that_are_no_text_or_hold_anything_else_are_found_and_read(world: World, drive: Drive) -> None:
+def test_names_with_line_breaks_or_invalid_utf8_are_listed_and_readable(world: World, drive: Drive) -> None:
     folder = address(world, world.names["d1"], world.at("letters"))
     for name in drive.names(folder):
         answer = drive.ask("HEAD", f"{folder}/{quote(name)}")
@@ -134,9 +134,7 @@ def test_names_that_are_no_text_or_hold_anything_else_are_found_and_read(world: 
     assert (lines.status_code, lines.content) == (200, b"lines\n")
 
 
-def test_what_is_known_of_a_file_is_told_without_the_engine_and_an_unchanged_one_is_not_sent_again(
-    world: World, drive: Drive
-) -> None:
+def test_file_metadata_comes_from_the_index_and_an_unchanged_file_is_not_sent_again(world: World, drive: Drive) -> None:
     file = address(world, world.names["d1"], world.at("notes.txt"))
     head = drive.ask("HEAD", file)
 
@@ -156,7 +154,9 @@ def test_what_is_known_of_a_file_is_told_without_the_engine_and_an_unchanged_one
     assert sent.headers["x-content-type-options"] == "nosniff"
 
 
-def test_only_what_is_asked_for_is_told_and_what_is_not_known_is_named(world: World, drive: Drive) -> None:
+def test_only_requested_properties_are_returned_and_unknown_ones_are_listed_as_not_found(
+    world: World, drive: Drive
+) -> None:
     answer = drive.ask("PROPFIND", address(world, world.names["d1"], world.at("notes.txt")), ASKED, Depth="0")
 
     found = {
@@ -182,7 +182,7 @@ def test_only_what_is_asked_for_is_told_and_what_is_not_known_is_named(world: Wo
         ),
     ],
 )
-def test_whatever_would_change_something_or_makes_no_sense_is_refused(
+def test_write_methods_and_malformed_requests_are_refused(
     world: World, drive: Drive, method: str, headers: dict[str, str], body: bytes | None, expected: int
 ) -> None:
     assert drive.ask(method, address(world), body, **headers).status_code == expected
@@ -195,20 +195,20 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_small_request_does_not_get_a_huge_answer(world: World, drive: Drive, bomb: str) -> None:
-    """Every unknown property is named for every file: 64 KiB made hundreds of megabytes for one folder."""
+def test_a_small_request_cannot_cause_a_huge_response(world: World, drive: Drive, bomb: str) -> None:
+    """Each unknown property is repeated for each file, so 64 KiB could grow to hundreds of megabytes for one folder."""
     asked = b'<propfind xmlns="DAV:"><prop>' + BOMBS[bomb] + b"</prop></propfind>"
 
     assert error_of(drive.ask("PROPFIND", address(world), asked, Depth="1")) == (422, "dav.bad_request")
 
 
-def test_clients_are_told_what_can_be_done_here(drive: Drive) -> None:
+def test_options_lists_the_supported_methods(drive: Drive) -> None:
     answer = drive.ask("OPTIONS", "/")
     assert (answer.status_code, answer.headers["dav"]) == (200, "1")
     assert set(answer.headers["allow"].split(", ")) == {"OPTIONS", "GET", "HEAD", "PROPFIND"}
 
 
-def test_a_drive_needs_an_account_token_of_the_user_who_is_named(world: World) -> None:
+def test_the_drive_requires_an_account_token_of_the_named_user(world: World) -> None:
     token = token_of(world.admin)
     metrics = token_of(world.admin, scope="metrics")
     for username, password in (("admin", ADMIN_PASSWORD), ("somebody", token), ("admin", ""), ("", token)):
@@ -223,7 +223,7 @@ def test_a_drive_needs_an_account_token_of_the_user_who_is_named(world: World) -
     assert Drive(world.admin, "admin", token).ask("PROPFIND", "/", Depth="0").status_code == 207
 
 
-def test_a_stranger_sees_nothing_and_cannot_tell_what_is_there(world: World) -> None:
+def test_a_user_without_rights_sees_nothing_and_cannot_probe_for_repositories(world: World) -> None:
     user = world.running.new_user()
     stranger = Drive(world.running.client_of(user), user["username"])
     viewer_client = world.running.client_with_right(world.repository, "viewer")
@@ -237,12 +237,12 @@ def test_a_stranger_sees_nothing_and_cannot_tell_what_is_there(world: World) -> 
     assert viewer.ask("GET", address(world, world.names["d1"], world.at("notes.txt"))).status_code == 200
 
 
-def test_addresses_lead_nowhere_but_into_archives(world: World, drive: Drive) -> None:
+def test_paths_cannot_escape_from_archives(world: World, drive: Drive) -> None:
     for path in ("/%2e%2e/etc", "/x/%2e%2e/%2e%2e/etc/passwd", f"{address(world)}/%00", f"{address(world)}/../../x"):
         assert drive.ask("GET", path).status_code == 404, path
 
 
-def test_reading_leaves_one_trail_for_each_archive(world: World) -> None:
+def test_reading_adds_one_audit_entry_per_archive(world: World) -> None:
     user = world.running.new_user("admin")
     drive = Drive(world.running.client_of(user), user["username"])
     for _ in range(3):
@@ -253,7 +253,7 @@ def test_reading_leaves_one_trail_for_each_archive(world: World) -> None:
     assert [one["object_id"] for one in mine] == [str(world.ids["d1"])]
 
 
-def test_rclone_copies_a_folder_of_an_archive_to_the_byte(world: World, drive: Drive, tmp_path: Any) -> None:
+def test_rclone_copies_a_folder_of_an_archive(world: World, drive: Drive, tmp_path: Any) -> None:
     config = tmp_path / "rclone.conf"
     config.write_text(
         f"[drive]\ntype = webdav\nvendor = other\nurl = {drive.client.base_url}/dav\n"

@@ -1,4 +1,4 @@
-"""A repository with archives of two series in which something changed from each to the next."""
+"""A repository with archives of two series, in which something changes from each archive to the next."""
 
 import json
 import os
@@ -29,11 +29,11 @@ ARCHIVE = {
 
 @dataclass(frozen=True)
 class Story:
-    """A repository that nobody manages yet, and the folders that its archives are of."""
+    """A repository that no service manages yet, and the source folders of its archives."""
 
     folder: Path
     times: dict[str, datetime] = field(default_factory=dict)
-    """When each archive was made, by the letter and number that tests call it."""
+    """When each archive was created, by the letter and number that tests use for it."""
     names: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -51,7 +51,7 @@ class Story:
 
 @dataclass(frozen=True)
 class World:
-    """The story's repository in a service. Tests read it, and change nothing in it."""
+    """The story's repository in a service. Tests only read it."""
 
     running: Running
     repository: dict[str, Any]
@@ -78,11 +78,11 @@ class World:
         return get(client or self.admin, f"{self.url}{path}", expected, **params)
 
     def at(self, path: str) -> str:
-        """A path below the first source, as archives have it."""
+        """A path below the first source, as stored in archives."""
         return f"{self.story.docs}/{path}".lstrip("/")
 
     def word(self, archive_id: int | None) -> str | None:
-        """What tests call the archive of an id."""
+        """The letter and number that tests use for the archive with an id."""
         return next((word for word, number in self.ids.items() if number == archive_id), None)
 
 
@@ -93,7 +93,7 @@ def get(client: Client, url: str, expected: int = 200, /, **params: Any) -> Any:
 
 
 def run_index(client: Client, repository: dict[str, Any], word: str = "resync", **body: Any) -> dict[str, Any]:
-    """Start index work and wait until all of it has succeeded; return the answer to the request."""
+    """Start index work and wait until all of it has succeeded; return the response to the request."""
     answer = client.post(f"/api/repositories/{repository['id']}/{word}", json=body or None)
     assert answer.status_code == 200, answer.text
     queued: dict[str, Any] = answer.json()
@@ -104,7 +104,7 @@ def run_index(client: Client, repository: dict[str, Any], word: str = "resync", 
 
 
 def no_tick(client: Client) -> None:
-    """Have the reconcile tick run now, so that it does not come in between for an hour."""
+    """Run the reconcile tick now, so that it does not interfere for an hour."""
     assert client.post("/api/operations/reconcile").status_code == 200
 
 
@@ -135,7 +135,7 @@ def wait_for_index(client: Client, repository: dict[str, Any]) -> list[dict[str,
 
 
 def tell(folder: Path) -> Story:
-    """Make the story's folders and its repository, with the engine alone. Told again, it is read from its notes."""
+    """Build the story's folders and its repository with the engine alone, or load it if it was built before."""
     notes = folder / "notes.json"
     if notes.exists():
         told = json.loads(notes.read_text())
@@ -157,7 +157,7 @@ def tell(folder: Path) -> Story:
 
 
 def _archive(engine: OwnEngine, story: Story, word: str) -> None:
-    """Make an archive two days after the one before it."""
+    """Create an archive dated two days after the previous one."""
     day = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=14)
     story.times[word] = day + 2 * timedelta(days=len(story.times))
     source = story.docs if word.startswith("d") else story.web
@@ -183,7 +183,7 @@ def _first_docs(story: Story) -> None:
 
 
 def make_deep_file(folder: Path) -> str:
-    """Make a file whose path, as archives have it, has exactly 4,096 bytes; return that path."""
+    """Create a file whose path, as stored in archives, is exactly 4,096 bytes long; return that path."""
     descriptor = os.open(folder, os.O_RDONLY)
     path = str(folder)
     while len(path) < DEEPEST - 210:
