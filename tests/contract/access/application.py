@@ -1,4 +1,4 @@
-"""The access routes in an application of their own, with a few routes that only show what the guards let through."""
+"""The access routes in their own application, with a few probe routes that show what the guards let through."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -151,7 +151,7 @@ async def _nothing(_app: FastAPI) -> AsyncIterator[None]:
 
 
 def _any_row(table: Any) -> dict[str, Any]:
-    """A value for each column that must have one; which they are is the other domain's matter."""
+    """A value for each required column, whatever columns the table of the other domain has."""
     return {
         column.name: _any_value(column)
         for column in table.columns

@@ -13,7 +13,7 @@ from tests.support.stores import a_store
 
 @pytest.fixture(autouse=True)
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same algorithm at its smallest cost: these tests hash hundreds of passwords."""
+    """The same algorithm at its lowest cost, because these tests hash hundreds of passwords."""
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     passwords._hash_of_nobody.cache_clear()
 

@@ -66,7 +66,7 @@ def test_pages_are_newest_first_and_stable_while_entries_are_added(service: Serv
     assert seen == [6, 5, 4, 3, 2, 1, 0]
 
 
-def test_a_page_that_is_exactly_full_has_no_next(service: Service, admin: dict[str, str]) -> None:
+def test_a_full_last_page_has_no_next_page(service: Service, admin: dict[str, str]) -> None:
     for _ in range(3):
         record(service)
     page = service.client.get("/api/audit?action=probe.event&limit=3", headers=admin).json()
@@ -116,13 +116,13 @@ def exported(service: Service, login: dict[str, str], **filters: str) -> list[di
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-def test_an_export_has_every_entry_once_however_many_are_read_at_a_time(
+def test_an_export_contains_every_entry_once_whatever_the_batch_size(
     service: Service, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_routes, "EXPORTED_AT_ONCE", 3)
     for number in range(7):
         record(service, number=number, text="a line\nand another \N{LINE SEPARATOR}")
-    for count in (7, 6):  # the last batch is smaller, or empty
+    for count in (7, 6):  # the last batch is a smaller one, or empty
         entries = exported(service, admin, action="probe.event", since=since_of(service, count))
         assert [entry["details"]["number"] for entry in entries] == [6, 5, 4, 3, 2, 1, 0][:count]
 
@@ -131,7 +131,7 @@ def since_of(service: Service, count: int) -> str:
     return service.entries("probe.event")[-count].at.isoformat()
 
 
-def test_an_export_is_for_admins_and_refuses_what_the_list_refuses(service: Service, admin: dict[str, str]) -> None:
+def test_only_admins_may_export_and_invalid_filters_are_refused(service: Service, admin: dict[str, str]) -> None:
     service.add_user("anna", Role.OPERATOR)
     assert service.client.get("/api/audit/export", headers=service.log_in("anna")).status_code == 403
     assert service.client.get("/api/audit/export").status_code == 401
@@ -151,11 +151,11 @@ def test_an_export_is_for_admins_and_refuses_what_the_list_refuses(service: Serv
         "since=0001-01-01T00:00:00%2B14:00",
     ],
 )
-def test_a_malformed_question_is_refused(service: Service, admin: dict[str, str], query: str) -> None:
+def test_a_malformed_query_is_refused(service: Service, admin: dict[str, str], query: str) -> None:
     assert service.client.get(f"/api/audit?{query}", headers=admin).status_code == 422
 
 
-def test_an_entry_is_never_changed_or_removed(service: Service) -> None:
+def test_an_entry_cannot_be_changed_or_removed(service: Service) -> None:
     record(service)
     with pytest.raises(AuditIsAppendOnly), service.database.writing() as session:
         session.execute(select(AuditEntry)).scalars().first().outcome = "other"  # type: ignore[union-attr]
@@ -164,7 +164,7 @@ def test_an_entry_is_never_changed_or_removed(service: Service) -> None:
     assert stored(service) == 1
 
 
-def test_what_a_store_cannot_hold_is_replaced(service: Service) -> None:
+def test_characters_that_a_store_cannot_hold_are_replaced(service: Service) -> None:
     record(service, text="a\0b\ud800c", nested={"list": ["\0", Role.VIEWER, 1, None]})
     (entry,) = service.entries("probe.event")
     assert entry.details == {
@@ -173,7 +173,7 @@ def test_what_a_store_cannot_hold_is_replaced(service: Service) -> None:
     }
 
 
-def test_an_entry_is_written_with_the_change_it_tells_of_or_not_at_all(service: Service) -> None:
+def test_an_entry_is_rolled_back_with_the_change_it_records(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     refused = service.client.post("/probe/work/1", json={"subject": "x", "fail": True}, headers=login)
@@ -181,7 +181,7 @@ def test_an_entry_is_written_with_the_change_it_tells_of_or_not_at_all(service: 
     assert service.entries("probe.work") == []
 
 
-def test_refusals_are_recorded_with_who_where_and_why(service: Service) -> None:
+def test_refusals_are_recorded_with_caller_address_and_reason(service: Service) -> None:
     user_id = service.add_user("anna")
     login = service.log_in("anna")
     service.client.get("/probe/admin?token=secret", headers=login)
@@ -192,7 +192,7 @@ def test_refusals_are_recorded_with_who_where_and_why(service: Service) -> None:
     assert (unknown.actor, unknown.details["status"] if unknown.details else None) == (None, 401)
 
 
-def test_a_refusal_of_the_plan_and_a_throttled_login_are_recorded(service: Service) -> None:
+def test_a_refusal_by_the_plan_and_a_throttled_login_are_recorded(service: Service) -> None:
     service.settings.plan = "community"
     service.add_user("anna")
     assert service.client.get("/probe/history", headers=service.log_in("anna")).status_code == 403
@@ -207,7 +207,7 @@ def test_a_refusal_of_the_plan_and_a_throttled_login_are_recorded(service: Servi
     assert logins == ["auth.bad_credentials"] * 5 + ["auth.too_many_failures"]
 
 
-def test_nobody_fills_the_disk_by_being_refused(service: Service) -> None:
+def test_repeated_refusals_are_summarised_so_that_they_cannot_fill_the_disk(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         before = stored(service)
         with ThreadPoolExecutor(4) as pool:
@@ -226,7 +226,9 @@ def test_nobody_fills_the_disk_by_being_refused(service: Service) -> None:
         }
 
 
-def test_a_refusal_stands_when_the_store_is_away(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_still_returned_when_the_store_is_unavailable(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away() -> None:
         raise Unavailable("store.unavailable", "away")
 

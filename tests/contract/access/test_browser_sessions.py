@@ -1,4 +1,4 @@
-"""The login of a browser: a cookie beside the access token, read by two routes only."""
+"""The login of a browser: a cookie in addition to the access token, which only two routes read."""
 
 from datetime import timedelta
 from typing import Any
@@ -45,7 +45,7 @@ def test_a_login_sets_a_cookie_for_browsers_only(service: Service) -> None:
     assert "Secure" not in header_line
 
 
-def test_over_tls_the_cookie_is_sent_over_tls_only(service: Service) -> None:
+def test_over_tls_the_cookie_is_marked_secure(service: Service) -> None:
     header_line = log_in(service, Origin="https://testserver").headers["set-cookie"]
     assert header_line.startswith(f"__Secure-{COOKIE}=")
     assert "; Secure" in header_line
@@ -60,7 +60,7 @@ def test_the_cookie_gets_a_new_access_token_and_a_new_cookie(service: Service) -
     assert service.client.get("/api/auth/me", headers=header(token)).json()["username"] == "anna"
 
 
-def test_a_cookie_that_was_replaced_is_good_for_a_moment_more(service: Service) -> None:
+def test_a_replaced_cookie_stays_valid_for_a_moment(service: Service) -> None:
     first = cookie_of(log_in(service))
     second = cookie_of(refresh(service, first))
     again = refresh(service, first)
@@ -96,7 +96,7 @@ def test_another_site_cannot_use_the_cookie(service: Service, headers: dict[str,
     assert refresh(service, cookie).status_code == 200
 
 
-def test_without_the_header_a_cookie_is_no_credential(service: Service) -> None:
+def test_without_the_header_a_cookie_is_not_accepted_as_a_credential(service: Service) -> None:
     cookie = cookie_of(log_in(service))
     service.client.cookies.clear()
     sent = {"Cookie": f"{COOKIE}={cookie}", "Origin": "http://testserver"}
@@ -105,7 +105,7 @@ def test_without_the_header_a_cookie_is_no_credential(service: Service) -> None:
     assert service.client.get("/api/auth/me", headers={**WEB, **sent}).status_code == 401
 
 
-def test_a_logout_ends_the_session_and_takes_the_cookie_away(service: Service) -> None:
+def test_a_logout_ends_the_session_and_deletes_the_cookie(service: Service) -> None:
     answer = log_in(service)
     cookie, token = cookie_of(answer), answer.json()["access_token"]
     service.client.cookies.clear()
@@ -116,7 +116,7 @@ def test_a_logout_ends_the_session_and_takes_the_cookie_away(service: Service) -
 
 
 @pytest.mark.parametrize("cookie", [None, "", "bk_web_nonsense", "x" * 4000])
-def test_a_cookie_that_is_none_of_ours_is_a_plain_refusal(service: Service, cookie: str | None) -> None:
+def test_a_missing_or_unknown_cookie_is_refused(service: Service, cookie: str | None) -> None:
     answer = refresh(service, cookie)
     assert (answer.status_code, key_of(answer)) == (401, "auth.session_ended")
 

@@ -25,11 +25,13 @@ def work(service: Service, login: dict[str, str], key: str | None, place: int = 
     return service.client.post(f"/probe/work/{place}", json={"subject": "x", **body}, headers=headers)
 
 
-def test_without_a_key_every_request_works(service: Service, login: dict[str, str]) -> None:
+def test_without_a_key_every_request_is_executed(service: Service, login: dict[str, str]) -> None:
     assert [work(service, login, None).json()["number"] for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_request_sent_again_gets_the_first_answer_and_works_once(service: Service, login: dict[str, str]) -> None:
+def test_a_repeated_request_gets_the_first_response_and_is_executed_only_once(
+    service: Service, login: dict[str, str]
+) -> None:
     first, again = work(service, login, "a"), work(service, login, "a")
     assert first.json() == again.json() == {"number": 1}
     assert (first.status_code, again.status_code) == (200, 200)
@@ -39,14 +41,14 @@ def test_a_request_sent_again_gets_the_first_answer_and_works_once(service: Serv
     assert work(service, login, "b").json() == {"number": 2}
 
 
-def test_the_same_meaning_spelled_otherwise_is_the_same_request(service: Service, login: dict[str, str]) -> None:
+def test_bodies_that_differ_only_in_notation_are_the_same_request(service: Service, login: dict[str, str]) -> None:
     headers = {**login, "Idempotency-Key": "a", "Content-Type": "application/json"}
     bodies = [b'{"subject": "x", "fail": false}', b'{ "fail":false,"subject":"\\u0078"}']
     answers = [service.client.post("/probe/work/1", content=body, headers=headers) for body in bodies]
     assert [answer.json() for answer in answers] == [{"number": 1}] * 2
 
 
-def test_a_body_that_is_nested_beyond_reading_is_refused(service: Service, login: dict[str, str]) -> None:
+def test_an_excessively_nested_body_is_refused(service: Service, login: dict[str, str]) -> None:
     headers = {**login, "Idempotency-Key": "a", "Content-Type": "application/json"}
     answer = service.client.post("/probe/work/1", content=b"[" * 100_000, headers=headers)
     assert answer.status_code in (400, 422)
@@ -65,13 +67,13 @@ def test_a_key_belongs_to_its_user(service: Service, login: dict[str, str]) -> N
     assert work(service, service.log_in("bert"), "a").json() == {"number": 2}
 
 
-def test_work_that_failed_leaves_nothing_and_may_be_sent_again(service: Service, login: dict[str, str]) -> None:
+def test_a_failed_request_leaves_nothing_behind_and_may_be_repeated(service: Service, login: dict[str, str]) -> None:
     assert work(service, login, "a", fail=True).status_code == 404
     assert service.entries("probe.work") == []
     assert work(service, login, "a").json() == {"number": 1}
 
 
-def test_of_many_simultaneous_requests_with_one_key_exactly_one_works(service: Service, login: dict[str, str]) -> None:
+def test_simultaneous_requests_with_one_key_are_executed_only_once(service: Service, login: dict[str, str]) -> None:
     start = threading.Barrier(8)
 
     def send(_: int) -> Any:
@@ -85,7 +87,7 @@ def test_of_many_simultaneous_requests_with_one_key_exactly_one_works(service: S
     assert len(service.entries("probe.work")) == 1
 
 
-def test_a_first_request_that_takes_too_long_is_said_to_be_under_way(
+def test_a_repeated_request_returns_409_while_the_first_is_still_in_progress(
     service: Service, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if service.database.is_sqlite:
@@ -103,7 +105,7 @@ def test_a_first_request_that_takes_too_long_is_said_to_be_under_way(
     assert work(service, login, "a").status_code == 200
 
 
-def test_a_key_is_kept_for_a_day_whether_or_not_anybody_tidies(service: Service, login: dict[str, str]) -> None:
+def test_a_key_is_kept_for_a_day_with_or_without_tidying(service: Service, login: dict[str, str]) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         work(service, login, "a")
         moment.shift(timedelta(hours=23))

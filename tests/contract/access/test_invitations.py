@@ -1,4 +1,4 @@
-"""Invitations: a user chooses their own password by a link that works once."""
+"""Invitations: a user chooses their own password through a link that works once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -59,7 +59,7 @@ def test_an_invited_user_chooses_a_password_once_and_logs_in_with_it(service: Se
     assert {"users.invited", "users.invitation_accepted"} <= set(actions)
 
 
-def test_a_user_without_a_password_gets_in_by_the_invitation_alone(service: Service, admin: dict[str, str]) -> None:
+def test_an_invited_user_cannot_log_in_before_choosing_a_password(service: Service, admin: dict[str, str]) -> None:
     invited(service, admin)
 
     for guess in ("", " ", PASSWORD, "None", "null"):
@@ -67,7 +67,9 @@ def test_a_user_without_a_password_gets_in_by_the_invitation_alone(service: Serv
 
 
 @pytest.mark.parametrize("spoilt", ["again", "withdrawn", "expired", "disabled", "password", "deleted"])
-def test_an_invitation_that_is_no_longer_meant_is_refused(service: Service, admin: dict[str, str], spoilt: str) -> None:
+def test_a_replaced_withdrawn_or_expired_invitation_is_refused(
+    service: Service, admin: dict[str, str], spoilt: str
+) -> None:
     user, token = invited(service, admin)
     place = f"/api/users/{user}"
     if spoilt == "again":
@@ -89,7 +91,7 @@ def test_an_invitation_that_is_no_longer_meant_is_refused(service: Service, admi
     assert service.try_login("anna", OWN).status_code == 401
 
 
-def test_of_many_who_use_one_invitation_at_once_one_succeeds(service: Service, admin: dict[str, str]) -> None:
+def test_simultaneous_uses_of_one_invitation_succeed_only_once(service: Service, admin: dict[str, str]) -> None:
     _, token = invited(service, admin)
 
     with ThreadPoolExecutor(6) as pool:
@@ -98,7 +100,7 @@ def test_of_many_who_use_one_invitation_at_once_one_succeeds(service: Service, a
     assert codes == [200] + [404] * 5
 
 
-def test_invitations_are_made_by_admins_for_others(service: Service, admin: dict[str, str]) -> None:
+def test_only_admins_create_invitations_and_only_for_other_users(service: Service, admin: dict[str, str]) -> None:
     service.add_user("otto", Role.OPERATOR)
     me = service.client.get("/api/auth/me", headers=admin).json()["id"]
     place = f"/api/users/{me}/invitation"
@@ -115,7 +117,7 @@ def test_invitations_are_made_by_admins_for_others(service: Service, admin: dict
     assert accept(service, token).status_code == 200, "refused requests leave the invitation as it is"
 
 
-def test_a_second_factor_stays_with_a_password_that_was_chosen_by_an_invitation(
+def test_a_second_factor_is_still_required_after_an_invitation_was_accepted(
     service: Service, admin: dict[str, str]
 ) -> None:
     user, token = invited(service, admin)

@@ -11,7 +11,7 @@ from holdfast.kit import clock
 from tests.contract.access.application import ELSEWHERE, HOME, PASSWORD, Service, header, key_of
 
 
-def test_a_login_answers_with_the_fields_of_the_contract(service: Service) -> None:
+def test_a_login_returns_the_fields_of_the_contract(service: Service) -> None:
     service.add_user("anna")
     answer = service.try_login("anna")
     assert answer.status_code == 200
@@ -26,27 +26,27 @@ def test_a_login_answers_with_the_fields_of_the_contract(service: Service) -> No
     }
 
 
-def test_a_login_takes_a_form_only(service: Service) -> None:
+def test_a_login_accepts_only_a_form(service: Service) -> None:
     service.add_user("anna")
     answer = service.client.post("/api/auth/login", json={"username": "anna", "password": PASSWORD})
     assert answer.status_code == 422
 
 
-def test_a_user_name_is_the_same_in_any_case(service: Service) -> None:
+def test_usernames_are_case_insensitive(service: Service) -> None:
     service.add_user("Anna")
     assert service.try_login("aNNA").status_code == 200
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
 @pytest.mark.parametrize("name", ["X-Backup-Authorization", "Authorization"])
-def test_both_headers_carry_a_token(service: Service, name: str, scheme: str) -> None:
+def test_both_headers_may_carry_the_token(service: Service, name: str, scheme: str) -> None:
     service.add_user("anna")
     token = service.try_login("anna").json()["access_token"]
     answer = service.client.get("/api/auth/me", headers={name: f"{scheme} {token}"})
     assert answer.json()["username"] == "anna"
 
 
-def test_the_backup_header_wins_over_the_other(service: Service) -> None:
+def test_the_backup_header_takes_precedence(service: Service) -> None:
     service.add_user("anna")
     service.add_user("bert")
     anna, bert = (service.try_login(name).json()["access_token"] for name in ("anna", "bert"))
@@ -56,21 +56,21 @@ def test_the_backup_header_wins_over_the_other(service: Service) -> None:
     assert service.client.get("/api/auth/me", headers=headers).status_code == 401
 
 
-def test_without_a_credential_the_answer_is_401_and_names_the_scheme(service: Service) -> None:
+def test_a_request_without_a_credential_returns_401_and_names_the_scheme(service: Service) -> None:
     answer = service.client.get("/probe/signed-in")
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert key_of(answer) == "auth.credential_missing"
 
 
-def test_an_unknown_user_and_a_wrong_password_look_the_same_and_cost_the_same(
+def test_unknown_and_disabled_users_and_wrong_passwords_are_indistinguishable(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.add_user("anna")
     service.add_user("gone")
     with service.database.writing() as session:
         session.execute(update(User).filter_by(username="gone").values(disabled=True))
-    service.try_login("nobody")  # the hash of nobody is made once
+    service.try_login("nobody")  # the hash used for unknown users is computed once
     verified: list[str] = []
     real = passwords.HASHER
 
@@ -92,7 +92,7 @@ def test_an_unknown_user_and_a_wrong_password_look_the_same_and_cost_the_same(
     assert len(set(verified)) == 1, "each verified with the same cost"
 
 
-def test_logging_out_ends_the_session_at_once(service: Service) -> None:
+def test_logging_out_ends_the_session_immediately(service: Service) -> None:
     service.add_user("anna")
     login, other = service.log_in("anna"), service.log_in("anna")
     assert service.client.post("/api/auth/logout", headers=login).status_code == 204
@@ -102,7 +102,7 @@ def test_logging_out_ends_the_session_at_once(service: Service) -> None:
     assert service.client.get("/probe/signed-in", headers=other).status_code == 200
 
 
-def test_an_expired_token_is_refused_but_can_be_refreshed_while_its_session_lives(service: Service) -> None:
+def test_an_expired_token_is_refused_but_can_be_refreshed_while_its_session_is_valid(service: Service) -> None:
     service.add_user("anna")
     with time_machine.travel(clock.now(), tick=True) as moment:
         login = service.log_in("anna")
@@ -116,7 +116,7 @@ def test_an_expired_token_is_refused_but_can_be_refreshed_while_its_session_live
         assert service.client.get("/probe/signed-in", headers=fresh).status_code == 200
 
 
-def test_a_session_left_alone_for_a_week_is_over(service: Service) -> None:
+def test_a_session_unused_for_a_week_has_ended(service: Service) -> None:
     service.add_user("anna")
     with time_machine.travel(clock.now(), tick=True) as moment:
         login = service.log_in("anna")
@@ -125,7 +125,7 @@ def test_a_session_left_alone_for_a_week_is_over(service: Service) -> None:
         assert (answer.status_code, key_of(answer)) == (401, "auth.session_ended")
 
 
-def test_a_session_in_use_outlives_a_week_and_writes_at_most_once_a_minute(service: Service) -> None:
+def test_a_session_in_use_outlives_a_week_and_its_last_use_is_written_rarely(service: Service) -> None:
     service.add_user("anna")
     with time_machine.travel(clock.now(), tick=False) as moment:
         started = clock.now()
@@ -146,7 +146,7 @@ def _last_used(service: Service) -> object:
         return session.query(LoginSession.last_used_at).scalar()
 
 
-def test_me_tells_who_is_calling_and_how(service: Service) -> None:
+def test_me_returns_the_caller_and_the_kind_of_credential(service: Service) -> None:
     user_id = service.add_user("anna", Role.OPERATOR, email="anna@example.org")
     login = service.log_in("anna")
     me = service.client.get("/api/auth/me", headers=login).json()
@@ -165,7 +165,7 @@ def test_me_tells_who_is_calling_and_how(service: Service) -> None:
     )
 
 
-def test_changing_the_password_ends_the_other_sessions_and_answers_like_a_login(service: Service) -> None:
+def test_changing_the_password_ends_other_sessions_and_returns_a_new_token(service: Service) -> None:
     service.add_user("anna")
     login, other = service.log_in("anna"), service.log_in("anna", address=ELSEWHERE)
     body = {"current_password": PASSWORD, "new_password": "another horse"}
@@ -179,7 +179,7 @@ def test_changing_the_password_ends_the_other_sessions_and_answers_like_a_login(
     assert service.try_login("anna", "another horse").status_code == 200
 
 
-def test_a_wrong_present_password_changes_nothing_and_is_not_taken_for_a_bad_token(service: Service) -> None:
+def test_a_wrong_current_password_changes_nothing_and_is_not_reported_as_a_bad_token(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     body = {"current_password": "wrong password", "new_password": "another horse"}
@@ -188,7 +188,7 @@ def test_a_wrong_present_password_changes_nothing_and_is_not_taken_for_a_bad_tok
     assert service.try_login("anna").status_code == 200
 
 
-def test_a_stolen_token_is_no_way_to_guess_the_password(service: Service) -> None:
+def test_a_stolen_token_cannot_be_used_to_guess_the_password(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     body = {"current_password": "wrong password", "new_password": "another horse"}
@@ -199,7 +199,7 @@ def test_a_stolen_token_is_no_way_to_guess_the_password(service: Service) -> Non
 @pytest.mark.parametrize(
     "new", ["tiny", "1234567", "x" * 1025, "ä" * 513, "nul\0nul\0nul", PASSWORD], ids=lambda new: new[:8]
 )
-def test_a_new_password_has_eight_characters_at_least_and_is_new(service: Service, new: str) -> None:
+def test_a_new_password_must_be_new_and_of_a_valid_length(service: Service, new: str) -> None:
     service.add_user("anna")
     body = {"current_password": PASSWORD, "new_password": new}
     answer = service.client.post("/api/auth/change-password", json=body, headers=service.log_in("anna"))
@@ -208,7 +208,7 @@ def test_a_new_password_has_eight_characters_at_least_and_is_new(service: Servic
     assert service.try_login("anna").status_code == 200
 
 
-def test_who_must_change_the_password_can_do_nothing_else(service: Service) -> None:
+def test_a_user_who_must_change_the_password_can_do_nothing_else(service: Service) -> None:
     service.add_user("anna", Role.ADMIN, must_change_password=True)
     first = service.try_login("anna")
     assert first.json()["must_change_password"] is True
@@ -231,7 +231,7 @@ def test_who_must_change_the_password_can_do_nothing_else(service: Service) -> N
     assert service.client.get("/probe/admin", headers=login).status_code == 200
 
 
-def test_who_must_change_the_password_may_log_out(service: Service) -> None:
+def test_a_user_who_must_change_the_password_may_log_out(service: Service) -> None:
     service.add_user("anna", must_change_password=True)
     login = service.log_in("anna")
     assert service.client.post("/api/auth/logout", headers=login).status_code == 204

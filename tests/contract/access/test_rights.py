@@ -38,7 +38,7 @@ def test_a_new_user_sees_no_repository(service: Service) -> None:
         (Role.ADMIN, None, None, 200, 200),
     ],
 )
-def test_the_stronger_right_counts_up_to_the_global_role(
+def test_the_stronger_right_applies_but_never_exceeds_the_global_role(
     service: Service,
     admin: dict[str, str],
     role: Role,
@@ -66,7 +66,7 @@ def test_the_stronger_right_counts_up_to_the_global_role(
     assert other_code == (200 if sees_all else 404)
 
 
-def test_a_right_is_replaced_and_taken_away_with_effect_at_once(service: Service, admin: dict[str, str]) -> None:
+def test_replacing_or_removing_a_right_takes_effect_immediately(service: Service, admin: dict[str, str]) -> None:
     repository_id = service.add_repository()
     user_id = service.add_user("anna", Role.OPERATOR)
     login = service.log_in("anna")
@@ -82,7 +82,7 @@ def test_a_right_is_replaced_and_taken_away_with_effect_at_once(service: Service
     assert [len(service.entries(f"users.right_{word}")) for word in ("given", "taken")] == [2, 1]
 
 
-def test_a_right_on_what_does_not_exist_is_not_found(service: Service, admin: dict[str, str]) -> None:
+def test_granting_a_right_on_a_missing_repository_or_user_returns_404(service: Service, admin: dict[str, str]) -> None:
     user_id = service.add_user("anna")
     repository_id = service.add_repository()
     answer = service.client.put(f"/api/users/{user_id}/repositories/999", json={"role": VIEW}, headers=admin)
@@ -92,13 +92,13 @@ def test_a_right_on_what_does_not_exist_is_not_found(service: Service, admin: di
 
 
 @pytest.mark.parametrize("role", ["admin", "owner", None, 1])
-def test_nobody_is_admin_of_one_repository(service: Service, admin: dict[str, str], role: object) -> None:
+def test_a_right_on_one_repository_cannot_be_admin(service: Service, admin: dict[str, str], role: object) -> None:
     user_id, repository_id = service.add_user("anna"), service.add_repository()
     path = f"/api/users/{user_id}/repositories/{repository_id}"
     assert service.client.put(path, json={"role": role}, headers=admin).status_code == 422
 
 
-def test_an_account_token_has_the_rights_of_its_user_as_they_are_now(service: Service, admin: dict[str, str]) -> None:
+def test_an_account_token_has_the_current_rights_of_its_user(service: Service, admin: dict[str, str]) -> None:
     repository_id = service.add_repository()
     user_id = service.add_user("anna", Role.OPERATOR, all_repositories_role=Role.OPERATOR)
     account = service.account_token(service.log_in("anna"), scope="operate")

@@ -1,4 +1,4 @@
-"""What holds for every route of access: a guard, a summary, documented errors."""
+"""Rules for all routes of access: a guard, a summary and documented errors."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ def guards(route: APIRoute) -> set[Any]:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{min(route.methods)} {route.path}")
-def test_every_route_has_a_guard_a_summary_and_a_shape(route: APIRoute) -> None:
+def test_every_route_has_a_guard_a_summary_and_a_response_schema(route: APIRoute) -> None:
     assert guards(route)
     assert route.summary
     has_shape = any("schema" in content for content in route.responses.get(200, {}).get("content", {}).values())
@@ -41,7 +41,7 @@ def test_only_the_login_and_invitations_are_public() -> None:
     }
 
 
-def test_the_routes_of_the_contract_are_there() -> None:
+def test_the_routes_match_the_contract() -> None:
     assert {(method, route.path) for route in ROUTES for method in route.methods or ()} == {
         ("POST", "/api/auth/login"),
         ("POST", "/api/auth/login/totp"),
@@ -72,7 +72,7 @@ def test_the_routes_of_the_contract_are_there() -> None:
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_the_document_shows_both_headers_and_the_errors(service: Service) -> None:
+def test_the_api_document_shows_both_headers_and_the_errors(service: Service) -> None:
     document = service.client.get("/api/openapi.json").json()
     schemes = document["components"]["securitySchemes"]
     assert schemes["BackupBearer"]["name"] == "X-Backup-Authorization"
@@ -84,7 +84,7 @@ def test_the_document_shows_both_headers_and_the_errors(service: Service) -> Non
     assert list(form) == ["application/x-www-form-urlencoded"]
 
 
-def test_a_feature_outside_the_plan_is_refused_with_the_plan_payload(service: Service) -> None:
+def test_a_feature_outside_the_plan_is_refused_with_the_required_plan(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     assert service.client.get("/probe/history", headers=login).status_code == 200
@@ -101,8 +101,8 @@ def test_a_feature_outside_the_plan_is_refused_with_the_plan_payload(service: Se
     assert key_of(service.client.get("/probe/history")) == "auth.credential_missing"
 
 
-def test_many_readers_and_writers_at_once_are_all_served(service: Service) -> None:
-    """Far more requests than threads: none may hold a connection that others wait for while it waits for a thread."""
+def test_many_simultaneous_readers_and_writers_are_all_served(service: Service) -> None:
+    """With far more requests than threads, none may hold a connection while it waits for a thread."""
     service.add_user("anna")
     login = service.log_in("anna")
 

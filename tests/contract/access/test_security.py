@@ -1,4 +1,4 @@
-"""Attempts to get in with what this service did not give out."""
+"""Attempts to get in with credentials that this service did not issue."""
 
 import base64
 import json
@@ -64,7 +64,7 @@ def test_a_token_signed_with_the_right_key_but_another_algorithm_is_refused(serv
     assert refused(service, forged)
 
 
-def test_a_token_signed_by_somebody_else_is_refused(
+def test_a_token_signed_with_a_foreign_key_is_refused(
     service: Service, token: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     head, claims, _ = parts(token)
@@ -74,7 +74,7 @@ def test_a_token_signed_by_somebody_else_is_refused(
     assert refused(service, jwt.encode(dict(claims), key, "HS256", headers={"kid": foreign.active_key_id}))
 
 
-def test_the_key_of_the_secrets_does_not_sign_tokens(service: Service, token: str) -> None:
+def test_the_key_that_encrypts_secrets_does_not_sign_tokens(service: Service, token: str) -> None:
     head, claims, _ = parts(token)
     key = service.access.vault.keys[0].material
     assert refused(service, jwt.encode(dict(claims), key, "HS256", headers={"kid": head["kid"]}))
@@ -90,26 +90,26 @@ def test_changed_claims_break_the_signature(service: Service, token: str) -> Non
     "change",
     [{"sid": None}, {"sid": 7}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"use": "other"}, {"use": None}],
 )
-def test_a_signed_token_with_odd_claims_is_refused(service: Service, token: str, change: dict[str, Any]) -> None:
+def test_a_signed_token_with_invalid_claims_is_refused(service: Service, token: str, change: dict[str, Any]) -> None:
     head, claims, _ = parts(token)
     key = service.access.vault.signing_key(head["kid"])
     assert refused(service, jwt.encode({**claims, **change}, key, "HS256", headers={"kid": head["kid"]}))
 
 
 @pytest.mark.parametrize("kid", [None, 7, "", "../secret", "0" * 12])
-def test_a_token_that_names_no_key_of_ours_is_refused(service: Service, token: str, kid: Any) -> None:
+def test_a_token_with_an_unknown_key_id_is_refused(service: Service, token: str, kid: Any) -> None:
     head, claims, signature = parts(token)
     assert refused(service, f"{packed({**head, 'kid': kid})}.{packed(claims)}.{signature}")
 
 
 @pytest.mark.parametrize("odd", ["x", "..", "a.b.c", "bk_user_", "bk_user_" + "A" * 43, "A" * 100_000, "%00", "ÿ.þ.ý"])
-def test_odd_credentials_are_refused_and_not_an_error(service: Service, odd: str) -> None:
+def test_malformed_credentials_are_refused_without_an_error(service: Service, odd: str) -> None:
     headers = {b"X-Backup-Authorization": f"Bearer {odd}".encode("latin-1")}
     assert service.client.get("/probe/signed-in", headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize("value", ["", "Bearer", "Bearer ", "Basic YTpi", "token abc"])
-def test_another_scheme_is_refused(service: Service, value: str) -> None:
+def test_a_header_without_a_bearer_token_is_refused(service: Service, value: str) -> None:
     assert service.client.get("/probe/signed-in", headers={"Authorization": value}).status_code == 401
 
 
@@ -121,7 +121,7 @@ def test_a_challenge_is_not_an_access_token(service: Service) -> None:
     assert refused(service, challenge)
 
 
-def test_nothing_that_is_stored_lets_anybody_in(service: Service, token: str) -> None:
+def test_no_value_in_the_store_works_as_a_credential(service: Service, token: str) -> None:
     login = header(token)
     service.account_token(login)
     with service.database.reading() as session:
@@ -131,7 +131,7 @@ def test_nothing_that_is_stored_lets_anybody_in(service: Service, token: str) ->
         assert service.client.get("/probe/signed-in", headers=header(value)).status_code == 401
 
 
-def test_a_token_of_a_disabled_or_removed_user_is_worthless(service: Service, token: str) -> None:
+def test_tokens_of_a_disabled_or_removed_user_are_refused(service: Service, token: str) -> None:
     for change in ("disable", "remove"):
         user_id = service.add_user(change, Role.OPERATOR)
         login = service.log_in(change)
@@ -146,7 +146,7 @@ def test_a_token_of_a_disabled_or_removed_user_is_worthless(service: Service, to
             assert service.client.get("/api/auth/me", headers=credential).status_code == 401
 
 
-def test_an_account_token_is_refused_where_a_login_is_needed(service: Service, token: str) -> None:
+def test_an_account_token_is_refused_where_a_login_is_required(service: Service, token: str) -> None:
     account = service.account_token(header(token))
     assert service.client.get("/probe/signed-in", headers=account).status_code == 200
     assert service.client.get("/api/users", headers=account).status_code == 200
@@ -162,7 +162,7 @@ def test_an_account_token_is_refused_where_a_login_is_needed(service: Service, t
         assert (answer.status_code, key_of(answer)) == (403, "auth.login_token_required"), path
 
 
-def test_nobody_revokes_or_sees_the_token_of_another(service: Service, token: str) -> None:
+def test_account_tokens_of_other_users_can_be_neither_seen_nor_revoked(service: Service, token: str) -> None:
     service.add_user("bert")
     bert = service.log_in("bert")
     account = service.account_token(bert)
@@ -173,10 +173,10 @@ def test_nobody_revokes_or_sees_the_token_of_another(service: Service, token: st
     assert service.client.get("/probe/signed-in", headers=account).status_code == 200
 
 
-def test_a_login_that_was_judged_before_a_password_change_does_not_survive_it(
+def test_a_login_verified_before_a_password_change_gets_no_session(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The password is right when it is checked, and changed before the session is written."""
+    """The password is correct when it is verified, but changes before the session is written."""
     user_id = service.add_user("anna")
 
     def changed_meanwhile(password: str, password_hash: str | None) -> bool:
@@ -191,7 +191,7 @@ def test_a_login_that_was_judged_before_a_password_change_does_not_survive_it(
         assert session.execute(select(LoginSession)).first() is None
 
 
-def test_old_sessions_and_challenges_are_removed_in_time(service: Service) -> None:
+def test_expired_sessions_and_challenges_are_removed(service: Service) -> None:
     user_id = service.add_user("anna")
     login = service.log_in("anna")
     service.client.post("/api/auth/logout", headers=login)
@@ -208,7 +208,7 @@ def test_old_sessions_and_challenges_are_removed_in_time(service: Service) -> No
     assert left() == (0, 0)
 
 
-def test_a_caller_of_an_event_stream_is_known_to_be_gone(service: Service) -> None:
+def test_the_caller_of_an_event_stream_becomes_invalid_when_the_session_ends(service: Service) -> None:
     service.add_user("anna")
     token = service.try_login("anna").json()["access_token"]
     found = identify(service.database, service.settings, service.access.vault, token, None, may_be_expired=False)

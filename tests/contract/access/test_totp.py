@@ -12,7 +12,7 @@ from tests.contract.access.application import ELSEWHERE, PASSWORD, Service, head
 
 
 def enrol(service: Service, username: str = "anna") -> pyotp.TOTP:
-    """Switch codes on for a new user and return the authenticator."""
+    """Enable codes for a new user and return the authenticator."""
     service.add_user(username)
     login = service.log_in(username)
     prepared = service.client.post("/api/auth/totp/setup", headers=login)
@@ -42,7 +42,7 @@ def challenge_of(service: Service, address: str = "192.0.2.10") -> str:
     return challenge
 
 
-def test_with_codes_on_the_password_gives_a_challenge_and_the_code_a_token(service: Service) -> None:
+def test_with_codes_enabled_the_password_yields_a_challenge_and_the_code_a_token(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         authenticator = enrol(service)
         first = service.try_login("anna")
@@ -62,7 +62,7 @@ def test_with_codes_on_the_password_gives_a_challenge_and_the_code_a_token(servi
         assert service.client.get("/probe/signed-in", headers=header(second.json()["access_token"])).status_code == 200
 
 
-def test_a_code_works_once(service: Service) -> None:
+def test_a_code_works_only_once(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         authenticator = enrol(service)
         used_at_enrolment = code(authenticator)
@@ -74,7 +74,7 @@ def test_a_code_works_once(service: Service) -> None:
         assert finish(service, challenge_of(service), code(authenticator, -1)).status_code == 401
 
 
-def test_a_challenge_works_once_and_for_ten_minutes(service: Service) -> None:
+def test_a_challenge_works_only_once_and_expires_after_ten_minutes(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         authenticator = enrol(service)
         moment.shift(30)
@@ -87,7 +87,7 @@ def test_a_challenge_works_once_and_for_ten_minutes(service: Service) -> None:
         assert key_of(finish(service, late, code(authenticator))) == "auth.challenge_invalid"
 
 
-def test_a_wrong_code_does_not_use_the_challenge_up(service: Service) -> None:
+def test_a_wrong_code_does_not_use_up_the_challenge(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         authenticator = enrol(service)
         moment.shift(30)
@@ -111,7 +111,7 @@ def test_codes_cannot_be_guessed_with_new_challenges_or_from_many_addresses(serv
         assert 0 < int(answer.headers["Retry-After"]) <= 900
 
 
-def test_a_right_password_alone_does_not_forget_failures_nor_count_as_one(service: Service) -> None:
+def test_a_correct_password_alone_neither_resets_failures_nor_counts_as_one(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False):
         enrol(service)
         for _ in range(8):
@@ -121,7 +121,7 @@ def test_a_right_password_alone_does_not_forget_failures_nor_count_as_one(servic
         assert [service.try_login("anna", "wrong").status_code for _ in range(2)] == [401, 429]
 
 
-def test_a_password_change_voids_a_waiting_challenge(service: Service) -> None:
+def test_a_password_change_invalidates_a_pending_challenge(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         authenticator = enrol(service)
         moment.shift(30)
@@ -143,7 +143,7 @@ def test_the_secret_is_encrypted_in_the_store(service: Service) -> None:
     assert authenticator.secret not in stored
 
 
-def test_a_secret_changes_nothing_until_a_code_was_shown(service: Service) -> None:
+def test_a_new_secret_has_no_effect_until_a_code_confirms_it(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     answer = service.client.post("/api/auth/totp/enable", json={"code": "123456"}, headers=login)
@@ -156,7 +156,7 @@ def test_a_secret_changes_nothing_until_a_code_was_shown(service: Service) -> No
     assert service.try_login("anna").json()["totp_required"] is False
 
 
-def test_switching_codes_off_needs_the_password_and_a_fresh_code(service: Service) -> None:
+def test_disabling_codes_requires_the_password_and_a_fresh_code(service: Service) -> None:
     with time_machine.travel(clock.now(), tick=False) as moment:
         authenticator = enrol(service)
         moment.shift(30)
@@ -182,5 +182,5 @@ def test_switching_codes_off_needs_the_password_and_a_fresh_code(service: Servic
 
 
 @pytest.mark.parametrize("bad", ["12345", "1234567", "12345a", "١٢٣٤٥٦", "12345\n", ""])
-def test_a_code_is_six_digits(service: Service, bad: str) -> None:
+def test_a_code_must_have_six_ascii_digits(service: Service, bad: str) -> None:
     assert finish(service, "challenge", bad).status_code == 422

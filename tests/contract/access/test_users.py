@@ -34,13 +34,13 @@ def test_an_admin_creates_a_user_who_must_change_the_password(service: Service, 
 
 
 @pytest.mark.parametrize("name", ["anna", "ANNA", " Anna "])
-def test_a_name_that_is_taken_in_any_case_is_a_conflict(service: Service, admin: dict[str, str], name: str) -> None:
+def test_a_username_taken_in_any_case_is_a_conflict(service: Service, admin: dict[str, str], name: str) -> None:
     service.add_user("Anna")
     answer = service.client.post("/api/users", json=new_user(username=name), headers=admin)
     assert (answer.status_code, key_of(answer)) == (409, "users.username_taken")
 
 
-def test_of_two_simultaneous_creations_of_one_name_one_succeeds(service: Service, admin: dict[str, str]) -> None:
+def test_simultaneous_creations_with_one_username_succeed_only_once(service: Service, admin: dict[str, str]) -> None:
     def create(_: int) -> int:
         return service.client.post("/api/users", json=new_user(), headers=admin).status_code
 
@@ -69,7 +69,7 @@ def test_of_two_simultaneous_creations_of_one_name_one_succeeds(service: Service
     ],
     ids=str,
 )
-def test_a_malformed_user_is_refused_without_an_echo(
+def test_a_malformed_user_is_refused_without_echoing_the_input(
     service: Service, admin: dict[str, str], fields: dict[str, Any]
 ) -> None:
     answer = service.client.post("/api/users", json=new_user(**fields), headers=admin)
@@ -114,14 +114,14 @@ def test_an_unknown_user_is_not_found(service: Service, admin: dict[str, str], m
     assert (answer.status_code, key_of(answer)) == (404, "users.not_found")
 
 
-def test_an_id_beyond_the_column_is_malformed(service: Service, admin: dict[str, str]) -> None:
+def test_an_id_too_large_for_its_column_is_refused_with_422(service: Service, admin: dict[str, str]) -> None:
     assert service.client.get(f"/api/users/{2**63}", headers=admin).status_code == 422
 
 
 @pytest.mark.parametrize(
     "change", [{"role": "operator"}, {"disabled": True}, {"password": "another horse"}], ids=lambda c: next(iter(c))
 )
-def test_role_disabling_and_password_end_sessions_at_once(
+def test_a_changed_role_or_password_and_disabling_end_sessions_immediately(
     service: Service, admin: dict[str, str], change: dict[str, Any]
 ) -> None:
     user_id = service.add_user("anna")
@@ -143,7 +143,7 @@ def test_other_changes_leave_sessions_alone(service: Service, admin: dict[str, s
     assert service.client.get("/probe/signed-in", headers=login).status_code == 200
 
 
-def test_only_what_is_sent_changes_and_null_removes(service: Service, admin: dict[str, str]) -> None:
+def test_only_submitted_fields_change_and_null_clears_optional_ones(service: Service, admin: dict[str, str]) -> None:
     user_id = service.add_user("anna", email="a@example.org", all_repositories_role=Role.VIEWER)
     path = f"/api/users/{user_id}"
     before = service.client.get(path, headers=admin).json()
@@ -155,7 +155,7 @@ def test_only_what_is_sent_changes_and_null_removes(service: Service, admin: dic
     assert (after["role"], after["disabled"]) == ("operator", False)
 
 
-def test_a_password_set_by_an_admin_must_be_changed_unless_they_say_otherwise(
+def test_a_password_set_by_an_admin_must_be_changed_unless_the_admin_waives_it(
     service: Service, admin: dict[str, str]
 ) -> None:
     user_id = service.add_user("anna")
@@ -175,7 +175,9 @@ def test_an_admin_who_sets_their_own_password_need_not_change_it(service: Servic
 @pytest.mark.parametrize(
     "change", [{"role": "operator"}, {"disabled": True}, None], ids=["demote", "disable", "remove"]
 )
-def test_the_last_admin_stays(service: Service, admin: dict[str, str], change: dict[str, Any] | None) -> None:
+def test_the_last_admin_cannot_be_demoted_disabled_or_removed(
+    service: Service, admin: dict[str, str], change: dict[str, Any] | None
+) -> None:
     disabled = service.add_user("former", Role.ADMIN)
     service.client.put(f"/api/users/{disabled}", json={"disabled": True}, headers=admin)
     user_id = service.client.get("/api/auth/me", headers=admin).json()["id"]
@@ -190,7 +192,7 @@ def test_the_last_admin_stays(service: Service, admin: dict[str, str], change: d
     assert service.client.delete(f"/api/users/{disabled}", headers=admin).status_code == 204
 
 
-def test_of_two_admins_who_demote_each_other_one_stays(service: Service) -> None:
+def test_when_two_admins_demote_each_other_one_remains(service: Service) -> None:
     for round_number in range(5):
         names = [f"{name}{round_number}" for name in ("anna", "bert")]
         ids = [service.add_user(name, Role.ADMIN) for name in names]
@@ -236,7 +238,7 @@ def test_every_change_of_a_user_is_in_the_audit_trail(service: Service, admin: d
     assert "horse" not in str(changed.details)
 
 
-def test_an_account_token_is_shown_once_and_revoked_at_once(service: Service) -> None:
+def test_an_account_token_is_shown_only_once_and_revoked_immediately(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     answer = service.client.post("/api/settings/tokens", json={"name": "script"}, headers=login)
@@ -266,7 +268,7 @@ def test_the_last_use_of_an_account_token_is_shown(service: Service) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 101, "a\0b"])
-def test_a_token_needs_a_plain_name(service: Service, name: str) -> None:
+def test_an_invalid_token_name_is_refused(service: Service, name: str) -> None:
     service.add_user("anna")
     answer = service.client.post("/api/settings/tokens", json={"name": name}, headers=service.log_in("anna"))
     assert answer.status_code == 422
