@@ -37,7 +37,7 @@ def test_an_empty_store_gets_an_admin_with_a_random_password_in_a_file(database:
     assert is_password(first.password, user.password_hash)
 
 
-def test_the_password_is_printed_on_a_terminal_only(database: Database, settings: Settings) -> None:
+def test_the_password_is_printed_only_on_a_terminal(database: Database, settings: Settings) -> None:
     first = created(database, settings)
     assert first.announcement(to_terminal=True).endswith(f": {first.password}")
     elsewhere = first.announcement(to_terminal=False)
@@ -46,7 +46,7 @@ def test_the_password_is_printed_on_a_terminal_only(database: Database, settings
     assert str(first.password) not in repr(first)
 
 
-def test_a_password_that_the_operator_chose_need_not_be_changed(database: Database, settings: Settings) -> None:
+def test_a_password_chosen_by_the_operator_need_not_be_changed(database: Database, settings: Settings) -> None:
     settings.admin_password = SecretStr("chosen by me")
     first = created(database, settings)
     assert (first.password, first.password_file) == (None, None)
@@ -57,7 +57,7 @@ def test_a_password_that_the_operator_chose_need_not_be_changed(database: Databa
     assert is_password("chosen by me", user.password_hash)
 
 
-def test_a_short_chosen_password_is_taken_with_a_word(database: Database, settings: Settings) -> None:
+def test_a_short_chosen_password_is_accepted_with_a_warning(database: Database, settings: Settings) -> None:
     settings.admin_password = SecretStr("short")
     first = ensure_first_admin(database, settings)
     assert first is not None
@@ -66,7 +66,9 @@ def test_a_short_chosen_password_is_taken_with_a_word(database: Database, settin
 
 
 @pytest.mark.parametrize("password", ["x" * 1025, "nul\0"])
-def test_a_chosen_password_must_be_one(database: Database, settings: Settings, password: str) -> None:
+def test_an_invalid_chosen_password_is_refused_without_showing_it(
+    database: Database, settings: Settings, password: str
+) -> None:
     settings.admin_password = SecretStr(password)
     with pytest.raises(Unprocessable, match="HOLDFAST_ADMIN_PASSWORD") as caught:
         ensure_first_admin(database, settings)
@@ -82,7 +84,7 @@ def test_a_store_with_users_is_left_alone(database: Database, settings: Settings
     assert initial_password.path(settings).exists()
 
 
-def test_many_first_starts_at_once_make_one_admin_whose_password_is_in_the_file(
+def test_concurrent_first_starts_create_one_admin_whose_password_is_in_the_file(
     database: Database, settings: Settings
 ) -> None:
     with ThreadPoolExecutor(6) as pool:
@@ -93,13 +95,13 @@ def test_many_first_starts_at_once_make_one_admin_whose_password_is_in_the_file(
     assert is_password(written, the_user(database).password_hash)
 
 
-def test_the_file_goes_when_the_password_is_reset(database: Database, settings: Settings) -> None:
+def test_a_password_reset_removes_the_file(database: Database, settings: Settings) -> None:
     created(database, settings)
     administration.reset_password(database, settings, username="admin", password="another horse")
     assert not initial_password.path(settings).exists()
 
 
-def test_a_file_left_by_a_crash_goes_at_the_next_start(database: Database, settings: Settings) -> None:
+def test_a_file_left_by_a_crash_is_removed_at_the_next_start(database: Database, settings: Settings) -> None:
     created(database, settings)
     administration.reset_password(database, settings, username="admin", password="another horse")
     initial_password.write(settings, "old")
@@ -144,7 +146,7 @@ def test_the_command_line_refuses_what_the_api_refuses(database: Database, field
         administration.create_user(database, **{"username": "anna", "password": "correct horse", **fields})
 
 
-def test_a_reset_gives_a_way_back_in(database: Database, settings: Settings) -> None:
+def test_a_reset_lets_a_locked_out_user_back_in(database: Database, settings: Settings) -> None:
     administration.create_user(database, username="anna", password="correct horse")
     with database.writing() as session:
         user = session.execute(select(User)).scalar_one()

@@ -13,7 +13,7 @@ HOME = "192.0.2.10"
 WHOSE = ClientKey(HOME, "anna")
 
 
-def test_a_password_fits_its_own_hash_only() -> None:
+def test_a_password_matches_only_its_own_hash() -> None:
     stored = hash_password("correct horse")
     assert stored.startswith("$argon2id$")
     assert is_password("correct horse", stored)
@@ -23,7 +23,7 @@ def test_a_password_fits_its_own_hash_only() -> None:
     assert hash_password("correct horse") != stored
 
 
-def test_hashing_happens_in_two_threads_and_a_flood_is_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashing_uses_at_most_two_threads_and_a_flood_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "MAX_WAITING", 3)
     threads, release = HashingThreads(), threading.Event()
     running: set[str] = set()
@@ -47,7 +47,7 @@ def test_hashing_happens_in_two_threads_and_a_flood_is_turned_away(monkeypatch: 
     threads.close()
 
 
-def test_a_request_given_up_while_it_waits_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_cancelled_while_waiting_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "MAX_WAITING", 1)
     threads, release = HashingThreads(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""The actions that answers offer are those that routes allow: held equal to the table of who may call which route."""
+"""Responses offer exactly the actions that routes allow: compared with the table of who may call which route."""
 
 import pytest
 
@@ -21,14 +21,14 @@ def caller(role: Role, scope: TokenScope | None = None, *, must_change: bool = F
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
-def test_an_action_asks_for_what_its_route_asks_for(action: Action) -> None:
+def test_an_action_requires_what_its_route_requires(action: Action) -> None:
     row = TABLE[action.route]
 
     assert action.least is LEAST[row.least]
     assert action.needs_login is (row.credential == "login")
 
 
-def test_no_two_actions_of_a_thing_have_the_same_name() -> None:
+def test_actions_on_the_same_resource_have_distinct_names() -> None:
     for actions in (OF_THE_SERVICE, OF_A_REPOSITORY, OF_AN_OPERATION):
         assert len({action.name for action in actions}) == len(actions)
 

@@ -10,7 +10,7 @@ def refusal(address: str = "192.0.2.1", path: str = "/x") -> Refusal:
     return Refusal("access.refused", "auth.token_invalid", 401, "GET", "/x", address, path=path)
 
 
-def test_the_first_few_alike_are_stored_and_the_rest_is_counted() -> None:
+def test_the_first_few_similar_refusals_are_stored_and_the_rest_counted() -> None:
     counts = RefusalCounts()
     stored = [counts.add(refusal(path=f"/{number}"), NOW) for number in range(20)]
     assert [len(due) for due in stored] == [1] * MAX_ALIKE + [0] * (20 - MAX_ALIKE)
@@ -19,14 +19,14 @@ def test_the_first_few_alike_are_stored_and_the_rest_is_counted() -> None:
     assert counts.finished(NOW + timedelta(seconds=120)) == []
 
 
-def test_the_next_minute_begins_with_the_summary_of_the_last() -> None:
+def test_the_next_minute_starts_with_a_summary_of_the_previous_one() -> None:
     counts = RefusalCounts()
     for _ in range(7):
         counts.add(refusal(), NOW)
     assert counts.add(refusal(), NOW + timedelta(seconds=61)) == [(refusal(), 2), (refusal(), 1)]
 
 
-def test_what_is_counted_is_not_lost_at_the_end() -> None:
+def test_pending_counts_are_not_lost_at_shutdown() -> None:
     counts = RefusalCounts()
     for _ in range(7):
         counts.add(refusal(), NOW)

@@ -13,7 +13,7 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 
-def test_roles_are_ordered_by_rank_and_not_by_spelling() -> None:
+def test_roles_are_ordered_by_rank_and_not_alphabetically() -> None:
     assert sorted([Role.ADMIN, Role.VIEWER, Role.OPERATOR]) == [Role.VIEWER, Role.OPERATOR, Role.ADMIN]
     assert Role.ADMIN > Role.OPERATOR >= Role.OPERATOR > Role.VIEWER
     assert not Role.ADMIN < Role.OPERATOR
@@ -22,7 +22,7 @@ def test_roles_are_ordered_by_rank_and_not_by_spelling() -> None:
 
 
 @pytest.mark.parametrize(("column", "word"), [("role", "owner"), ("role", "Admin"), ("all_repositories_role", "admin")])
-def test_the_database_knows_the_same_roles(database: Database, column: str, word: str) -> None:
+def test_the_database_refuses_unknown_roles(database: Database, column: str, word: str) -> None:
     table: Any = User.__table__
     values = {
         "username": "x",
@@ -37,7 +37,7 @@ def test_the_database_knows_the_same_roles(database: Database, column: str, word
         session.connection().exec_driver_sql(f"UPDATE users SET {table.c[column].name} = '{word}'")
 
 
-def test_every_feature_names_a_plan_and_pro_has_them_all() -> None:
+def test_every_feature_belongs_to_a_plan_and_pro_includes_them_all() -> None:
     pro, community = Settings(plan="pro"), Settings(plan="community")
     assert set(FEATURES.values()) <= set(PLANS)
     for feature in FEATURES:

@@ -20,7 +20,7 @@ from holdfast.storage.session import Database
 
 @pytest.fixture
 def users(database: Database, settings: Settings) -> dict[int, str]:
-    """Users with a secret each."""
+    """Users, each with a secret."""
     vault = Vault(settings)
     secrets = {}
     for name in ("anna", "bert", "carl"):
@@ -61,7 +61,7 @@ def test_every_secret_moves_to_the_new_key(database: Database, settings: Setting
 
 
 @pytest.mark.usefixtures("users")
-def test_old_keys_are_dropped_only_on_demand_and_only_when_all_requests_under_them_are_over(
+def test_old_keys_are_dropped_only_on_demand_and_after_all_requests_that_use_them_have_ended(
     database: Database, settings: Settings, users: dict[int, str]
 ) -> None:
     old = Vault(settings).active_key_id
@@ -75,7 +75,7 @@ def test_old_keys_are_dropped_only_on_demand_and_only_when_all_requests_under_th
 
 
 @pytest.mark.usefixtures("later")
-def test_a_secret_written_late_under_the_old_key_is_moved_before_that_is_dropped(
+def test_a_secret_written_late_under_the_old_key_is_moved_before_the_key_is_dropped(
     database: Database, settings: Settings, users: dict[int, str]
 ) -> None:
     with time_machine.travel(clock.now() - timedelta(minutes=11)):
@@ -90,7 +90,7 @@ def test_a_secret_written_late_under_the_old_key_is_moved_before_that_is_dropped
     assert opened(database, Vault(settings)) == {**users, straggler: "late"}
 
 
-def test_a_crash_before_the_values_moved_loses_nothing(
+def test_a_crash_before_the_secrets_are_moved_loses_nothing(
     database: Database, settings: Settings, users: dict[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(*_: object) -> int:
@@ -108,7 +108,7 @@ def test_a_crash_before_the_values_moved_loses_nothing(
     assert opened(database, Vault(settings)) == users
 
 
-def test_a_secret_that_does_not_open_stops_the_move_with_nothing_moved(
+def test_an_unreadable_secret_stops_the_rotation_and_nothing_is_moved(
     database: Database, settings: Settings, users: dict[int, str]
 ) -> None:
     broken = max(users)
@@ -122,7 +122,7 @@ def test_a_secret_that_does_not_open_stops_the_move_with_nothing_moved(
         assert stored_secrets.unreadable(session, Vault(settings)) == [f"users.totp_secret of row {broken}"]
 
 
-def test_keys_of_the_setting_are_the_operators_to_add(
+def test_keys_from_the_setting_are_added_by_the_operator_and_not_by_a_rotation(
     database: Database, users: dict[int, str], settings: Settings
 ) -> None:
     file_key = base64.b64encode(Vault(settings).keys[0].material).decode()

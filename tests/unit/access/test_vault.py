@@ -24,7 +24,7 @@ def with_keys(*keys: str) -> Vault:
 
 
 @given(st.text(), st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_a_secret_comes_back_in_its_own_context(plaintext: str, context: str) -> None:
+def test_a_secret_decrypts_only_in_its_own_context(plaintext: str, context: str) -> None:
     vault = with_keys(ONE)
     sealed = vault.encrypt(plaintext, context)
     assert vault.decrypt(sealed, context) == plaintext
@@ -33,12 +33,12 @@ def test_a_secret_comes_back_in_its_own_context(plaintext: str, context: str) ->
         vault.decrypt(sealed, context + "x")
 
 
-def test_the_same_secret_never_looks_the_same(settings: Settings) -> None:
+def test_encrypting_the_same_secret_never_gives_the_same_value(settings: Settings) -> None:
     vault = Vault(settings)
     assert len({vault.encrypt("secret", "here") for _ in range(100)}) == 100
 
 
-def test_a_changed_value_does_not_open() -> None:
+def test_a_changed_value_does_not_decrypt() -> None:
     vault = with_keys(ONE)
     sealed = vault.encrypt("secret", "here")
     head, body = sealed.rsplit(".", 1)
@@ -53,13 +53,13 @@ def test_a_changed_value_does_not_open() -> None:
 @pytest.mark.parametrize(
     "value", ["", "secret", "v1.x", "v1.x.y.z", "v2.{id}.AAAA", "v1.{id}.", "v1.{id}.AAAA", "v1.{id}.ä"]
 )
-def test_what_is_no_encrypted_secret_does_not_open(value: str) -> None:
+def test_a_value_that_is_not_an_encrypted_secret_is_refused(value: str) -> None:
     vault = with_keys(ONE)
     with pytest.raises(SecretUnreadable):
         vault.decrypt(value.replace("{id}", vault.active_key_id), "here")
 
 
-def test_the_key_file_is_made_on_the_first_start_for_its_owner_alone(settings: Settings) -> None:
+def test_the_first_start_creates_a_key_file_that_only_its_owner_can_read(settings: Settings) -> None:
     Vault(settings)
     path = settings.data_dir / "secret.key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -74,14 +74,14 @@ def test_the_key_file_is_never_overwritten(settings: Settings) -> None:
     assert (settings.data_dir / "secret.key").read_bytes() == before
 
 
-def test_many_first_starts_at_once_agree_on_one_key(settings: Settings) -> None:
+def test_concurrent_first_starts_agree_on_one_key(settings: Settings) -> None:
     with ThreadPoolExecutor(16) as pool:
         keys = set(pool.map(lambda _: Vault(settings).active_key_id, range(16)))
     assert len(keys) == 1
     assert [entry.name for entry in settings.data_dir.iterdir()] == ["secret.key"]
 
 
-def test_a_broken_key_file_stops_the_start_and_is_left_as_it_is(settings: Settings) -> None:
+def test_a_broken_key_file_prevents_the_start_and_is_left_unchanged(settings: Settings) -> None:
     path = settings.data_dir / "secret.key"
     settings.data_dir.mkdir()
     for content in (b"", b"# nothing\n", b"short\n", b"\xff\xfe", ONE.encode()[:-4]):
@@ -99,19 +99,19 @@ def test_a_broken_key_setting_is_refused_without_showing_it(text: str) -> None:
     assert text.strip(" ,") == "" or text not in str(caught.value)
 
 
-def test_keys_of_the_setting_leave_no_file(tmp_path: Path) -> None:
+def test_keys_from_the_setting_create_no_file(tmp_path: Path) -> None:
     vault = Vault(Settings(data_dir=tmp_path, secret_key=SecretStr(ONE)))
     assert vault.key_file is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_place_for_the_key_file_is_respected(tmp_path: Path) -> None:
+def test_the_key_file_can_be_stored_elsewhere(tmp_path: Path) -> None:
     Vault(Settings(data_dir=tmp_path / "data", secret_key_file=tmp_path / "keys" / "my.key"))
     assert (tmp_path / "keys" / "my.key").exists()
     assert not (tmp_path / "data").exists()
 
 
-def test_the_first_key_encrypts_and_the_others_still_open() -> None:
+def test_the_first_key_encrypts_and_the_others_still_decrypt() -> None:
     old = with_keys(ONE)
     sealed = old.encrypt("secret", "here")
     both = with_keys(TWO, ONE)
@@ -121,7 +121,7 @@ def test_the_first_key_encrypts_and_the_others_still_open() -> None:
         with_keys(TWO).decrypt(sealed, "here")
 
 
-def test_a_key_file_replaced_under_a_running_service_is_read_again(settings: Settings) -> None:
+def test_a_running_service_reads_a_replaced_key_file(settings: Settings) -> None:
     running = Vault(settings)
     assert running.key_file is not None
     sealed = running.encrypt("secret", "here")
@@ -132,21 +132,21 @@ def test_a_key_file_replaced_under_a_running_service_is_read_again(settings: Set
     assert stat.S_IMODE(running.key_file.stat().st_mode) == 0o600
 
 
-def test_a_key_file_removed_under_a_running_service_does_not_stop_it(settings: Settings) -> None:
+def test_a_running_service_survives_the_removal_of_its_key_file(settings: Settings) -> None:
     running = Vault(settings)
     sealed = running.encrypt("secret", "here")
     os.unlink(settings.data_dir / "secret.key")
     assert running.decrypt(sealed, "here") == "secret"
 
 
-def test_a_key_keeps_its_time_of_creation_and_does_not_show_itself(settings: Settings) -> None:
+def test_a_key_keeps_its_creation_time_and_its_repr_hides_the_material(settings: Settings) -> None:
     (key,) = Vault(settings).keys
     assert key.created_at is not None
     assert clock.now() - key.created_at < timedelta(minutes=1)
     assert str(key.material) not in repr(key)
 
 
-def test_the_signing_key_is_another_key_than_the_one_of_the_secrets(settings: Settings) -> None:
+def test_the_signing_key_differs_from_the_encryption_key(settings: Settings) -> None:
     vault = Vault(settings)
     assert vault.signing_key(vault.active_key_id) != vault.keys[0].material
     assert len(vault.signing_key(vault.active_key_id)) == 32

@@ -1,4 +1,4 @@
-"""A small HTTP server in the test's own process, which answers as a script tells it."""
+"""A small HTTP server in the test's own process whose responses come from a script."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     hang_up: bool = False
-    """Do not answer at all: the request was acted upon, and its answer is lost."""
+    """Send no response: the request was processed, but its response is lost."""
 
 
 @dataclass

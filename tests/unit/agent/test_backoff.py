@@ -1,4 +1,4 @@
-"""Waiting between tries."""
+"""Waiting between retries."""
 
 from backup_agent.backoff import Backoff
 
@@ -9,14 +9,14 @@ def test_each_failure_doubles_the_wait_up_to_five_minutes() -> None:
     assert [backoff.failed() for _ in range(11)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
 
 
-def test_chance_spreads_the_waits_but_never_below_half() -> None:
+def test_waits_are_spread_randomly_but_never_below_half() -> None:
     assert Backoff(chance=lambda: 0.0).failed() == 0.5
     waits = {Backoff().failed() for _ in range(50)}
     assert len(waits) > 25
     assert all(0.5 <= wait <= 1.0 for wait in waits)
 
 
-def test_success_begins_anew() -> None:
+def test_a_success_resets_the_wait() -> None:
     backoff = Backoff(chance=lambda: 1.0)
     for _ in range(8):
         backoff.failed()
@@ -27,7 +27,7 @@ def test_success_begins_anew() -> None:
     assert backoff.failed() == 1
 
 
-def test_what_the_service_asks_for_is_waited_at_least_but_within_bounds() -> None:
+def test_a_wait_requested_by_the_service_is_respected_within_bounds() -> None:
     assert 20 <= Backoff().failed(20) <= 22
     assert Backoff().failed(10**9) <= 330
 

@@ -33,7 +33,7 @@ def payload(method: str, request: str) -> Payload:
         ("extract", ExtractRequest("a", dry_run=True)),
     ],
 )
-def test_a_request_arrives_as_it_was_made(method: str, request_: Any) -> None:
+def test_a_request_arrives_unchanged(method: str, request_: Any) -> None:
     assert _request(payload(method, json.dumps(write(request_)))) == (method, request_)
 
 
@@ -51,6 +51,6 @@ def test_a_request_arrives_as_it_was_made(method: str, request_: Any) -> None:
         ("extract", json.dumps(write(ExtractRequest("a", destination="/")))),
     ],
 )
-def test_what_writes_files_or_is_not_known_is_refused(method: str, request_: str) -> None:
+def test_changing_unknown_and_malformed_calls_are_refused(method: str, request_: str) -> None:
     with pytest.raises(UnsupportedJob):
         _request(payload(method, request_))

@@ -1,4 +1,4 @@
-"""The command line: help, sentences and exit codes."""
+"""The command line: help, messages and exit codes."""
 
 import json
 import stat
@@ -33,7 +33,7 @@ def register(url: str, *more: str) -> int:
 
 
 @pytest.mark.parametrize("command", NAMES)
-def test_every_command_explains_itself_and_its_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_every_command_lists_its_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
 
@@ -42,12 +42,14 @@ def test_every_command_explains_itself_and_its_exit_codes(command: str, capsys: 
 
 
 @pytest.mark.parametrize("command", ["run", "once", "unregister"])
-def test_a_machine_that_is_not_registered_is_told_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unregistered_machine_is_pointed_to_the_register_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command]) == 3
     assert "backup-agent register" in capsys.readouterr().err
 
 
-def test_registering_keeps_a_private_configuration_and_tells_about_the_machine(
+def test_registering_describes_the_machine_and_stores_a_private_configuration(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with in_test_service(lambda _request: Answer(body=REGISTERED)) as service:
@@ -63,7 +65,9 @@ def test_registering_keeps_a_private_configuration_and_tells_about_the_machine(
     assert stat.S_IMODE(find_places().config_file.stat().st_mode) == 0o600
 
 
-def test_a_refused_token_and_an_absent_service_have_their_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_token_and_an_unreachable_service_have_their_own_exit_codes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     refusal = Answer(401, {"detail": {"key": "agents.enrollment_invalid", "message": "The token is not valid."}})
     with in_test_service(lambda _request: refusal) as service:
         assert register(service.url) == 5
@@ -81,7 +85,7 @@ def test_the_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert service.requests[0].body["enrollment_token"] == "bk_enroll_hidden"
 
 
-def test_status_tells_the_same_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_is_shown_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["registered"] is False
     with in_test_service(lambda _request: Answer(body=REGISTERED)) as service:
@@ -97,7 +101,7 @@ def test_status_tells_the_same_as_text_and_as_json(capsys: pytest.CaptureFixture
     assert "never" in text
 
 
-def test_once_without_work_says_so_and_a_refused_agent_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_once_reports_that_there_is_no_work_or_that_the_agent_was_revoked(capsys: pytest.CaptureFixture[str]) -> None:
     def script(request: Request) -> Answer:
         if request.path.endswith("/register"):
             return Answer(body=REGISTERED)
@@ -117,7 +121,7 @@ def test_once_without_work_says_so_and_a_refused_agent_is_told(capsys: pytest.Ca
     assert "revoked" in capsys.readouterr().err
 
 
-def test_unregistering_tells_the_service_and_removes_the_credential() -> None:
+def test_unregistering_notifies_the_service_and_removes_the_credential() -> None:
     with in_test_service(lambda _request: Answer(body=REGISTERED)) as service:
         register(service.url)
         assert main(["unregister"]) == 0

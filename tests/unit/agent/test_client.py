@@ -1,4 +1,4 @@
-"""HTTP to the service: one connection, clear facts."""
+"""HTTP to the service: one connection and clear errors."""
 
 import ssl
 import subprocess
@@ -33,7 +33,7 @@ def test_requests_share_one_connection_and_carry_the_credential() -> None:
     assert second.body == {"a": 1}
 
 
-def test_a_connection_that_the_service_closed_is_opened_anew() -> None:
+def test_a_connection_closed_by_the_service_is_reopened() -> None:
     def script(request: Request) -> Answer:
         return Answer(hang_up=request.path == "/second" and len(service.requests) == 2)
 
@@ -58,7 +58,7 @@ def test_a_request_that_must_not_be_repeated_is_sent_once() -> None:
     assert service.paths() == ["/first", "/register"]
 
 
-def test_nobody_at_the_address_is_no_answer_and_was_not_sent() -> None:
+def test_a_request_to_an_unreachable_service_is_reported_as_not_sent() -> None:
     with in_test_service(lambda _request: Answer()) as service:
         url = service.url
     with pytest.raises(NoAnswer, match="cannot be reached") as failure:
@@ -70,7 +70,7 @@ def test_nobody_at_the_address_is_no_answer_and_was_not_sent() -> None:
     ("status", "kind"),
     [(401, NotAllowed), (403, NotAllowed), (404, Unknown), (409, Refusal), (413, Refusal), (422, Refusal)],
 )
-def test_a_refusal_in_the_words_of_the_service_is_one(status: int, kind: type[Refusal]) -> None:
+def test_a_refusal_by_the_service_keeps_its_key_and_message(status: int, kind: type[Refusal]) -> None:
     answer = Answer(status, detail("agents.some_key", "A sentence."))
     with in_test_service(lambda _request: answer) as service, pytest.raises(kind, match="A sentence") as refusal:
         Client(service.url).call("GET", "/")
@@ -89,7 +89,7 @@ def test_a_refusal_in_the_words_of_the_service_is_one(status: int, kind: type[Re
         Answer(200, raw=b"<html>log in to the airport's network</html>"),
     ],
 )
-def test_what_is_not_the_service_speaking_is_no_answer(answer: Answer) -> None:
+def test_server_errors_and_foreign_responses_count_as_no_response(answer: Answer) -> None:
     with in_test_service(lambda _request: answer) as service, pytest.raises(NoAnswer) as failure:
         Client(service.url).call("GET", "/")
 
@@ -97,12 +97,12 @@ def test_what_is_not_the_service_speaking_is_no_answer(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "backup.example.org", "ftp://x", "https://", "http://x:port"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(InvalidAddress):
         Client(address)
 
 
-def test_requests_go_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_use_the_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with in_test_service(lambda request: Answer(407 if request.method == "CONNECT" else 200)) as proxy:
@@ -162,7 +162,7 @@ def test_a_certificate_is_verified_and_a_private_authority_can_be_named(tmp_path
             Client(service.url.replace("localhost", "127.0.0.1"), ca_file=str(certificate)).call("GET", "/")
 
 
-def test_the_machines_authorities_are_looked_up_by_their_hash_if_all_can_be(
+def test_system_authorities_are_looked_up_by_hash_if_all_of_them_have_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = own_certificate(tmp_path)

@@ -1,4 +1,4 @@
-"""The configuration file: whole, private, and without the credential in plain text."""
+"""The configuration file: complete, private, and without the credential in plain text."""
 
 import stat
 import tomllib
@@ -36,13 +36,13 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_saved_is_loaded(places: Places) -> None:
+def test_a_saved_configuration_loads_unchanged(places: Places) -> None:
     config.save(places, CONFIG)
 
     assert config.load(places) == CONFIG
 
 
-def test_only_the_owner_may_read_it_even_where_the_folder_was_wide_open(places: Places) -> None:
+def test_only_the_owner_can_read_it_even_if_the_folder_was_open_to_others(places: Places) -> None:
     places.config.mkdir(mode=0o755)
 
     config.save(places, CONFIG)
@@ -51,7 +51,7 @@ def test_only_the_owner_may_read_it_even_where_the_folder_was_wide_open(places: 
     assert {mode_of(places.config_file), mode_of(places.key_file)} == {0o600}
 
 
-def test_the_credential_is_not_in_the_file_and_nothing_else_is_left(places: Places) -> None:
+def test_the_credential_is_not_in_the_file_and_no_other_files_are_left(places: Places) -> None:
     config.save(places, CONFIG)
 
     assert CREDENTIAL not in places.config_file.read_text()
@@ -59,7 +59,7 @@ def test_the_credential_is_not_in_the_file_and_nothing_else_is_left(places: Plac
     assert {file.name for file in places.config.iterdir()} == {"config.toml", "credential.key"}
 
 
-def test_a_copied_file_without_the_key_gives_the_credential_away_to_nobody(places: Places, tmp_path: Path) -> None:
+def test_a_copied_file_does_not_reveal_the_credential_without_the_key(places: Places, tmp_path: Path) -> None:
     config.save(places, CONFIG)
     thief = Places(tmp_path / "thief", tmp_path / "thief")
     thief.config.mkdir()
@@ -75,7 +75,7 @@ def test_a_machine_without_configuration_is_not_registered(places: Places) -> No
 
 
 @pytest.mark.parametrize("damage", ["", "server_url = 7", "not toml at all [", "max_jobs = 0"])
-def test_a_damaged_file_is_named(places: Places, damage: str) -> None:
+def test_a_damaged_file_is_named_in_the_error(places: Places, damage: str) -> None:
     config.save(places, CONFIG)
     kept = places.config_file.read_text()
     if damage.startswith("max_jobs"):
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_named(places: Places, damage: str) -> None:
         config.load(places)
 
 
-def test_the_environment_changes_engines_and_jobs(places: Places) -> None:
+def test_the_environment_overrides_engines_and_the_number_of_jobs(places: Places) -> None:
     changed = config.with_environment(CONFIG, {"BACKUP_AGENT_BORG1": "/borg", "BACKUP_AGENT_MAX_JOBS": "4"})
 
     assert changed == replace(CONFIG, engines={1: "/borg"}, max_jobs=4)
@@ -94,7 +94,7 @@ def test_the_environment_changes_engines_and_jobs(places: Places) -> None:
         config.with_environment(CONFIG, {"BACKUP_AGENT_MAX_JOBS": "many"})
 
 
-def test_the_file_is_toml_that_others_can_read(places: Places) -> None:
+def test_the_file_is_standard_toml(places: Places) -> None:
     config.save(places, CONFIG)
 
     content = tomllib.loads(places.config_file.read_text())
@@ -103,15 +103,15 @@ def test_the_file_is_toml_that_others_can_read(places: Places) -> None:
 
 
 @pytest.mark.parametrize("folders", [None, (), ("/srv/restored", "/home")])
-def test_where_the_service_may_restore_to_is_kept(places: Places, folders: tuple[str, ...] | None) -> None:
+def test_the_folders_allowed_for_restores_are_saved(places: Places, folders: tuple[str, ...] | None) -> None:
     config.save(places, replace(CONFIG, restore_to=folders))
 
     assert config.load(places).restore_to == folders
 
 
 @pytest.mark.parametrize("value", ['"/srv"', '["srv"]', '["/srv/../etc"]', "[1]", "true"])
-def test_a_rule_for_restores_that_cannot_be_followed_stops_the_agent(places: Places, value: str) -> None:
-    """Else a misspelt rule would be none."""
+def test_an_invalid_rule_for_restores_stops_the_agent(places: Places, value: str) -> None:
+    """Otherwise, a misspelt rule would be ignored."""
     config.save(places, CONFIG)
     places.config_file.write_text(f"restore_to = {value}\n" + places.config_file.read_text())
 

@@ -27,7 +27,7 @@ def block(kind: str, database: str | None = None, **more: Any) -> DumpBlock:
         block("sqlite", "/srv/app.db"),
     ],
 )
-def test_what_the_owner_has_named_is_dumped(wanted: DumpBlock) -> None:
+def test_databases_named_by_the_owner_may_be_dumped(wanted: DumpBlock) -> None:
     DumpRule(ALLOWED).require(wanted)
 
 
@@ -44,14 +44,14 @@ def test_what_the_owner_has_named_is_dumped(wanted: DumpBlock) -> None:
         DumpBlock(databases=(*block("postgresql", "shop").databases, *block("sqlite", "/etc/secret.db").databases)),
     ],
 )
-def test_nothing_else_is(wanted: DumpBlock) -> None:
+def test_other_databases_are_refused(wanted: DumpBlock) -> None:
     with pytest.raises(Refused, match=r"\[databases\]"):
         DumpRule(ALLOWED).require(wanted)
     with pytest.raises(Refused):
         DumpRule().require(wanted)
 
 
-def test_a_link_and_the_agents_own_data_are_refused_even_if_they_are_named(tmp_path: Path) -> None:
+def test_a_link_and_the_agents_own_data_are_refused_even_if_named(tmp_path: Path) -> None:
     file, link, state = tmp_path / "app.db", tmp_path / "link.db", tmp_path / "state"
     file.touch()
     link.symlink_to(file)
@@ -66,5 +66,5 @@ def test_a_link_and_the_agents_own_data_are_refused_even_if_they_are_named(tmp_p
         rule.require(block("sqlite", f"{state}/own.db"))
 
 
-def test_the_programs_are_looked_for_where_the_owner_says(tmp_path: Path) -> None:
+def test_dump_programs_are_looked_up_in_the_owners_folders_first(tmp_path: Path) -> None:
     assert DumpRule(programs=(str(tmp_path), "/opt/bin")).path.startswith(f"{tmp_path}:/opt/bin:/usr/")

@@ -15,7 +15,7 @@ from backup_agent.places import Places
 PLACES = Places(Path("/etc/backup-agent"), Path("/var/lib/100% backup"))
 
 
-def test_the_wheels_hold_all_that_the_agent_needs(tmp_path: Path) -> None:
+def test_the_wheels_contain_everything_the_agent_needs(tmp_path: Path) -> None:
     for content in delivery.wheel_files().values():
         zipfile.ZipFile(BytesIO(content)).extractall(tmp_path)
 
@@ -39,14 +39,14 @@ def test_a_wheel_records_every_file_with_its_hash() -> None:
             assert recorded == set(wheel.namelist())
 
 
-def test_the_index_names_each_wheel_with_its_checksum() -> None:
+def test_the_index_lists_each_wheel_with_its_checksum() -> None:
     lines = delivery.wheel_index().decode().splitlines()
 
     assert [line.split("  ")[1] for line in lines] == list(delivery.wheel_files())
     assert all(re.fullmatch(r"[0-9a-f]{64}  backup_\w+-[\d.]+-py3-none-any\.whl", line) for line in lines)
 
 
-def test_the_script_is_valid_for_a_plain_shell_and_says_what_is_missing() -> None:
+def test_the_script_is_valid_in_a_plain_shell_and_reports_missing_options() -> None:
     script = delivery.install_script()
     checked = subprocess.run(["sh", "-n"], input=script, capture_output=True, check=False)
     assert checked.returncode == 0, checked.stderr
@@ -68,7 +68,7 @@ def test_the_unit_leaves_engines_alive_when_the_agent_is_stopped() -> None:
     assert ("systemctl", "--user", "daemon-reload") in systemd.installation(PLACES, is_root=False).starting
 
 
-def test_the_property_list_is_one_that_launchd_reads() -> None:
+def test_the_property_list_is_valid_for_launchd() -> None:
     content = plistlib.loads(launchd.installation(PLACES, is_root=True).content.encode())
 
     assert content["ProgramArguments"][1:] == ["run"]

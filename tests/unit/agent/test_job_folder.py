@@ -1,4 +1,4 @@
-"""What is kept about a job."""
+"""What the agent stores about a job."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_job_survives_the_agent_but_its_secrets_do_not(tmp_path: Path) -> None
     assert not found.is_claimed
 
 
-def test_stations_are_remembered(tmp_path: Path) -> None:
+def test_the_state_of_a_job_is_remembered(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.note_claimed()
     job.note_start()
@@ -47,7 +47,7 @@ def test_stations_are_remembered(tmp_path: Path) -> None:
     assert (found.sent.start, found.sent.log) == (True, 12)
 
 
-def test_a_cancel_of_a_job_that_is_over_is_heard_without_harm(tmp_path: Path) -> None:
+def test_cancelling_a_finished_job_is_harmless(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.remove()
 
@@ -57,7 +57,7 @@ def test_a_cancel_of_a_job_that_is_over_is_heard_without_harm(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cancel_that_cannot_be_noted_counts_and_is_noted_when_it_comes_again(tmp_path: Path) -> None:
+def test_a_cancel_that_cannot_be_stored_still_counts_and_is_stored_when_repeated(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     (job.folder / "cancel.json.part").mkdir()  # nothing can be written under that name
 
@@ -71,7 +71,7 @@ def test_a_cancel_that_cannot_be_noted_counts_and_is_noted_when_it_comes_again(t
     assert found.cancelled.is_set()
 
 
-def test_the_first_ending_stays(tmp_path: Path) -> None:
+def test_the_first_ending_is_kept(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.end(Complete("2026-11-15T00:00:00+00:00", Result(0, "archive")))
 
@@ -81,7 +81,7 @@ def test_the_first_ending_stays(tmp_path: Path) -> None:
     assert found.ending() == (Complete("2026-11-15T00:00:00+00:00", Result(0, "archive")), 0)
 
 
-def test_a_long_list_goes_in_parts_and_an_empty_one_in_one(tmp_path: Path) -> None:
+def test_a_long_list_is_split_into_parts_and_an_empty_one_is_one_part(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.end(Complete("2026-11-15T00:00:00+00:00"), [{"name": str(number)} for number in range(1201)])
     other = JobFolder.make(tmp_path, Job(8, "archives", "2026-11-15T00:00:00+00:00", {}))
@@ -97,7 +97,7 @@ def test_a_long_list_goes_in_parts_and_an_empty_one_in_one(tmp_path: Path) -> No
     assert other.part(0).items == ()
 
 
-def test_only_the_newest_progress_is_kept_and_it_is_on_disk_first(tmp_path: Path) -> None:
+def test_only_the_newest_progress_is_kept_and_it_is_stored_before_it_is_sent(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.note_progress(Progress(nfiles=1))
     job.note_progress(Progress(nfiles=2))
@@ -108,7 +108,7 @@ def test_only_the_newest_progress_is_kept_and_it_is_on_disk_first(tmp_path: Path
     assert job.unsent_progress() is None
 
 
-def test_a_removed_job_is_gone(tmp_path: Path) -> None:
+def test_a_removed_job_leaves_no_files(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.log.write(["a line"])
 
@@ -118,7 +118,7 @@ def test_a_removed_job_is_gone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_cut_off_while_it_was_made_or_removed_is_swept(tmp_path: Path) -> None:
+def test_folders_of_interrupted_creations_and_removals_are_swept(tmp_path: Path) -> None:
     (tmp_path / "9").mkdir()
     (tmp_path / "10").mkdir()
     (tmp_path / "10" / "job.json.part").write_text("{")

@@ -43,7 +43,7 @@ def test_a_replay_after_a_restart_writes_only_what_is_new(tmp_path: Path) -> Non
     assert messages(again) == [f"line {number}" for number in range(1, 31)]
 
 
-def test_a_line_that_a_crash_cut_off_is_written_again(tmp_path: Path) -> None:
+def test_a_line_cut_off_by_a_crash_is_written_again(tmp_path: Path) -> None:
     JobLog(tmp_path).write(["one", "two", "three"])
     segment = next(tmp_path.glob("*.jsonl"))
     segment.write_bytes(segment.read_bytes()[:-4])
@@ -55,7 +55,7 @@ def test_a_line_that_a_crash_cut_off_is_written_again(tmp_path: Path) -> None:
     assert messages(again) == ["one", "two", "three"]
 
 
-def test_acknowledged_lines_are_removed_but_their_numbers_are_not_given_again(tmp_path: Path) -> None:
+def test_acknowledged_lines_are_removed_but_their_numbers_are_not_reused(tmp_path: Path) -> None:
     log = JobLog(tmp_path)
     log.write([f"line {number}" for number in range(1, 31)])
 
@@ -66,7 +66,7 @@ def test_acknowledged_lines_are_removed_but_their_numbers_are_not_given_again(tm
     assert messages(log, 25) == [f"line {number}" for number in range(25, 31)]
 
 
-def test_lines_come_in_batches_by_number_and_by_size(tmp_path: Path) -> None:
+def test_batches_are_limited_by_number_of_lines_and_by_size(tmp_path: Path) -> None:
     log = JobLog(tmp_path)
     log.write(["x" * 100] * 25)
 
@@ -76,7 +76,7 @@ def test_lines_come_in_batches_by_number_and_by_size(tmp_path: Path) -> None:
     assert len(messages(log, 1, 100, 1)) == 1, "one line always fits"
 
 
-def test_what_is_no_text_becomes_text(tmp_path: Path) -> None:
+def test_undecodable_bytes_are_replaced_and_long_lines_are_cut(tmp_path: Path) -> None:
     log = JobLog(tmp_path)
     log.write(["bad \udcff byte", "x" * 100_000])
 

@@ -1,4 +1,4 @@
-"""From a payload to what the engine gets: what is unknown or unsafe is refused."""
+"""From a payload to the engine's command and environment: anything unknown or unsafe is refused."""
 
 from typing import Any
 
@@ -33,26 +33,26 @@ def opened(payload: dict[str, Any], secrets: dict[str, dict[str, str]], local: d
     return open_repository(payload_of(payload, secrets), (local or {}).get)
 
 
-def test_the_passphrase_of_the_service_opens_the_repository() -> None:
+def test_a_passphrase_sent_by_the_service_opens_the_repository() -> None:
     assert opened(backup(), SECRETS).location.passphrase == PASSPHRASE
 
 
-def test_a_passphrase_that_stays_on_the_machine_opens_it_too() -> None:
+def test_a_passphrase_stored_on_the_machine_opens_it_too() -> None:
     assert opened(backup(), {}, {REF: "kept here"}).location.passphrase == "kept here"
 
 
-def test_a_missing_secret_says_how_to_set_it() -> None:
+def test_the_error_for_a_missing_secret_shows_how_to_set_it() -> None:
     with pytest.raises(SecretMissing, match=f"backup-agent secret set {REF}"):
         opened(backup(), {})
 
 
-def test_every_secret_is_taken_out_of_what_is_said() -> None:
+def test_secrets_are_redacted_from_messages() -> None:
     redactor = opened(backup(), SECRETS).environment.redactor
 
     assert redactor.redact(f"opening with {PASSPHRASE} now") == "opening with *** now"
 
 
-def test_further_variables_reach_the_engine_and_secret_ones_not_by_its_record() -> None:
+def test_other_variables_reach_the_engine_and_secret_ones_stay_out_of_its_record() -> None:
     payload = backup(BORG_FILES_CACHE_TTL="30", BORG_NEW_PASSPHRASE={"secret_ref": "new"})
 
     command = opened(payload, {**SECRETS, "new": {"value": "another secret"}}).environment.apply_to(Command(("borg",)))
@@ -78,12 +78,12 @@ def test_a_variable_that_could_run_another_program_is_refused(name: str) -> None
         {"repository": {"repository_id": "one"}},
     ],
 )
-def test_a_job_of_another_version_or_kind_or_shape_is_unsupported(changes: dict[str, Any]) -> None:
+def test_a_job_of_an_unknown_version_kind_or_shape_is_unsupported(changes: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedJob):
         payload_of({**backup(), **changes}, SECRETS)
 
 
-def test_every_kind_of_the_protocol_can_be_done_and_is_told() -> None:
+def test_every_job_kind_of_the_protocol_is_implemented_and_announced() -> None:
     assert set(KINDS) == set(JobKind) - {JobKind.ENGINE_CALL}
     others = {"backup.cancel", "logs.stream", "service.hold", "folders.look", "archives.protected", "chunks.read"}
     assert set(CAPABILITIES) == {*map(str, JobKind), *others}

@@ -1,4 +1,4 @@
-"""Reporting: everything, in order, once, whatever gets lost on the way."""
+"""Reporting: everything once and in order, even if responses are lost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.unit.agent.in_test_service import Answer, InTestService, Request, in_
 
 
 class Recorder:
-    """Stores what it gets as the real service does, and can be told to lose answers or to refuse."""
+    """Stores what it receives as the real service does; can lose responses and refuse requests."""
 
     def __init__(self) -> None:
         self.lines: dict[int, str] = {}
@@ -88,7 +88,7 @@ def turns(reporter: JobReporter, number: int) -> None:
         reporter.turn()
 
 
-def test_the_start_goes_before_the_lines_and_the_end_after_them(
+def test_the_start_is_reported_before_the_lines_and_the_end_after_them(
     reporter: JobReporter, job: JobFolder, recorder: Recorder, service: InTestService
 ) -> None:
     done: list[Ending | None] = []
@@ -109,7 +109,7 @@ def test_the_start_goes_before_the_lines_and_the_end_after_them(
     assert not reporter.is_busy
 
 
-def test_answers_that_get_lost_double_nothing_and_lose_nothing(
+def test_lost_responses_neither_duplicate_nor_lose_anything(
     reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.note_start()
@@ -125,7 +125,7 @@ def test_answers_that_get_lost_double_nothing_and_lose_nothing(
     assert not job.folder.exists()
 
 
-def test_nothing_is_forgotten_while_the_service_is_away_or_refuses_the_agent(
+def test_nothing_is_lost_while_the_service_is_down_or_refuses_the_agent(
     reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.log.write(["a line"])
@@ -142,7 +142,7 @@ def test_nothing_is_forgotten_while_the_service_is_away_or_refuses_the_agent(
     assert (recorder.lines, recorder.words) == ({1: "a line"}, ["complete"])
 
 
-def test_the_folder_of_another_start_of_the_agent_goes_on_where_it_was(
+def test_a_restarted_agent_resumes_reporting_where_it_stopped(
     reporter: JobReporter, job: JobFolder, recorder: Recorder, tmp_path: Path
 ) -> None:
     job.note_start()
@@ -160,7 +160,7 @@ def test_the_folder_of_another_start_of_the_agent_goes_on_where_it_was(
     assert list(recorder.lines.values()) == ["one", "two", "three"]
 
 
-def test_a_line_that_the_service_does_not_take_holds_up_no_other(
+def test_a_line_refused_by_the_service_does_not_hold_up_the_others(
     reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.log.write(["one", "poison", "three"])
@@ -175,7 +175,7 @@ def test_a_line_that_the_service_does_not_take_holds_up_no_other(
 
 
 @pytest.mark.parametrize("status", ["cancel_requested", "failed", "canceled"])
-def test_the_service_can_stop_a_job_by_what_it_answers(
+def test_the_service_can_stop_a_job_through_its_response(
     reporter: JobReporter, job: JobFolder, recorder: Recorder, status: str
 ) -> None:
     job.note_start()
@@ -187,7 +187,7 @@ def test_the_service_can_stop_a_job_by_what_it_answers(
     assert job.cancelled.is_set()
 
 
-def test_a_silent_job_asks_whether_it_is_still_wanted(
+def test_the_reporter_checks_whether_a_silent_job_is_still_wanted(
     reporter: JobReporter, job: JobFolder, service: InTestService
 ) -> None:
     reporter.add(job)
@@ -197,7 +197,7 @@ def test_a_silent_job_asks_whether_it_is_still_wanted(
     assert service.paths() == ["/api/agents/jobs/7"]
 
 
-def test_a_job_that_the_service_does_not_know_is_stopped_and_then_dropped(
+def test_a_job_unknown_to_the_service_is_stopped_and_then_dropped(
     reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.note_start()
@@ -213,7 +213,7 @@ def test_a_job_that_the_service_does_not_know_is_stopped_and_then_dropped(
     assert not job.folder.exists()
 
 
-def test_parts_go_before_the_end(reporter: JobReporter, job: JobFolder, recorder: Recorder) -> None:
+def test_parts_are_sent_before_the_end(reporter: JobReporter, job: JobFolder, recorder: Recorder) -> None:
     job.end(Complete("2026-11-15T00:00:00+00:00"), [{"name": str(number)} for number in range(700)])
     reporter.add(job)
     recorder.lose = {1, 2}
@@ -224,7 +224,7 @@ def test_parts_go_before_the_end(reporter: JobReporter, job: JobFolder, recorder
     assert recorder.words[-1] == "complete"
 
 
-def test_lines_go_in_smaller_batches_when_large_bodies_are_refused(
+def test_lines_are_sent_in_smaller_batches_when_large_bodies_are_refused(
     reporter: JobReporter, job: JobFolder, recorder: Recorder
 ) -> None:
     job.log.write([f"line {number} {'x' * 2000}" for number in range(1, 301)])

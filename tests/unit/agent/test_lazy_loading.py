@@ -1,4 +1,4 @@
-"""Modules of the standard library that an agent loads when it needs them."""
+"""Standard library modules that an agent loads only when it needs them."""
 
 import subprocess
 import sys
@@ -10,20 +10,20 @@ def printed(script: str) -> str:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_an_agent_that_runs_has_not_loaded_the_parser_of_addresses() -> None:
+def test_a_running_agent_has_not_loaded_the_ip_address_parser() -> None:
     script = "import sys, backup_agent.cli, backup_agent.commands.run, ssl; print('IPv6Address' in vars({}))"
 
     assert printed(script.format("sys.modules['ipaddress']")) == "False"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions of dataclasses need it for every class")
-def test_an_agent_that_runs_has_not_loaded_the_inspection_of_code() -> None:
+def test_a_running_agent_has_not_loaded_the_disassembler() -> None:
     script = "import sys, backup_agent.cli, backup_agent.commands.run, ssl; print('dis' in sys.modules)"
 
     assert printed(script) == "False"
 
 
-def test_a_module_that_is_loaded_later_is_itself_when_it_is_used() -> None:
+def test_a_lazily_loaded_module_works_normally_when_used() -> None:
     script = """
 import sys, backup_agent.cli, urllib.parse
 before = sys.modules["ipaddress"]
@@ -35,7 +35,7 @@ print(ipaddress is not before, ipaddress.ip_address("::1") == before.ip_address(
     assert printed(script) == "::1\nTrue True"
 
 
-def test_a_module_that_is_loaded_later_has_no_names_that_it_lacks() -> None:
+def test_a_lazily_loaded_module_has_only_its_real_names() -> None:
     script = (
         "import backup_agent.cli, ipaddress; print(hasattr(ipaddress, 'nothing'), hasattr(ipaddress, 'IPv4Address'))"
     )

@@ -1,4 +1,4 @@
-"""What of a long result goes into the message that reports it."""
+"""How much of a long result goes into the message that reports it."""
 
 from backup_agent.message_bounds import MOST_CHARACTERS, bounded_details, bounded_warnings
 
@@ -12,7 +12,7 @@ def test_long_lists_of_details_are_cut_and_counts_are_kept() -> None:
     assert (bounded["pruned_count"], bounded["problems"]) == (1000, ["short"])
 
 
-def test_warnings_are_cut_in_length_and_number() -> None:
+def test_warnings_are_limited_in_length_and_number() -> None:
     kept = bounded_warnings({"path": None, "message": "w" * 10_000} for _ in range(1000))
 
     assert {len(warning["message"]) for warning in kept} == {2000}

@@ -1,4 +1,4 @@
-"""Where configuration and state are, by system and user."""
+"""Where configuration and state are stored, by operating system and user."""
 
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def test_each_system_has_its_usual_folders(platform: str, is_root: bool, config:
     assert places.config_file.name == "config.toml"
 
 
-def test_windows_keeps_it_below_program_data() -> None:
+def test_windows_stores_the_configuration_below_program_data() -> None:
     places = find_places({"PROGRAMDATA": "/ProgramData"}, "win32", is_root=False, home=HOME)
 
     assert places.config == Path("/ProgramData/backup-agent")
 
 
-def test_the_environment_wins() -> None:
+def test_the_environment_overrides_the_defaults() -> None:
     places = find_places({"BACKUP_AGENT_CONFIG_DIR": "/srv/agent"}, "linux", is_root=True, home=HOME)
 
     assert (places.config, places.state) == (Path("/srv/agent"), Path("/srv/agent/state"))

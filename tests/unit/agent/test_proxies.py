@@ -1,4 +1,4 @@
-"""Proxies named by the environment."""
+"""Proxies from the environment."""
 
 import pytest
 
@@ -10,11 +10,11 @@ def test_without_variables_there_is_no_proxy() -> None:
 
 
 @pytest.mark.parametrize("name", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
-def test_the_usual_variables_name_it(name: str) -> None:
+def test_the_usual_variables_set_the_proxy(name: str) -> None:
     assert proxy_for("https", "service", 443, {name: "http://proxy:3128"}) == Proxy("proxy", 3128)
 
 
-def test_the_proxy_of_another_scheme_is_not_taken() -> None:
+def test_the_proxy_of_another_scheme_is_not_used() -> None:
     assert proxy_for("https", "service", 443, {"http_proxy": "http://proxy:3128"}) is None
 
 
@@ -27,14 +27,14 @@ def test_a_name_and_password_become_a_header() -> None:
 @pytest.mark.parametrize(
     "exempt", ["*", "example.org", ".example.org", "a.example.org", "x, example.org ,y", "example.org:443"]
 )
-def test_a_host_may_be_exempt(exempt: str) -> None:
+def test_an_exempt_host_bypasses_the_proxy(exempt: str) -> None:
     environment = {"https_proxy": "http://proxy:3128", "no_proxy": exempt}
 
     assert proxy_for("https", "a.example.org", 443, environment) is None
 
 
 @pytest.mark.parametrize("exempt", ["", "ample.org", "b.example.org", "example.org:8443", "example.com"])
-def test_others_are_not_exempt(exempt: str) -> None:
+def test_other_hosts_use_the_proxy(exempt: str) -> None:
     environment = {"https_proxy": "http://proxy:3128", "no_proxy": exempt}
 
     assert proxy_for("https", "a.example.org", 443, environment) is not None

@@ -1,4 +1,4 @@
-"""Whatever goes wrong unexpectedly: the agent's loops go on, and what they hold is not lost."""
+"""Unexpected errors: the agent's loops continue, and the jobs they hold are not lost."""
 
 import fcntl
 import os
@@ -68,14 +68,14 @@ def failing(*_: Any, **__: Any) -> Any:
     raise ValueError("nobody expected this")
 
 
-def test_a_turn_that_fails_is_tried_again_after_longer_and_longer() -> None:
+def test_a_failing_turn_is_retried_after_increasing_pauses() -> None:
     going_on = ResilientLoop("A loop", Backoff(first=1, most=8, chance=lambda: 1.0))
     assert [going_on.turn(failing) for _ in range(5)] == [1, 2, 4, 8, 8]
     assert going_on.turn(lambda: 0.25) == 0.25
     assert going_on.turn(failing) == 1
 
 
-def test_a_round_that_fails_does_not_end_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_round_does_not_stop_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds: list[str] = []
 
     def fail_once(**_: Any) -> float:
@@ -103,7 +103,7 @@ def test_a_job_that_cannot_be_reported_does_not_hold_up_the_others(service: InTe
     assert broken.folder.exists()
 
 
-def test_reporting_goes_on_after_a_turn_that_failed(
+def test_reporting_continues_after_a_failed_turn(
     service: InTestService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporter = JobReporter(RuntimeApi(Client(service.url)), turn_seconds=0.01)
@@ -125,9 +125,7 @@ def test_reporting_goes_on_after_a_turn_that_failed(
         reporter.stop(60)
 
 
-def test_a_job_whose_worker_comes_after_it_was_reported_is_not_held_on_to(
-    service: InTestService, tmp_path: Path
-) -> None:
+def test_a_job_that_is_added_after_it_was_reported_is_dropped(service: InTestService, tmp_path: Path) -> None:
     reporter = JobReporter(RuntimeApi(Client(service.url)))
     reported = job(tmp_path, 1)
     reporter.add(reported)
@@ -138,7 +136,7 @@ def test_a_job_whose_worker_comes_after_it_was_reported_is_not_held_on_to(
     assert not reporter.is_busy
 
 
-def test_a_job_for_which_no_thread_can_be_had_takes_no_place(
+def test_a_job_whose_thread_cannot_start_takes_no_slot(
     agent: Agent, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Threadless:
@@ -154,13 +152,13 @@ def test_a_job_for_which_no_thread_can_be_had_takes_no_place(
     assert not agent._jobs
 
 
-def test_a_folder_of_a_job_that_nobody_can_read_does_not_end_the_agent(tmp_path: Path) -> None:
+def test_an_unreadable_job_folder_does_not_stop_the_agent(tmp_path: Path) -> None:
     job(tmp_path, 1)
     (job(tmp_path, 2).folder / "sent.json").write_text('{"log": "nonsense"}')
     assert [each.job_id for each in JobFolder.all_below(tmp_path)] == [1]
 
 
-def test_an_engine_that_did_not_answer_once_is_asked_again(
+def test_an_engine_that_did_not_report_its_version_is_queried_again(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "borg"
@@ -173,13 +171,13 @@ def test_an_engine_that_did_not_answer_once_is_asked_again(
     assert [version.version for version in found.versions()] == ["1.4.0"]
 
 
-def test_an_agent_that_is_refused_tries_again_soon_at_first_and_then_seldom(agent: Agent) -> None:
+def test_a_refused_agent_retries_soon_at_first_and_then_less_often(agent: Agent) -> None:
     pauses = [agent._refused_by_service(NotAllowed(403, "agents.revoked", "Revoked.")) for _ in range(12)]
     assert pauses[0] <= 5.0
     assert pauses[-1] >= 150.0
 
 
-def test_an_agent_that_starts_anew_never_lets_go_of_its_lock(places: Places) -> None:
+def test_an_agent_that_restarts_itself_never_releases_its_lock(places: Places) -> None:
     named = {"BACKUP_AGENT_CONFIG_DIR": str(places.config), "BACKUP_AGENT_STATE_DIR": str(places.state)}
     program = [sys.executable, "-c", f"{LOCK}with only_agent(find_places()): print('held')"]
     with locking.only_agent(places) as lock:
@@ -190,7 +188,7 @@ def test_an_agent_that_starts_anew_never_lets_go_of_its_lock(places: Places) -> 
         assert AlreadyRunning.__name__ in other.stderr
 
 
-def test_who_only_asks_whether_an_agent_runs_does_not_keep_one_from_starting(
+def test_checking_whether_an_agent_runs_does_not_prevent_one_from_starting(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places.state.mkdir()
@@ -202,6 +200,6 @@ def test_who_only_asks_whether_an_agent_runs_does_not_keep_one_from_starting(
     os.close(asking)
 
 
-def test_a_signal_that_comes_while_an_agent_ends_by_itself_is_known() -> None:
+def test_a_signal_during_the_agents_own_shutdown_is_recorded() -> None:
     ran = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
     assert ran.stdout == "[15]\n"

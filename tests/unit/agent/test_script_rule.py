@@ -1,4 +1,4 @@
-"""Which scripts of the service a machine runs: its owner decides, and nobody else."""
+"""Which of the service's scripts a machine runs: only its owner decides."""
 
 from pathlib import Path
 
@@ -23,13 +23,13 @@ def folder(tmp_path: Path) -> Path:
     return scripts
 
 
-def test_by_default_nothing_runs() -> None:
+def test_no_script_runs_by_default() -> None:
     for wanted in (block(), block(installed_as="dump")):
         with pytest.raises(Refused, match=r"config\.toml"):
             ScriptRule().require(wanted)
 
 
-def test_a_machine_of_installed_scripts_runs_those_alone(folder: Path) -> None:
+def test_a_machine_limited_to_installed_scripts_runs_only_those(folder: Path) -> None:
     rule = ScriptRule("installed", folder)
 
     assert rule.require(block(installed_as="dump")) == folder / "dump"
@@ -37,26 +37,26 @@ def test_a_machine_of_installed_scripts_runs_those_alone(folder: Path) -> None:
         rule.require(block())
 
 
-def test_a_machine_that_takes_any_script_runs_its_content(folder: Path) -> None:
+def test_a_machine_that_allows_any_script_runs_content_from_the_service(folder: Path) -> None:
     assert ScriptRule("any", folder).require(block()) is None
     assert ScriptRule("any", folder).require(block(installed_as="dump")) == folder / "dump"
 
 
 @pytest.mark.parametrize("name", ["../dump", "/bin/sh", "", ".hidden", "a/b", "du\nmp", "none"])
-def test_names_that_are_not_files_of_the_folder_are_refused(folder: Path, name: str) -> None:
+def test_names_that_are_not_files_in_the_folder_are_refused(folder: Path, name: str) -> None:
     with pytest.raises(Refused):
         ScriptRule("installed", folder).require(block(installed_as=name))
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o644])
-def test_a_file_that_others_may_change_or_nobody_may_execute_is_refused(folder: Path, mode: int) -> None:
+def test_a_file_that_others_can_change_or_that_is_not_executable_is_refused(folder: Path, mode: int) -> None:
     (folder / "dump").chmod(mode)
 
     with pytest.raises(Refused):
         ScriptRule("installed", folder).require(block(installed_as="dump"))
 
 
-def test_a_folder_that_others_may_write_to_and_links_are_refused(folder: Path) -> None:
+def test_links_and_folders_that_others_can_write_to_are_refused(folder: Path) -> None:
     (folder / "link").symlink_to(folder / "dump")
     with pytest.raises(Refused):
         ScriptRule("installed", folder).require(block(installed_as="link"))
@@ -66,7 +66,7 @@ def test_a_folder_that_others_may_write_to_and_links_are_refused(folder: Path) -
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "BASH_ENV", "HOLDFAST_x", "HOLDFAST_A=B"])
-def test_the_service_sets_no_variables_but_its_own(folder: Path, name: str) -> None:
+def test_the_service_may_set_only_its_own_variables(folder: Path, name: str) -> None:
     with pytest.raises(Refused):
         ScriptRule("installed", folder).require(block(installed_as="dump", variables={name: "x"}))
 
@@ -76,7 +76,7 @@ def payload(environment: dict[str, object], **secrets: dict[str, str]) -> Payloa
     return Payload(SCHEMA_VERSION, JobKind.SCRIPT_RUN, repository, block(environment=environment), dict(secrets))
 
 
-def test_secret_parameters_come_with_the_job_and_never_from_the_secrets_of_the_machine() -> None:
+def test_secret_parameters_come_with_the_job_and_never_from_the_machines_own_secrets() -> None:
     given = payload({"HOLDFAST_PARAM_A": {"secret_ref": "one"}}, one={"value": "hush"})
     assert open_repository(given, lambda _: None).environment.secrets["HOLDFAST_PARAM_A"].value == "hush"
     with pytest.raises(SecretMissing):

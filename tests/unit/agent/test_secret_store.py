@@ -18,7 +18,7 @@ def store(tmp_path: Path) -> SecretStore:
     return SecretStore(Places(tmp_path / "config", tmp_path / "state"))
 
 
-def test_a_secret_is_kept_found_and_forgotten(store: SecretStore) -> None:
+def test_a_secret_can_be_stored_read_and_removed(store: SecretStore) -> None:
     store.set("repository-1", PASSPHRASE)
     store.set("repository-2", "another")
 
@@ -39,13 +39,13 @@ def test_the_file_is_private_and_does_not_show_the_secret(store: SecretStore, tm
 
 
 @pytest.mark.parametrize(("name", "value"), [("", "x"), ("with space", "x"), ("-x", "x"), ("ok", ""), ("ok", "a\0b")])
-def test_what_cannot_be_a_secret_is_refused(store: SecretStore, name: str, value: str) -> None:
+def test_invalid_names_and_values_are_refused(store: SecretStore, name: str, value: str) -> None:
     with pytest.raises(Problem):
         store.set(name, value)
     assert store.names() == []
 
 
-def test_what_is_sealed_for_one_purpose_does_not_open_for_another(tmp_path: Path) -> None:
+def test_a_value_sealed_for_one_purpose_does_not_open_for_another(tmp_path: Path) -> None:
     key = key_of(tmp_path / "key")
     sealed = seal(key, PASSPHRASE, "one")
 
@@ -56,7 +56,7 @@ def test_what_is_sealed_for_one_purpose_does_not_open_for_another(tmp_path: Path
             wrong()
 
 
-def test_a_changed_letter_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_character_is_detected(tmp_path: Path) -> None:
     key = key_of(tmp_path / "key")
     sealed = seal(key, PASSPHRASE, "one")
 

@@ -1,4 +1,4 @@
-"""Jobs that nobody takes expire, where the policy says so; nothing else does."""
+"""Only jobs that no agent has taken expire, once they are older than the policy allows."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from holdfast.storage.session import Database
 from tests.unit.operations.kernel import BACKUP, CHECK, add_agent, claim, enqueue, read, status_of
 
 
-def test_only_waiting_jobs_of_agents_that_are_old_enough_expire(database: Database) -> None:
+def test_only_agent_jobs_that_have_waited_long_enough_expire(database: Database) -> None:
     add_agent(database)
     with time_machine.travel(clock.now() - timedelta(hours=5)):
         old = enqueue(database, BACKUP, 1, executor="agent")

@@ -1,4 +1,4 @@
-"""Log lines are stored once each, whatever is sent again and wherever a kill strikes."""
+"""Each log line is stored once, whatever is sent again and whenever the service is killed."""
 
 from pathlib import Path
 
@@ -29,19 +29,19 @@ def lines(file: Path) -> list[str]:
     return tail(file, 100_000)
 
 
-def test_what_a_kill_left_in_the_file_but_not_in_the_row_is_written_again_and_not_doubled(tmp_path: Path) -> None:
+def test_lines_that_a_kill_left_in_the_file_but_not_in_the_row_are_not_duplicated(tmp_path: Path) -> None:
     file = tmp_path / "1.log"
     job = a_job()
     job_logs.keep(job, file, entries(1, 2), PLAIN, MOST_BYTES)
     ranges, count = job.log_ranges, job.log_lines
-    job_logs.keep(job, file, entries(3, 4), PLAIN, MOST_BYTES)  # the transaction of this one is never committed
+    job_logs.keep(job, file, entries(3, 4), PLAIN, MOST_BYTES)  # this transaction is never committed
     job.log_ranges, job.log_lines = ranges, count
 
     assert job_logs.keep(job, file, entries(2, 3, 4, 5), PLAIN, MOST_BYTES) == (3, 1)
     assert lines(file) == ["line 1", "line 2", "line 3", "line 4", "line 5"]
 
 
-def test_a_line_that_was_torn_by_a_kill_is_whole_afterwards(tmp_path: Path) -> None:
+def test_a_line_cut_off_by_a_kill_is_written_again_in_full(tmp_path: Path) -> None:
     file = tmp_path / "1.log"
     job = a_job()
     job_logs.keep(job, file, entries(1), PLAIN, MOST_BYTES)
@@ -58,7 +58,7 @@ def test_a_line_that_was_torn_by_a_kill_is_whole_afterwards(tmp_path: Path) -> N
     batches=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=12), max_size=12),
     killed=st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_every_line_that_was_acknowledged_is_there_once(
+def test_every_acknowledged_line_is_stored_once(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], killed: list[bool]
 ) -> None:
     file = tmp_path_factory.mktemp("log") / "1.log"
@@ -79,7 +79,7 @@ def test_every_line_that_was_acknowledged_is_there_once(
     assert job_logs.next_sequence(job.log_ranges, 1) == first_missing
 
 
-def test_secrets_are_taken_out_before_a_line_is_written(tmp_path: Path) -> None:
+def test_secrets_are_redacted_before_a_line_is_written(tmp_path: Path) -> None:
     file = tmp_path / "1.log"
     job_logs.keep(
         a_job(), file, [LogEntryBody(sequence=1, message="with hunter2, I say")], Redactor(["hunter2"]), MOST_BYTES
@@ -88,7 +88,7 @@ def test_secrets_are_taken_out_before_a_line_is_written(tmp_path: Path) -> None:
     assert lines(file) == ["with ***, I say"]
 
 
-def test_numbers_with_a_thousand_gaps_are_refused(tmp_path: Path) -> None:
+def test_sequence_numbers_with_a_thousand_gaps_are_refused(tmp_path: Path) -> None:
     job = a_job()
     job_logs.keep(job, tmp_path / "1.log", entries(*range(0, 2000, 2)), PLAIN, MOST_BYTES)
 

@@ -1,4 +1,4 @@
-"""When agents were last heard: few bytes for a large fleet, right for several processes, and not lost by a kill."""
+"""When agents were last seen: few bytes for a large fleet, correct with several processes, and not lost by a kill."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.unit.agents.test_memory import NOON, add_agent, hear, heartbeat, read
 
 MANY = 3000
 MOST_BYTES_A_SECOND = 20_000 * MANY / 10_000
-"""The share of these agents in what ten thousand may write."""
+"""What ten thousand agents may write, scaled down to this fleet."""
 
 
 def fleet_of(database: Database, folder: Path, began: datetime = NOON - timedelta(hours=1)) -> Fleet:
@@ -25,7 +25,7 @@ def fleet_of(database: Database, folder: Path, began: datetime = NOON - timedelt
         return Fleet(Settings(data_dir=folder), database)
 
 
-def test_times_move_forward_only(database: Database) -> None:
+def test_times_only_move_forward(database: Database) -> None:
     with database.writing() as session:
         last_seen_times.store_times(session, {1: NOON, 1023: NOON, 1024: NOON, 5000: NOON})
     with database.writing() as session:
@@ -36,7 +36,7 @@ def test_times_move_forward_only(database: Database) -> None:
         assert [last_seen_times.one(session, number) for number in (1024, 2, 9999)] == [expected[1024], None, None]
 
 
-def test_an_agent_that_speaks_to_another_process_is_not_silent(database: Database, tmp_path: Path) -> None:
+def test_an_agent_in_contact_with_another_process_is_not_silent(database: Database, tmp_path: Path) -> None:
     agent = add_agent(database)
     here, there = fleet_of(database, tmp_path), fleet_of(database, tmp_path)
     hear(here, agent)
@@ -54,7 +54,7 @@ def test_an_agent_that_speaks_to_another_process_is_not_silent(database: Databas
     assert read(database, agent).status == AgentStatus.OFFLINE
 
 
-def test_an_agent_that_was_taken_for_silent_is_online_again_when_its_times_are_stored(
+def test_an_agent_marked_offline_by_mistake_is_online_again_once_its_times_are_stored(
     database: Database, tmp_path: Path
 ) -> None:
     agent = add_agent(database)
@@ -68,7 +68,7 @@ def test_an_agent_that_was_taken_for_silent_is_online_again_when_its_times_are_s
     assert read(database, agent).status == AgentStatus.ONLINE
 
 
-def test_after_a_kill_the_last_time_is_older_by_a_minute_at_most(sqlite: Database, tmp_path: Path) -> None:
+def test_after_a_kill_the_last_seen_time_is_at_most_a_minute_too_old(sqlite: Database, tmp_path: Path) -> None:
     agent = add_agent(sqlite)
     fleet = fleet_of(sqlite, tmp_path)
     hear(fleet, agent)
@@ -111,9 +111,7 @@ def test_an_idle_fleet_writes_little(sqlite: Database, tmp_path: Path) -> None:
     assert 0 < written / (60 * minutes) < MOST_BYTES_A_SECOND
 
 
-def test_agents_that_come_and_go_do_not_make_the_times_of_all_be_stored_more_often(
-    sqlite: Database, tmp_path: Path
-) -> None:
+def test_reconnecting_agents_do_not_cause_all_times_to_be_stored_more_often(sqlite: Database, tmp_path: Path) -> None:
     agents = many_agents(sqlite)[:20]
     fleet = fleet_of(sqlite, tmp_path)
     bodies = {agent.id: heartbeat(agent) for agent in agents}

@@ -70,14 +70,14 @@ def read(database: Database, agent: KnownAgent) -> AgentMachine:
 
 
 def stored_time(database: Database, agent: KnownAgent) -> datetime | None:
-    """When an agent was last heard, as a process knows that has just started."""
+    """When an agent was last seen, as read by a process that has just started."""
     with database.reading() as session:
         return last_seen_times.latest((read(database, agent).last_seen_at, last_seen_times.one(session, agent.id)))
 
 
 @contextmanager
 def statements(database: Database) -> Iterator[list[str]]:
-    """The statements that reach the store meanwhile."""
+    """The statements that reach the store inside the block."""
     seen: list[str] = []
     engines = {database.engine, database._reader}
 
@@ -100,7 +100,7 @@ def fleet(sqlite: Database, tmp_path: Path) -> Fleet:
         return Fleet(Settings(data_dir=tmp_path), sqlite)
 
 
-def test_heartbeats_with_nothing_new_are_stored_once_a_minute(sqlite: Database, fleet: Fleet) -> None:
+def test_unchanged_heartbeats_are_stored_once_a_minute(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     with time_machine.travel(NOON, tick=False):
         assert not fleet.note_unchanged(agent, heartbeat(agent), NOON)
@@ -135,7 +135,7 @@ def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> 
     assert [(time - NOON).total_seconds() for time in times if time] == [1, 0, 3, 4, 5]
 
 
-def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, fleet: Fleet) -> None:
+def test_a_changed_heartbeat_is_stored_immediately(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     hear(fleet, agent)
 
@@ -144,7 +144,7 @@ def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, flee
     assert fleet.note_unchanged(agent, heartbeat(agent), NOON)
 
 
-def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: Database, tmp_path: Path) -> None:
+def test_a_fleet_that_reconnects_to_a_restarted_service_writes_nothing(sqlite: Database, tmp_path: Path) -> None:
     agent = add_agent(sqlite)
     settings = Settings(data_dir=tmp_path)
     hear(Fleet(settings, sqlite), agent)
@@ -157,7 +157,7 @@ def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: D
     assert restarted.note_unchanged(agent, heartbeat(agent), NOON)
 
 
-def test_heartbeats_that_come_together_are_stored_together_and_each_gets_its_own_answer(
+def test_concurrent_heartbeats_are_stored_together_and_each_gets_its_own_response(
     database: Database, tmp_path: Path
 ) -> None:
     fleet = Fleet(Settings(data_dir=tmp_path), database)
@@ -180,7 +180,7 @@ def test_heartbeats_that_come_together_are_stored_together_and_each_gets_its_own
     assert {read(database, agents[place]).status for place in (0, 1, 3, 5)} == {AgentStatus.ONLINE}
 
 
-def test_one_heartbeat_that_cannot_be_stored_takes_no_other_with_it(
+def test_a_heartbeat_that_cannot_be_stored_does_not_affect_the_others(
     sqlite: Database, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = add_agent(sqlite), add_agent(sqlite, "another")
@@ -205,7 +205,7 @@ def test_one_heartbeat_that_cannot_be_stored_takes_no_other_with_it(
     assert read(sqlite, good).status == AgentStatus.ONLINE
 
 
-def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: Fleet) -> None:
+def test_silence_is_judged_by_the_latest_heartbeat(sqlite: Database, fleet: Fleet) -> None:
     talking, silent = add_agent(sqlite), add_agent(sqlite, "another")
     with time_machine.travel(NOON, tick=False):
         for agent in (talking, silent):
@@ -220,7 +220,7 @@ def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: 
     assert not fleet.note_unchanged(silent, heartbeat(silent), later), "its return is a change of state"
 
 
-def test_a_service_that_has_just_started_takes_nobody_for_silent(sqlite: Database, tmp_path: Path) -> None:
+def test_a_service_that_has_just_started_considers_no_agent_silent(sqlite: Database, tmp_path: Path) -> None:
     agent = add_agent(sqlite)
     with time_machine.travel(NOON, tick=False):
         hear(Fleet(Settings(data_dir=tmp_path), sqlite), agent)
@@ -234,7 +234,7 @@ def test_a_service_that_has_just_started_takes_nobody_for_silent(sqlite: Databas
     assert read(sqlite, agent).status == AgentStatus.OFFLINE
 
 
-def test_an_agent_that_is_shut_out_cannot_come_back_by_a_heartbeat(sqlite: Database, fleet: Fleet) -> None:
+def test_a_revoked_agent_cannot_come_back_by_a_heartbeat(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     hear(fleet, agent)
     fleet.note_unchanged(agent, heartbeat(agent), NOON + timedelta(seconds=5))
@@ -251,7 +251,7 @@ def test_an_agent_that_is_shut_out_cannot_come_back_by_a_heartbeat(sqlite: Datab
 # --- credentials ----------------------------------------------------------------------------------------------------
 
 
-def test_a_known_credential_costs_no_statement(sqlite: Database) -> None:
+def test_a_cached_credential_needs_no_statement(sqlite: Database) -> None:
     add_agent(sqlite)
     credentials = Credentials(sqlite)
     found = credentials.find(CREDENTIAL)
@@ -260,7 +260,7 @@ def test_a_known_credential_costs_no_statement(sqlite: Database) -> None:
     assert seen == []
 
 
-def test_a_change_in_another_process_is_seen_by_the_next_look(database: Database) -> None:
+def test_a_change_in_another_process_is_seen_at_the_next_check(database: Database) -> None:
     agent = add_agent(database)
     here, there = Credentials(database), database
     here.find(CREDENTIAL)
@@ -274,7 +274,9 @@ def test_a_change_in_another_process_is_seen_by_the_next_look(database: Database
     assert here.find(CREDENTIAL).status == AgentStatus.REVOKED
 
 
-def test_memory_that_nobody_has_checked_is_not_believed(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_credential_that_was_not_checked_in_time_is_not_used(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add_agent(sqlite)
     credentials = Credentials(sqlite)
     credentials.find(CREDENTIAL)
@@ -286,7 +288,7 @@ def test_memory_that_nobody_has_checked_is_not_believed(sqlite: Database, monkey
     assert credentials.cached(CREDENTIAL) is not None
 
 
-def test_a_fleet_that_comes_back_is_looked_up_by_one_question(sqlite: Database) -> None:
+def test_a_reconnecting_fleet_is_looked_up_with_one_query(sqlite: Database) -> None:
     for number in range(20):
         add_agent(sqlite, f"credential {number}")
     credentials = Credentials(sqlite)
@@ -296,7 +298,7 @@ def test_a_fleet_that_comes_back_is_looked_up_by_one_question(sqlite: Database) 
     assert len([statement for statement in seen if statement.startswith("SELECT")]) == 2, "the generation and everybody"
 
 
-def test_an_agent_that_was_added_since_is_found(sqlite: Database) -> None:
+def test_an_agent_added_later_is_found(sqlite: Database) -> None:
     add_agent(sqlite)
     credentials = Credentials(sqlite)
     credentials.find(CREDENTIAL)
@@ -312,10 +314,10 @@ def test_an_unknown_credential_is_refused_each_time(sqlite: Database) -> None:
             credentials.find("bk_agent_of_nobody")
 
 
-# --- the cache of work -----------------------------------------------------------------------------------------------
+# --- the work cache --------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: Database) -> None:
+def test_an_idle_work_cache_needs_no_statement_and_any_change_refreshes_it(sqlite: Database) -> None:
     cache = WorkCache(sqlite)
     cache.refreshed()
     with statements(sqlite) as seen:
@@ -331,7 +333,7 @@ def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: 
     assert cache.refreshed().waiting == frozenset()
 
 
-def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, fleet: Fleet) -> None:
+def test_a_reconnecting_machine_leaves_the_work_cache_fresh(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     cache = WorkCache(sqlite)
     cache.refreshed()
@@ -343,7 +345,7 @@ def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, flee
     assert sqlite.wake.number > heard, "administrators hear of it"
 
 
-def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> None:
+def test_inline_calls_leave_the_work_cache_fresh(sqlite: Database) -> None:
     cache = WorkCache(sqlite)
     cache.refreshed()
 
@@ -356,7 +358,7 @@ def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> Non
     assert cache.fresh() is not None
 
 
-def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite: Database) -> None:
+def test_a_waiting_agent_is_woken_by_its_own_work_and_not_by_that_of_others(sqlite: Database) -> None:
     cache = WorkCache(sqlite)
     seen = cache.refreshed()
 
@@ -375,7 +377,7 @@ def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite:
     assert cache._waiters == {}
 
 
-def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
+def test_waiting_for_work_ends_at_its_timeout(sqlite: Database) -> None:
     cache = WorkCache(sqlite)
     seen = cache.refreshed()
 
@@ -384,7 +386,7 @@ def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
     assert cache._waiters == {}
 
 
-def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(sqlite: Database) -> None:
+def test_a_waiting_fleet_shares_one_refresh_after_an_unrelated_change(sqlite: Database) -> None:
     cache = WorkCache(sqlite)
     seen = cache.refreshed()
     enqueue(sqlite, BACKUP, 1)
@@ -396,7 +398,7 @@ def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(s
 
     async def wait() -> list[bool]:
         fleet = [asyncio.create_task(cache.wait_for_work(agent, 20, seen, is_there)) for agent in range(1, 51)]
-        while len(asked) < len(fleet):  # noqa: ASYNC110 - each asks once it waits
+        while len(asked) < len(fleet):  # noqa: ASYNC110 - each checks once it waits
             await asyncio.sleep(0.01)
         await asyncio.sleep(0)
         ended = [task.done() for task in fleet]
@@ -411,18 +413,18 @@ def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(s
     assert cache._waiters == {}
 
 
-def test_work_that_came_after_the_agent_looked_is_not_missed(sqlite: Database) -> None:
+def test_work_queued_after_the_agents_last_check_is_not_missed(sqlite: Database) -> None:
     cache = WorkCache(sqlite)
     seen = cache.refreshed()
     enqueue(sqlite, BACKUP, 1, executor="agent")
 
     asyncio.run(asyncio.wait_for(cache.wait_for_work(1, 20, seen, lambda: False), 10))
 
-    cache.refreshed()  # somebody else has looked meanwhile, and has called those who waited then
+    cache.refreshed()  # another request has refreshed the cache meanwhile and woken those that waited
     asyncio.run(asyncio.wait_for(cache.wait_for_work(1, 20, seen, lambda: False), 10))
 
 
-def test_runners_leave_running_work_of_agents_alone(sqlite: Database) -> None:
+def test_runners_do_not_claim_work_of_agents(sqlite: Database) -> None:
     enqueue(sqlite, BACKUP, 1, executor="agent")
 
     assert claim(sqlite) == []

@@ -14,5 +14,5 @@ from holdfast.backup.agent_backups import engine_name
         ("a::b/{repository}", "a-b-the-web"),
     ],
 )
-def test_a_template_becomes_a_name_with_the_placeholders_of_the_engine(template: str, name: str) -> None:
+def test_a_template_becomes_a_name_with_the_engines_placeholders(template: str, name: str) -> None:
     assert engine_name(template, "the web") == name

@@ -1,4 +1,4 @@
-"""Which jobs an agent is offered or must stop, and what becomes of jobs whose agent is gone."""
+"""Which jobs an agent is offered or must stop, and what happens to jobs whose agent is gone."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -46,7 +46,7 @@ def start(database: Database, job: int) -> None:
         assert queue.claim_one(session, job, "far", None).may_start
 
 
-def test_a_queue_in_front_of_one_repository_does_not_hide_the_jobs_of_others(database: Database) -> None:
+def test_a_long_queue_for_one_repository_does_not_hide_the_jobs_of_others(database: Database) -> None:
     """An operator of one repository may queue as many backups as they like."""
     add_agent(database)
     start(database, enqueue(database, BACKUP, 1, executor="agent"))
@@ -58,7 +58,7 @@ def test_a_queue_in_front_of_one_repository_does_not_hide_the_jobs_of_others(dat
     assert offered(database) == [other, script]
 
 
-def test_a_script_of_an_agent_waits_for_no_lane_and_holds_none(database: Database) -> None:
+def test_an_agents_script_waits_for_no_lane_and_holds_none(database: Database) -> None:
     add_agent(database)
     first, second = enqueue(database, SCRIPT, 1, executor="agent"), enqueue(database, SCRIPT, 2, executor="agent")
     start(database, first)
@@ -71,8 +71,8 @@ def test_a_script_of_an_agent_waits_for_no_lane_and_holds_none(database: Databas
     assert [lane.repository_id for lane in lanes] == [1, 2]
 
 
-def test_jobs_of_an_agent_that_no_longer_exists_end(database: Database) -> None:
-    """One that was put in the queue while the agent was being deleted would wait, or hold its lane, for ever."""
+def test_jobs_of_a_deleted_agent_end(database: Database) -> None:
+    """A job queued while its agent was being deleted would otherwise wait, or hold its lane, indefinitely."""
     add_agent(database)
     running, waiting = enqueue(database, BACKUP, 1, executor="agent"), enqueue(database, BACKUP, 1, executor="agent")
     here = enqueue(database, BACKUP, 3)
@@ -89,7 +89,7 @@ def test_jobs_of_an_agent_that_no_longer_exists_end(database: Database) -> None:
     assert status_of(database, here) is Status.PENDING
 
 
-def test_an_agent_stops_what_has_ended_in_the_store_unless_its_report_has_just_come(database: Database) -> None:
+def test_an_agent_stops_jobs_that_ended_in_the_store_unless_it_has_just_reported_them(database: Database) -> None:
     add_agent(database)
     now, long_ago = clock.now(), clock.now() - timedelta(seconds=CROSSING_SECONDS + 1)
     reports = {"ended here": (None, now), "just reported": ({}, now), "reported long ago": ({}, long_ago)}

@@ -1,4 +1,4 @@
-"""What an agent says about an end, in the kernel's words and without what a store cannot hold."""
+"""An agent's report of an end in the kernel's terms, without values that a store cannot hold."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ PLAIN = Redactor([])
     ("code", "status"),
     [(0, Status.COMPLETED), *((code, Status.COMPLETED_WITH_WARNINGS) for code in (1, 2, 100, 127, 128))],
 )
-def test_a_completion_is_one_with_warnings_unless_its_code_is_zero(code: int, status: Status) -> None:
+def test_a_completion_has_warnings_unless_its_return_code_is_zero(code: int, status: Status) -> None:
     assert report_of(CompleteBody(result=ResultBody(return_code=code)), None, PLAIN).status is status
 
 
-def test_a_failure_without_words_gets_those_of_its_key() -> None:
+def test_a_failure_without_a_message_gets_that_of_its_key() -> None:
     report = report_of(FailBody(error_message=" ", error_key="engine.disk_full", return_code=2), None, PLAIN)
 
     assert (report.status, report.error_key, report.return_code) == (Status.FAILED, "engine.disk_full", 2)
@@ -28,7 +28,7 @@ def test_a_failure_without_words_gets_those_of_its_key() -> None:
     assert "No space" in report.error_message
 
 
-def test_a_stop_tells_its_code_where_there_is_one() -> None:
+def test_a_cancellation_reports_its_return_code_if_there_is_one() -> None:
     assert report_of(CanceledBody(return_code=143), None, PLAIN).return_code == 143
     assert report_of(CanceledBody(), None, PLAIN).status is Status.CANCELLED
 
@@ -42,11 +42,11 @@ def test_a_stop_tells_its_code_where_there_is_one() -> None:
         ([True, None, 10**30], [True, None, 10**30]),
     ],
 )
-def test_values_are_made_fit_for_every_store(value: Any, cleaned: Any) -> None:
+def test_values_are_cleaned_for_every_store(value: Any, cleaned: Any) -> None:
     assert cleaned_value(value, Redactor(["secret"])) == cleaned
 
 
-def test_a_value_that_is_nested_without_end_is_cut() -> None:
+def test_a_deeply_nested_value_is_cut() -> None:
     value: Any = "deep"
     for _ in range(500):
         value = [value]

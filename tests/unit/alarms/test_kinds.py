@@ -1,4 +1,4 @@
-"""Each kind of alarm, from evidence in the store, on both stores and a clock that the test sets."""
+"""Each kind of alarm, from evidence in the store, with both databases and a clock that the test sets."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 
 
 class Rules:
-    """Every repository is to be backed up by a schedule each day, unless the test says otherwise."""
+    """By default, a schedule must back up every repository each day."""
 
     def __init__(self, **cells: OverdueAfter) -> None:
         self.cells: Mapping[str, OverdueAfter] = cells or {"backup": OverdueAfter(DAY.total_seconds(), 1)}
@@ -43,7 +43,7 @@ class World:
         self.rounds = Rounds(database, rules or Rules())
 
     def round(self, at: datetime = NOW) -> set[tuple[str, str, str]]:
-        """Evaluate, and return what is open: kind, subject, severity."""
+        """Evaluate, and return the open alarms: kind, subject, severity."""
         with self.database.writing() as session:
             store.keep_measurements(session)
         self.rounds.run(at)
@@ -83,7 +83,7 @@ def named(found: set[tuple[str, str, str]]) -> set[tuple[str, str]]:
     return {(kind, severity) for kind, _, severity in found}
 
 
-def test_a_backup_is_overdue_then_critical_then_done(world: World) -> None:
+def test_an_overdue_backup_raises_an_alarm_that_becomes_critical_and_then_clears(world: World) -> None:
     repository = world.add(last_backup=NOW - HOUR)
     assert world.round() == set()
     assert world.round(NOW + DAY) == {("backup_overdue", f"repository:{repository}", "warning")}
@@ -97,20 +97,20 @@ def test_a_backup_is_overdue_then_critical_then_done(world: World) -> None:
     ]
 
 
-def test_a_backup_that_never_was_counts_from_when_the_repository_became_known(world: World) -> None:
+def test_a_missing_first_backup_counts_from_when_the_repository_was_added(world: World) -> None:
     world.add(created_at=NOW - 2 * DAY)
     world.add(created_at=NOW - HOUR)
 
     assert named(world.round()) == {("backup_overdue", "warning")}
 
 
-def test_a_repository_that_is_only_observed_is_not_overdue(world: World) -> None:
+def test_an_observed_repository_is_never_overdue(world: World) -> None:
     world.add(mode="observe")
 
     assert world.round() == set()
 
 
-def test_thresholds_can_be_set_for_all_and_for_one(world: World) -> None:
+def test_thresholds_can_be_set_for_all_repositories_and_for_one(world: World) -> None:
     one, other = world.add(last_backup=NOW - 5 * HOUR), world.add(last_backup=NOW - 5 * HOUR)
     with world.database.writing() as session:
         thresholds.put_for_all(session, AlarmThresholds(backup_overdue_hours=4))
@@ -121,7 +121,7 @@ def test_thresholds_can_be_set_for_all_and_for_one(world: World) -> None:
     assert world.round() == set()
 
 
-def test_checks_are_overdue_only_where_somebody_wants_them(database: Database) -> None:
+def test_checks_are_overdue_only_where_they_ran_before_or_are_scheduled(database: Database) -> None:
     month = OverdueAfter(30 * DAY.total_seconds())
     world = World(database, Rules(check=month, restore_check=month))
     never, once = world.add(), world.add(last_check=NOW - 40 * DAY, last_restore_check=NOW - 40 * DAY)
@@ -168,7 +168,7 @@ def test_a_mirror_is_behind_while_it_lacks_the_last_backup(database: Database) -
     assert found == {("mirror_behind", f"repository:{behind}")}
 
 
-def test_a_repository_in_no_schedule_and_without_a_backup_is_missed(database: Database) -> None:
+def test_a_repository_without_a_schedule_or_backup_raises_an_alarm_after_a_week(database: Database) -> None:
     world = World(database, Rules(backup=OverdueAfter(1000 * DAY.total_seconds())))
     repository = world.add(created_at=NOW - 8 * DAY)
     world.add(created_at=NOW - 6 * DAY)
@@ -196,7 +196,7 @@ def agent_alarms(found: set[tuple[str, str, str]]) -> set[str]:
     return {kind for kind, subject, _ in found if subject.startswith("agent:")}
 
 
-def test_a_silent_agent_with_a_backup_to_make_is_missed_until_it_is_back_for_good(world: World) -> None:
+def test_a_silent_agent_with_a_backup_due_raises_an_alarm_until_it_is_back_for_ten_minutes(world: World) -> None:
     agent = add_agent(world, status="offline", last_seen_at=NOW - 25 * HOUR)
     repository = world.add(execution_target="agent", agent_machine_id=agent, last_backup=NOW - 26 * HOUR)
     assert agent_alarms(world.round()) == {"agent_silent"}
@@ -212,7 +212,7 @@ def test_a_silent_agent_with_a_backup_to_make_is_missed_until_it_is_back_for_goo
     assert repository
 
 
-def test_a_silent_agent_without_a_backup_to_make_is_left_in_peace(world: World) -> None:
+def test_a_silent_agent_without_a_backup_due_raises_no_alarm(world: World) -> None:
     agent = add_agent(world, status="offline", last_seen_at=NOW - 9 * DAY)
     world.add(execution_target="agent", agent_machine_id=agent, last_backup=NOW - HOUR)
     disabled = add_agent(world, status="disabled", last_seen_at=NOW - 9 * DAY)
@@ -221,7 +221,7 @@ def test_a_silent_agent_without_a_backup_to_make_is_left_in_peace(world: World) 
     assert agent_alarms(world.round()) == set()
 
 
-def test_an_idle_agent_whose_times_are_kept_apart_is_not_silent(world: World) -> None:
+def test_an_idle_agent_with_separately_stored_times_is_not_silent(world: World) -> None:
     agent = add_agent(world, last_seen_at=NOW - 9 * DAY)
     world.add(execution_target="agent", agent_machine_id=agent)
     assert agent_alarms(world.round()) == {"agent_silent"}
@@ -232,7 +232,7 @@ def test_an_idle_agent_whose_times_are_kept_apart_is_not_silent(world: World) ->
     assert found == set()
 
 
-def test_a_backup_that_waits_for_the_agent_is_due(world: World) -> None:
+def test_a_backup_that_waits_for_its_agent_counts_as_due(world: World) -> None:
     agent = add_agent(world, status="offline", last_seen_at=NOW - 25 * HOUR)
     repository = world.add(execution_target="agent", agent_machine_id=agent, last_backup=NOW - HOUR)
     with world.database.writing() as session:
@@ -241,7 +241,7 @@ def test_a_backup_that_waits_for_the_agent_is_due(world: World) -> None:
     assert agent_alarms(world.round()) == {"agent_silent"}
 
 
-def test_a_clock_must_differ_for_ten_minutes_and_agree_for_ten(world: World) -> None:
+def test_a_clock_alarm_needs_ten_minutes_of_skew_and_clears_after_ten_without(world: World) -> None:
     agent = add_agent(world, clock_skew_seconds=-90.0)
     assert agent_alarms(world.rounds_until(NOW, NOW + 9 * MINUTE)) == set()
     assert agent_alarms(world.round(NOW + 10 * MINUTE)) == {"clock_skew"}
@@ -267,7 +267,7 @@ def kinds(found: set[tuple[str, str, str]]) -> set[str]:
     return {kind for kind, _, _ in found}
 
 
-def test_storage_is_full_below_ten_percent_and_has_room_above_twelve(world: World) -> None:
+def test_a_storage_alarm_is_raised_below_ten_percent_free_and_cleared_above_twelve(world: World) -> None:
     repository = world.add(last_backup=NOW + 9 * DAY)
     assert world.round() == set(), "nothing is known"
     for free, expected in ((110, False), (99, True), (110, True), (120, True), (121, False), (110, False)):
@@ -277,20 +277,20 @@ def test_storage_is_full_below_ten_percent_and_has_room_above_twelve(world: Worl
     assert ("storage_full", "critical") in named(world.round())
 
 
-def test_storage_that_fills_up_within_two_weeks_raises_and_needs_three_weeks_to_clear(world: World) -> None:
+def test_storage_that_fills_up_within_two_weeks_raises_an_alarm_until_it_stops_growing(world: World) -> None:
     repository = world.add(last_backup=NOW + 90 * DAY)
     for day in range(11):  # 40 a day of 1000: from day 8 on there are fewer than 14 days left
         space(world, repository, 880 - 40 * day, NOW + day * DAY)
         full = "storage_full" in kinds(world.round(NOW + day * DAY))
         left = (880 - 40 * day) / 40
         assert full == (day >= 3 and left < 14), day
-    for day in range(11, 40):  # it grows no more
+    for day in range(11, 40):  # it stops growing
         space(world, repository, 480, NOW + day * DAY)
         found = kinds(world.round(NOW + day * DAY))
     assert "storage_full" not in found
 
 
-def test_sizes_that_an_agent_made_up_break_no_round(world: World) -> None:
+def test_absurd_sizes_reported_by_an_agent_do_not_break_a_round(world: World) -> None:
     repository = world.add(last_backup=NOW + 90 * DAY)
     for day, free in enumerate((2**63 - 1, 2**62, 5, 2**63 - 1, 0)):
         space(world, repository, free, NOW + day * DAY, total=2**63 - 1)
@@ -300,7 +300,7 @@ def test_sizes_that_an_agent_made_up_break_no_round(world: World) -> None:
     world.round(NOW + 6 * DAY)
 
 
-def test_a_measurement_that_is_gone_clears_nothing(world: World) -> None:
+def test_a_missing_measurement_does_not_clear_an_alarm(world: World) -> None:
     repository = world.add(last_backup=NOW)
     space(world, repository, 50, NOW)
     assert kinds(world.round()) == {"storage_full"}
@@ -310,7 +310,7 @@ def test_a_measurement_that_is_gone_clears_nothing(world: World) -> None:
         assert session.scalars(select(Alarm.known)).all() == [False]
 
 
-def test_a_key_that_was_never_exported_is_missed_after_a_week(world: World) -> None:
+def test_a_key_that_was_never_exported_raises_an_alarm_after_a_week(world: World) -> None:
     world.add(encryption="none", last_backup=NOW)
     world.add(encryption="repokey-blake2", created_at=NOW - 6 * DAY, last_backup=NOW)
     inside = world.add(encryption="repokey-blake2", last_backup=NOW)
@@ -347,7 +347,7 @@ def test_damage_is_shown_until_a_full_check_has_passed(world: World, found_by: s
     assert world.round(NOW + 2 * MINUTE) == set()
 
 
-def test_an_alarm_of_a_forgotten_repository_clears(world: World) -> None:
+def test_an_alarm_clears_when_its_repository_is_forgotten(world: World) -> None:
     repository = world.add(last_backup=NOW)
     check(world, repository, "check", "failed", "engine.damaged")
     assert kinds(world.round()) == {"damaged"}
@@ -375,7 +375,7 @@ def tick(world: World, at: datetime, jumped_at: datetime | None = None) -> None:
         )
 
 
-def test_a_tick_that_is_late_is_noticed(world: World) -> None:
+def test_a_late_tick_raises_an_alarm(world: World) -> None:
     assert world.round() == set(), "never ticked: not known"
     tick(world, NOW)
     assert world.rounds_until(NOW, NOW + 5 * MINUTE) == set()
@@ -384,14 +384,14 @@ def test_a_tick_that_is_late_is_noticed(world: World) -> None:
     assert world.round(NOW + 10 * MINUTE) == set()
 
 
-def test_a_clock_that_went_back_is_shown_for_a_day(world: World) -> None:
+def test_a_clock_that_was_set_back_raises_an_alarm_for_a_day(world: World) -> None:
     tick(world, NOW, jumped_at=NOW)
     assert kinds(world.round(NOW + MINUTE)) == {"clock_jumped"}
     tick(world, NOW + 24 * HOUR, jumped_at=NOW)
     assert world.round(NOW + 24 * HOUR) == set()
 
 
-def test_a_destination_that_fails_for_an_hour_is_an_alarm_until_a_message_arrives(database: Database) -> None:
+def test_a_destination_that_fails_for_an_hour_raises_an_alarm_until_a_message_arrives(database: Database) -> None:
     world = World(database, Rules())
     with database.writing() as session:
         values = {"enabled": True, "options": {}, "created_at": NOW, "updated_at": NOW}
@@ -409,11 +409,11 @@ def test_a_destination_that_fails_for_an_hour_is_an_alarm_until_a_message_arrive
     change(1, failing_since=None)
     change(2, failing_since=NOW, enabled=False, disabled_reason="gone")
     assert world.round(NOW + 3 * DAY + MINUTE) == {("notifications_failing", "destination:2", "critical")}
-    change(2, disabled_reason=None)  # somebody has turned it off
+    change(2, disabled_reason=None)  # turned off by a user
     assert world.round(NOW + 3 * DAY + 2 * MINUTE) == set()
 
 
-def test_services_that_do_not_start_again_alarm_here_by_ssh_and_on_agents(database: Database) -> None:
+def test_services_that_do_not_restart_raise_alarms_on_local_ssh_and_agent_machines(database: Database) -> None:
     world = World(database)
     agent = add_agent(world, last_seen_at=NOW)
     failed = [{"place": place, "name": "web.service", "error": "no", "since": 1.0} for place in ("local", "ssh:7")]

@@ -1,6 +1,4 @@
-"""The life of an alarm on a virtual clock, against a model that is written differently: from the whole past, not step
-by step.
-"""
+"""The life of an alarm on a virtual clock, compared with a model that uses the whole past instead of single steps."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -29,7 +27,7 @@ def a_kind(raise_minutes: int = 0, clear_minutes: int = 0) -> AlarmKind:
 
 
 class World:
-    """One subject, its alarm as the store would hold it, and what was told."""
+    """One subject, its alarm as the store would hold it, and what was announced."""
 
     def __init__(self, kind: AlarmKind) -> None:
         self.kind = kind
@@ -39,7 +37,7 @@ class World:
         self._next_id = 1
 
     def see(self, evidence: str) -> None:
-        """A minute passes, and the evidence is this."""
+        """Let a minute pass and evaluate this evidence."""
         self.now += MINUTE
         known = {SUBJECT.text: self.alarm} if self.alarm else {}
         self._apply(plan(self.kind, known, findings(evidence), self.now))
@@ -112,7 +110,7 @@ def test_between_the_thresholds_nothing_changes() -> None:
     assert played(a_kind(), WARNING, BETWEEN, BETWEEN).told == [("raised", None)]
 
 
-def test_unknown_evidence_raises_nothing_and_clears_nothing_and_is_shown() -> None:
+def test_unknown_evidence_neither_raises_nor_clears_an_alarm_and_is_shown() -> None:
     assert played(a_kind(), UNKNOWN).told == []
     world = played(a_kind(), WARNING, UNKNOWN)
     assert world.told == [("raised", None)]
@@ -128,7 +126,7 @@ def test_an_alarm_gets_worse_and_better() -> None:
     assert world.told == [("raised", None), ("changed", "worse"), ("changed", "better")]
 
 
-def test_an_acknowledged_alarm_is_silent_until_its_time() -> None:
+def test_an_acknowledged_alarm_is_silent_until_its_acknowledgement_ends() -> None:
     world = played(a_kind(), WARNING)
     world.acknowledge(world.now + 3 * MINUTE)
     for _ in range(2):
@@ -140,7 +138,7 @@ def test_an_acknowledged_alarm_is_silent_until_its_time() -> None:
     assert world.alarm.acknowledged_by is None
 
 
-def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
+def test_an_acknowledgement_ends_when_the_alarm_gets_worse() -> None:
     world = played(a_kind(), WARNING)
     world.acknowledge(None)
     for _ in range(100):
@@ -152,7 +150,7 @@ def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
     assert world.alarm.acknowledged_by is None
 
 
-def test_evidence_must_be_bad_for_a_while_where_the_kind_says_so() -> None:
+def test_evidence_must_be_bad_for_a_while_if_the_kind_requires_it() -> None:
     kind = a_kind(raise_minutes=10)
     assert played(kind, *[WARNING] * 10).told == []
     assert played(kind, *[WARNING] * 11).told == [("raised", None)]
@@ -160,7 +158,7 @@ def test_evidence_must_be_bad_for_a_while_where_the_kind_says_so() -> None:
     assert played(kind, *[WARNING] * 9, BETWEEN, *[WARNING] * 9).told == []
 
 
-def test_evidence_must_be_good_for_a_while_where_the_kind_says_so() -> None:
+def test_evidence_must_be_good_for_a_while_if_the_kind_requires_it() -> None:
     kind = a_kind(clear_minutes=10)
     assert played(kind, WARNING, *[GOOD] * 10).state == "open"
     assert played(kind, WARNING, *[GOOD] * 11).told == [("raised", None), ("cleared", None)]
@@ -184,7 +182,7 @@ def modelled(past: list[str], raise_minutes: int, clear_minutes: int) -> bool:
 @pytest.mark.parametrize(("raise_minutes", "clear_minutes"), [(0, 0), (3, 0), (0, 3), (2, 4)])
 @settings(max_examples=200)
 @given(past=st.lists(st.sampled_from([GOOD, WARNING, CRITICAL, BETWEEN, UNKNOWN]), max_size=40))
-def test_any_past_ends_as_the_model_says(raise_minutes: int, clear_minutes: int, past: list[str]) -> None:
+def test_any_past_ends_as_the_model_predicts(raise_minutes: int, clear_minutes: int, past: list[str]) -> None:
     world = World(a_kind(raise_minutes, clear_minutes))
     for minute, evidence in enumerate(past):
         world.see(evidence)
@@ -201,7 +199,7 @@ def test_any_past_ends_as_the_model_says(raise_minutes: int, clear_minutes: int,
         max_size=40,
     )
 )
-def test_an_acknowledged_alarm_never_speaks_before_its_time_unless_it_is_worse(steps: list[tuple[str, str]]) -> None:
+def test_an_acknowledged_alarm_is_announced_early_only_if_it_gets_worse(steps: list[tuple[str, str]]) -> None:
     world = World(a_kind())
     for evidence, then in steps:
         before, silent, said = world.alarm, is_silent(world), len(world.told)

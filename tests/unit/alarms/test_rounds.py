@@ -1,4 +1,4 @@
-"""Rounds: one a minute over any number of processes, one alarm per kind and subject, whatever names say."""
+"""Rounds: one a minute across any number of processes, one alarm per kind and subject, and harmless hostile names."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield found
 
 
-def test_two_processes_make_one_round_a_minute_and_one_alarm_each(url: str) -> None:
+def test_two_processes_run_one_round_a_minute_and_raise_each_alarm_once(url: str) -> None:
     database = Database(url)
     with database.writing() as session:
         for _ in range(5):
@@ -67,7 +67,7 @@ def test_two_processes_make_one_round_a_minute_and_one_alarm_each(url: str) -> N
     assert raised == alarms == 10, "backup_overdue and schedule_missing of each repository, once"
 
 
-def test_a_minute_has_one_round_however_many_threads_ask(database: Database) -> None:
+def test_many_threads_run_one_round_a_minute(database: Database) -> None:
     rounds = Rounds(database, ConstantRules())
     ran: list[bool] = []
     threads = [threading.Thread(target=lambda: ran.append(rounds.run_if_due())) for _ in range(6)]
@@ -80,7 +80,7 @@ def test_a_minute_has_one_round_however_many_threads_ask(database: Database) -> 
     assert 1 <= sum(ran) <= int(clock.now().timestamp()) // 60 - began + 1
 
 
-def test_a_round_that_a_later_one_has_overtaken_changes_nothing(database: Database) -> None:
+def test_a_round_overtaken_by_a_later_one_changes_nothing(database: Database) -> None:
     rounds = Rounds(database, ConstantRules())
     with database.writing() as session:
         add_repository(session, created_at=clock.now() - LATE)
@@ -93,7 +93,7 @@ def test_a_round_that_a_later_one_has_overtaken_changes_nothing(database: Databa
         assert session.scalar(select(func.count()).select_from(Alarm)) == 2
 
 
-def test_a_clock_that_went_back_does_not_stop_the_rounds(database: Database) -> None:
+def test_a_clock_that_was_set_back_does_not_stop_the_rounds(database: Database) -> None:
     rounds = Rounds(database, ConstantRules())
     with database.writing() as session:
         limits.put(session, LAST_ROUND, int(clock.now().timestamp()) // 60 + 60 * 24 * 365)
@@ -140,7 +140,7 @@ def test_hostile_names_stay_on_their_line(database: Database) -> None:
     json.dumps(payloads)
 
 
-def test_cleared_alarms_and_old_measurements_are_forgotten(database: Database) -> None:
+def test_alarms_that_were_cleared_long_ago_are_removed(database: Database) -> None:
     with database.writing() as session:
         add_repository(session, created_at=clock.now() - LATE)
     rounds = Rounds(database, ConstantRules())

@@ -1,4 +1,4 @@
-"""Every command has help, and every way to end has its documented exit code."""
+"""Every command has help, and every outcome has its documented exit code."""
 
 import ast
 import json
@@ -98,7 +98,7 @@ SIMULATED = {
 }
 
 
-def test_a_drawn_simulation_fits_a_terminal_and_explains_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retention_chart_fits_a_terminal_and_explains_its_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = {"id": 1, "name": "a-repository-with-a-name-that-takes-its-place", "path": "/r"}
     answer = {
         "until": "2026-12-31",
@@ -119,7 +119,7 @@ def test_a_drawn_simulation_fits_a_terminal_and_explains_its_marks(monkeypatch: 
     assert "This would lose 0 paths completely and 2 file versions (18 B before" in shown.out
 
 
-def test_the_documented_exit_codes_are_those_of_the_program() -> None:
+def test_the_documented_exit_codes_match_the_program() -> None:
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCUMENT.read_text(), re.MULTILINE)}
     known = {value for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)}
 
@@ -127,7 +127,7 @@ def test_the_documented_exit_codes_are_those_of_the_program() -> None:
     assert documented - known <= {73, 75, 78}
 
 
-def test_the_words_of_filters_are_those_of_the_service() -> None:
+def test_category_filters_match_those_of_the_service() -> None:
     assert {str(word) for word in CategoryWord} == CATEGORIES
 
 
@@ -141,7 +141,7 @@ def test_the_words_of_filters_are_those_of_the_service() -> None:
         (("backup",), "repository"),
     ],
 )
-def test_a_wrong_command_is_one_sentence_and_code_2(
+def test_a_wrong_command_prints_one_sentence_and_exits_with_2(
     words: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = run(monkeypatch, *words, is_terminal=True)
@@ -155,14 +155,14 @@ def test_a_wrong_command_is_one_sentence_and_code_2(
     assert (error["key"], error["exit_code"]) == ("client.usage", exit_codes.USAGE)
 
 
-def test_nobody_logged_in_is_code_3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_without_a_login_exits_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run(monkeypatch, "repos", is_terminal=True)
 
     assert shown.code == exit_codes.NOT_ALLOWED
     assert "holdfast login" in shown.err
 
 
-def test_an_expired_session_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_session_prints_one_sentence_with_the_login_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(
         {("GET", "/api/repositories/"): REFUSED, ("POST", "/api/auth/refresh"): REFUSED}, status=401
     ) as address:
@@ -174,7 +174,7 @@ def test_an_expired_session_is_one_sentence_that_says_what_to_do(monkeypatch: py
     assert shown.err.count("\n") == 1
 
 
-def test_a_service_that_cannot_be_reached_is_code_6(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_service_exits_with_6(monkeypatch: pytest.MonkeyPatch) -> None:
     logged_in_to(monkeypatch, f"http://127.0.0.1:{free_port()}")
     plain = run(monkeypatch, "repos", is_terminal=True)
     as_json = run(monkeypatch, "repos", "--json", is_terminal=False)
@@ -185,7 +185,7 @@ def test_a_service_that_cannot_be_reached_is_code_6(monkeypatch: pytest.MonkeyPa
     assert as_json.out == ""
 
 
-def test_another_program_at_the_address_is_said_not_to_be_holdfast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_at_the_address_is_reported_as_not_holdfast(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({}) as address:
         logged_in_to(monkeypatch, address)
         shown = run(monkeypatch, "repos", is_terminal=True)
@@ -194,7 +194,7 @@ def test_another_program_at_the_address_is_said_not_to_be_holdfast(monkeypatch: 
     assert "unlike Holdfast" in shown.err
 
 
-def test_an_empty_list_says_what_to_do_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_list_suggests_what_to_do_next(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = {("GET", "/api/repositories/"): NEEDS_NOTHING, ("GET", "/api/activity/status"): NEEDS_NOTHING}
     with serving(empty) as address:
         logged_in_to(monkeypatch, address)
@@ -204,7 +204,7 @@ def test_an_empty_list_says_what_to_do_next(monkeypatch: pytest.MonkeyPatch) -> 
     assert "holdfast repos create" in shown.err
 
 
-def test_a_question_that_nobody_can_answer_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_confirmation_without_a_terminal_is_refused_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {("GET", "/api/repositories/"): {"repositories": [{"id": 1, "name": "etc", "path": "/etc"}]}}
     with serving(known) as address:
         logged_in_to(monkeypatch, address)
@@ -214,7 +214,7 @@ def test_a_question_that_nobody_can_answer_changes_nothing(monkeypatch: pytest.M
     assert "--yes" in shown.err
 
 
-def test_control_c_says_that_the_job_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_c_reports_that_the_job_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -239,7 +239,7 @@ def test_there_is_a_completion_for_each_shell(shell: str, monkeypatch: pytest.Mo
 
 
 def completed(words: str, position: int, **environment: str) -> list[str]:
-    """What bash would offer."""
+    """The completions that bash would offer."""
     typed = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
     done = subprocess.run(
         [PROGRAM], env={**os.environ, **typed, **environment}, capture_output=True, text=True, check=True
@@ -247,7 +247,7 @@ def completed(words: str, position: int, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_shells_complete_commands_and_harmless_names_of_repositories() -> None:
+def test_shells_complete_commands_and_only_harmless_repository_names() -> None:
     names = ["etc", "evil$(touch pwn)", "even\x1b[2Jmore", "home"]
     known = {("GET", "/api/repositories/"): {"repositories": [{"id": 1, "name": name} for name in names]}}
     assert completed("holdfast repos cr", 2) == ["create"]
@@ -264,7 +264,7 @@ def test_client_commands_do_not_load_the_service(tmp_path: Path) -> None:
     assert not {"sqlalchemy", "fastapi", "rich", "holdfast.composition"} & set(ast.literal_eval(done.stdout))
 
 
-def test_a_certificate_that_is_not_trusted_is_one_sentence_that_names_the_way_out(
+def test_an_untrusted_certificate_is_reported_with_the_option_that_trusts_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     empty = {("GET", "/api/repositories/"): NEEDS_NOTHING, ("GET", "/api/activity/status"): NEEDS_NOTHING}
@@ -284,7 +284,7 @@ def test_a_certificate_that_is_not_trusted_is_one_sentence_that_names_the_way_ou
 
 
 class Asked:
-    """In the place of the service: knows two machines, and remembers what is sent."""
+    """Stands in for the service: has two machines and records what is sent."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -324,7 +324,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         ("agent:12", ("agent", 12)),
     ],
 )
-def test_a_restore_goes_to_the_machine_that_is_named(
+def test_a_restore_goes_to_the_named_machine(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, machine: str | None, expected: tuple[str, int | None]
 ) -> None:
     words = ("restore", "etc", "9", "/srv/restored", "--no-wait", *(("--machine", machine) if machine else ()))
@@ -335,7 +335,7 @@ def test_a_restore_goes_to_the_machine_that_is_named(
 
 
 @pytest.mark.parametrize(("machine", "folder"), [("web", "/x"), ("agent:web", "x"), ("agent:nobody", "/x")])
-def test_a_restore_to_no_machine_or_to_a_relative_folder_of_one_is_refused(
+def test_a_restore_to_an_unknown_machine_or_a_relative_folder_is_refused(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, machine: str, folder: str
 ) -> None:
     shown = run(monkeypatch, "restore", "etc", "9", folder, "--machine", machine, is_terminal=True)
@@ -344,7 +344,9 @@ def test_a_restore_to_no_machine_or_to_a_relative_folder_of_one_is_refused(
     assert asked.bodies == []
 
 
-def test_own_places_are_confirmed_on_the_command_line(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_services_own_folders_as_sources_can_be_confirmed_on_the_command_line(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = ("--source", "/var/lib/holdfast")
     assert run(monkeypatch, "repos", "change", "etc", *source, is_terminal=True).code == 0
     assert run(monkeypatch, "repos", "change", "etc", *source, "--own-places-confirmed", is_terminal=True).code == 0

@@ -1,4 +1,4 @@
-"""A job's end says what it did."""
+"""The summary of a finished job describes what it did."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ BACKUP = {"stats": {"nfiles": 1204, "original_size": 3240 * MEGABYTE, "deduplica
         (ended("something_new"), "etc: something new done after 12 s."),
     ],
 )
-def test_an_ending_is_a_sentence(operation: dict[str, Any], sentence: str) -> None:
+def test_a_finished_job_is_summarised_in_one_sentence(operation: dict[str, Any], sentence: str) -> None:
     assert summary(operation) == sentence
 
 
@@ -112,13 +112,13 @@ def test_skipped_files_are_named() -> None:
     assert lines == ["skipped:", "  etc/hosts: kept the existing file"]
 
 
-def test_a_failure_says_what_to_do() -> None:
+def test_a_failure_shows_what_to_do() -> None:
     lines = details(ended("backup", "failed", error_key="engine.passphrase_wrong", error_message="Wrong."))
 
     assert lines == ["Enter the correct passphrase: holdfast repos change etc --passphrase"]
 
 
-def test_the_exit_code_says_how_a_job_ended() -> None:
+def test_the_exit_code_reflects_how_a_job_ended() -> None:
     assert [of_job(status) for status in ("completed", "completed_with_warnings", "failed", "cancelled")] == [
         0,
         7,

@@ -1,4 +1,4 @@
-"""How far a job is, in one line of a terminal and in plain lines."""
+"""A job's progress, as one line in a terminal and as plain lines."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_a_first_backup_shows_files_bytes_speed_and_the_current_file(
     assert "backup 12 of etc" in line
     assert "1,204 files  3.2 GB  270.0 MB/s" in line
     assert line.endswith("summary.odt")
-    assert "%" not in line  # nobody knows how much there is
+    assert "%" not in line  # the total is unknown
     assert "━" not in line
 
 
@@ -66,31 +66,31 @@ def test_a_later_backup_also_shows_how_much_is_left(columns: int, monkeypatch: p
     assert ("━━━━━─────" in line, "30 s left" in line) == (columns == 120, columns == 120)
 
 
-def test_a_backup_of_more_than_last_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_with_more_data_than_last_time_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     line = shown(monkeypatch, running(None, total_expected_size=5, more_than_expected=True), 120)
 
     assert "more than last time" in line
     assert "3.2 GB of" not in line
 
 
-def test_a_hostile_file_name_does_not_leave_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_file_name_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     line = shown(monkeypatch, running(None, current_file="\x1b[2J\n\x07x"), 120)
 
     assert line.endswith("\\x1b[2J\\n\\x07x")
 
 
 @pytest.mark.parametrize("columns", [10, 20, 40])
-def test_a_narrow_terminal_is_not_wrapped(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_fits_a_narrow_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert width(shown(monkeypatch, running(50.0), columns)) < columns
 
 
-def test_a_waiting_job_says_what_it_waits_for() -> None:
+def test_a_waiting_job_shows_what_it_waits_for() -> None:
     pending = {**running(), "status": "pending", "queued_reason": "repository_busy", "queued_behind_id": 7}
 
     assert progress.waiting(pending) == "waiting: another job is using the repository (job 7)"
 
 
-def test_piped_there_is_a_line_at_each_change_and_then_only_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_output_repeats_an_unchanged_line_only_occasionally(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen(is_terminal=False)
     monkeypatch.setattr("sys.stdout", screen)
     moments = iter([0.0, 1.0, 11.0, 11.0, 12.0])

@@ -1,4 +1,4 @@
-"""What the options of `holdfast schedules create` and `edit` make of a schedule's steps."""
+"""How the options of `holdfast schedules create` and `edit` change a schedule's steps."""
 
 from typing import Any
 
@@ -29,12 +29,12 @@ def made(present: list[dict[str, Any]], **given: Any) -> list[dict[str, Any]]:
     return sorted(steps(Service(), present, options), key=str)  # type: ignore[arg-type]
 
 
-def test_every_script_stays_when_something_else_is_changed() -> None:
+def test_all_scripts_are_kept_when_another_step_changes() -> None:
     assert made(PRESENT, dump=True) == sorted([*PRESENT, {"kind": "dump"}], key=str)
     assert made(PRESENT) == sorted(PRESENT, key=str)
 
 
-def test_scripts_that_are_given_replace_those_of_their_place_alone() -> None:
+def test_given_scripts_replace_only_those_of_the_same_place() -> None:
     found = made(PRESENT, before=["freeze:warn", "thaw:fast"])
     before = [step for step in found if step.get("when") == "before"]
     assert before == [
@@ -52,7 +52,7 @@ def test_a_script_may_run_once_for_all_repositories() -> None:
     assert in_words({"steps": [both]}) == ["script 7 after the backup (once for all repositories, on failure)"]
 
 
-def test_a_script_that_does_not_exist_is_named() -> None:
+def test_a_script_that_does_not_exist_is_refused() -> None:
     with pytest.raises(typer.Exit):
         made([], before=["nobody"])
 

@@ -1,4 +1,4 @@
-"""What people type about times, and what they read."""
+"""Times as users type them, and as the client prints them."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ def test_a_time_of_day_becomes_a_daily_pattern() -> None:
 
 
 @pytest.mark.parametrize(("text", "minutes"), [("30m", 30), ("6h", 360), ("2d", 2880), ("1w", 10080), ("90 min", 90)])
-def test_time_spans_are_read(text: str, minutes: int) -> None:
+def test_time_spans_are_parsed(text: str, minutes: int) -> None:
     assert words.minutes(text) == minutes
 
 
@@ -29,17 +29,17 @@ def test_time_spans_are_read(text: str, minutes: int) -> None:
         ),
     ],
 )
-def test_windows_are_read(text: str, window: dict[str, object]) -> None:
+def test_windows_are_parsed(text: str, window: dict[str, object]) -> None:
     assert words.window(text) == window
 
 
 @pytest.mark.parametrize("text", ["", "noon", "mon-fri", "x 22:00-06:00"])
-def test_what_is_no_window_ends_the_command(text: str) -> None:
+def test_an_invalid_window_ends_the_command(text: str) -> None:
     with pytest.raises(typer.Exit):
         words.window(text)
 
 
-def test_times_to_come_are_told_in_words() -> None:
+def test_future_times_are_shown_in_words() -> None:
     now = datetime.now().astimezone()
     noon = now.replace(hour=12, minute=0)
     assert words.soon(noon.isoformat()).startswith("today 12:00")
@@ -49,12 +49,12 @@ def test_times_to_come_are_told_in_words() -> None:
     assert words.soon(None) == "-"
 
 
-def test_an_end_may_be_a_span_a_day_or_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_may_be_a_span_or_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     soon = datetime.fromisoformat(words.until("3d"))
     assert abs(soon - datetime.now(UTC) - timedelta(days=3)) < timedelta(minutes=1)
     assert words.until("2026-12-24T08:00+01:00") == "2026-12-24T07:00:00+00:00"
 
 
-def test_the_zone_of_the_machine_is_taken_from_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_zone_comes_from_the_machines_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     assert words.local_zone() == "Asia/Tokyo"

@@ -1,4 +1,4 @@
-"""What is printed fits the terminal, and is read as people read it."""
+"""Printed text fits the terminal and is easy to read."""
 
 import json
 
@@ -21,11 +21,11 @@ from holdfast.entry.client.units import age, count, duration, size, speed, when
         ("[red]x[/red]", "[red]x[/red]"),
     ],
 )
-def test_control_characters_are_written_out(text: str, expected: str) -> None:
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
     assert clean(text) == expected
 
 
-def test_json_stays_the_same_document() -> None:
+def test_cleaned_json_is_still_the_same_document() -> None:
     value = {"name": "\x1b[0m \x7f \x9b \u202e \udcff \U000e0041 ü", "list": [1, None]}
     document = clean_json(json.dumps(value, ensure_ascii=False, indent=2))
 
@@ -33,7 +33,7 @@ def test_json_stays_the_same_document() -> None:
     assert not any(sign in document for sign in ("\x1b", "\x7f", "\x9b", "\u202e", "\udcff", "\U000e0041"))
 
 
-def test_a_path_that_is_too_wide_loses_its_middle() -> None:
+def test_a_path_that_is_too_wide_is_shortened_in_the_middle() -> None:
     short = shorten("/srv/data/projects/2026/reports/final/summary.odt", 24)
 
     assert width(short) == 24
@@ -50,7 +50,7 @@ def test_wide_characters_never_make_a_text_too_wide(columns: int) -> None:
 
 
 @pytest.mark.parametrize("available", [40, 80, 120])
-def test_a_table_fits_and_only_elastic_columns_give_way_while_they_can(available: int) -> None:
+def test_a_table_fits_and_only_elastic_columns_shrink_while_possible(available: int) -> None:
     columns = (Column("ID", right=True), Column("NAME", elastic=True), Column("PATH", elastic=True), Column("STATUS"))
     rows = [["12", "n" * 30, "/" + "p" * 90, "completed"]]
 
@@ -82,7 +82,7 @@ def test_sizes_counts_and_durations_are_readable() -> None:
     assert speed(5, 0.0) is None
 
 
-def test_times_are_in_the_zone_of_the_user_which_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_shown_in_the_users_zone_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
     monkeypatch.setenv("TZ", "Europe/Berlin")

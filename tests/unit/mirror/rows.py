@@ -1,4 +1,4 @@
-"""Rows of the store about mirrors, as short as tests want to write them."""
+"""Short helpers that add rows about mirrors to the store."""
 
 import uuid
 
@@ -11,7 +11,7 @@ from tests.unit.archives.records import a_repository, an_operation
 
 
 def add_mirror(database: Database, mode: str = "interval", minutes: int | None = 30) -> int:
-    """A repository with a mirror; return the repository's id."""
+    """Add a repository with a mirror; return the repository's id."""
     now = clock.now()
     with database.writing() as session:
         repository = a_repository(session)

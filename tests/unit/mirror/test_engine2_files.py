@@ -1,4 +1,4 @@
-"""What a mirror of engine 2 lacks, and what must not be copied to it."""
+"""What a mirror of an engine 2 repository lacks, and what must not be copied to it."""
 
 import hashlib
 from pathlib import Path
@@ -19,11 +19,11 @@ def put(repository: Path, folder: str, content: bytes) -> str:
     return f"{folder}/{name}"
 
 
-def test_a_listing_is_read_with_whatever_the_names_hold() -> None:
+def test_a_listing_is_parsed_whatever_its_names_contain() -> None:
     assert listing_of(["12:packs/aa/one", "0:packs/a:b", "no size", ""]) == {PACK_1: 12, "packs/a:b": 0}
 
 
-def test_what_is_not_there_or_not_whole_is_lacking() -> None:
+def test_missing_and_incomplete_files_are_lacking() -> None:
     found = compared({PACK_1: 10, PACK_2: 20, INDEX_1: 5}, {PACK_1: 10, PACK_2: 7, INDEX_1: 5})
 
     assert (dict(found.lacking), found.surplus, found.lost, found.is_equal) == ({PACK_2: 20}, False, (), False)
@@ -35,13 +35,13 @@ def test_what_is_not_there_or_not_whole_is_lacking() -> None:
     [
         ({INDEX_1: 5}, {INDEX_1: 5, PACK_1: 10}, (PACK_1,)),
         ({INDEX_1: 5, INDEX_2: 5}, {INDEX_1: 5, PACK_1: 10}, (PACK_1,)),
-        ({INDEX_2: 5}, {INDEX_1: 5, PACK_1: 10}, ()),  # a compaction wrote the index anew
-        ({}, {INDEX_1: 5, PACK_1: 10}, ()),  # one that was cut off removes it first
-        ({INDEX_1: 5}, {INDEX_1: 5, PACK_1: 10, MARK: 0}, ()),  # a sync was cut off before it had deleted all
-        ({INDEX_1: 5}, {PACK_1: 10}, ()),  # the first one was cut off
+        ({INDEX_2: 5}, {INDEX_1: 5, PACK_1: 10}, ()),  # a compaction rewrote the index
+        ({}, {INDEX_1: 5, PACK_1: 10}, ()),  # an interrupted compaction has only removed the index
+        ({INDEX_1: 5}, {INDEX_1: 5, PACK_1: 10, MARK: 0}, ()),  # a sync was interrupted during its deletions
+        ({INDEX_1: 5}, {PACK_1: 10}, ()),  # the first sync was interrupted
     ],
 )
-def test_packs_are_lost_when_they_are_gone_and_the_index_is_the_same(
+def test_missing_packs_are_lost_if_their_index_still_exists(
     here: dict[str, int], there: dict[str, int], lost: tuple[str, ...]
 ) -> None:
     found = compared(here, there)
@@ -50,7 +50,7 @@ def test_packs_are_lost_when_they_are_gone_and_the_index_is_the_same(
     assert found.surplus
 
 
-def test_a_file_that_is_not_what_it_is_called_is_damaged(tmp_path: Path) -> None:
+def test_a_file_whose_content_does_not_match_its_name_is_damaged(tmp_path: Path) -> None:
     whole, cut = put(tmp_path, "packs/4e", b"whole"), put(tmp_path, "packs/5f", b"cut")
     key = put(tmp_path, "keys", b"a key")
     (tmp_path / cut).write_bytes(b"cu")
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_what_it_is_called_is_damaged(tmp_path: Path) -> None
     assert set(damaged(tmp_path, here, read.append)) == {whole, cut}
 
 
-def test_what_is_damaged_or_lost_is_suspicious() -> None:
+def test_damaged_and_lost_files_are_suspicious() -> None:
     assert sanity.of_contents({"damaged": [], "lost": []}) == []
     told = sanity.of_contents({"damaged": [PACK_1], "lost": [PACK_2]})
 

@@ -1,4 +1,4 @@
-"""The rclone that an engine starts for itself hears none of the engine's signals, and does not outlive it."""
+"""The rclone that an engine starts for itself receives none of the engine's signals and does not outlive it."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def wrapper(tmp_path: Path) -> str:
 
 @pytest.fixture
 def engine(wrapper: str, tmp_path: Path) -> Iterator[tuple[int, int]]:
-    """An engine that has started it: their process ids."""
+    """An engine that has started the wrapper: the process ids of both."""
     started = subprocess.Popen(
         [sys.executable, "-c", ENGINE, wrapper, "rcd", "two words"], stdout=subprocess.PIPE, start_new_session=True
     )
@@ -48,16 +48,16 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_it_is_given_what_the_engine_gave(engine: tuple[int, int], tmp_path: Path) -> None:
+def test_rclone_gets_the_engines_arguments(engine: tuple[int, int], tmp_path: Path) -> None:
     assert (tmp_path / "given").read_text() == "rcd|two words|"
     assert is_alive(engine[1])
 
 
-def test_it_is_gone_when_its_engine_is_killed(engine: tuple[int, int]) -> None:
+def test_rclone_ends_when_its_engine_is_killed(engine: tuple[int, int]) -> None:
     os.kill(engine[0], signal.SIGKILL)
 
     wait_until(lambda: not is_alive(engine[1]), what="it is gone")
 
 
-def test_a_signal_to_the_group_of_its_engine_does_not_reach_it(engine: tuple[int, int]) -> None:
+def test_a_signal_to_the_engines_process_group_does_not_reach_rclone(engine: tuple[int, int]) -> None:
     assert os.getpgid(engine[1]) != os.getpgid(engine[0])

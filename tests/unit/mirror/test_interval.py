@@ -1,4 +1,4 @@
-"""Mirrors by interval: each is queued once when its time has come, whoever looks."""
+"""Mirrors by interval: a sync is queued once when it is due."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.unit.mirror.rows import add_mirror
 def mirrors(database: Database, tmp_path: Path) -> Mirrors:
     settings = Settings(data_dir=tmp_path, database_url=None, role="all")
     vault = Vault(settings)
-    opener = Opener(settings, None, vault, None, None, None)  # type: ignore[arg-type] # no engine is asked for anything
+    opener = Opener(settings, None, vault, None, None, None)  # type: ignore[arg-type] # no engine is used
     given = (SETTINGS.given(settings), DATABASE.given(database), VAULT.given(vault), OPENER.given(opener))
     return Parts([*given, *feature.FEATURE.provides])[MIRRORS]
 
@@ -53,9 +53,7 @@ def test_a_mirror_is_due_when_its_interval_has_passed_and_not_again_while_its_sy
     assert [(sync.trigger, sync.status) for sync in syncs(database, repository)] == [("schedule", Status.PENDING)]
 
 
-def test_the_interval_counts_from_the_last_sync_whoever_asked_for_it_and_however_it_ended(
-    database: Database, mirrors: Mirrors
-) -> None:
+def test_the_interval_counts_from_the_last_sync_even_if_it_was_cancelled(database: Database, mirrors: Mirrors) -> None:
     repository = add_mirror(database)
     with after(31):
         mirrors.enqueue_due(database)

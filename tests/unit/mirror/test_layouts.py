@@ -1,4 +1,4 @@
-"""Which files go when."""
+"""Which files are mirrored in which pass."""
 
 import itertools
 import re
@@ -11,12 +11,12 @@ from holdfast.mirror.number_pattern import up_to
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7))
-def test_the_pattern_of_numbers_up_to_one_takes_exactly_those(newest: int, number: int) -> None:
+def test_the_pattern_matches_exactly_the_numbers_up_to_its_limit(newest: int, number: int) -> None:
     assert bool(re.fullmatch(up_to(newest), str(number))) == (number <= newest)
 
 
 @given(st.integers(0, 10**6))
-def test_the_pattern_takes_the_number_itself_and_not_the_next(newest: int) -> None:
+def test_the_pattern_matches_its_limit_and_not_the_next_number(newest: int) -> None:
     assert re.fullmatch(up_to(newest), str(newest))
     assert not re.fullmatch(up_to(newest), str(newest + 1))
 
@@ -25,7 +25,7 @@ def rules(arguments: tuple[str, ...]) -> list[str]:
     return [value for name, value in itertools.pairwise(arguments) if name == "--filter"]
 
 
-def test_data_goes_first_without_commits_locks_and_what_no_transaction_knows() -> None:
+def test_data_is_copied_first_without_commits_locks_and_uncommitted_segments() -> None:
     first = LAYOUTS[1].first(None, ["data/0/17"])
 
     assert rules(first)[-2:] == ["+ /data/**", "- *"]
@@ -33,7 +33,7 @@ def test_data_goes_first_without_commits_locks_and_what_no_transaction_knows() -
     assert first[-2:] == ("--min-size", "18B")
 
 
-def test_known_data_and_new_data_are_parted_by_the_newest_segment() -> None:
+def test_the_newest_mirrored_segment_separates_mirrored_from_new_data() -> None:
     known, new = LAYOUTS[1].known(12, []), LAYOUTS[1].first(12, [])
     pattern = "/data/*/{{(?:" + up_to(12) + ")}}"
 

@@ -1,4 +1,4 @@
-"""What rclone says, as it says it, and what is made of it."""
+"""rclone's own log output, and the progress, lines and errors that are read from it."""
 
 import json
 
@@ -28,7 +28,7 @@ def line(level: str, message: str, subject: str = "") -> bytes:
     return json.dumps({"level": level, "msg": message, "object": subject}).encode()
 
 
-def test_statistics_become_progress_and_no_log_lines() -> None:
+def test_statistics_become_progress_and_not_log_lines() -> None:
     heard: list[Progress] = []
     words = RcloneLog(Redactor(()), heard.append)
 
@@ -40,7 +40,7 @@ def test_statistics_become_progress_and_no_log_lines() -> None:
     assert (words.progress.transfers, words.progress.deletes, words.progress.checks) == (3, 1, 7)
 
 
-def test_what_was_done_to_files_is_logged_and_complaints_are_kept() -> None:
+def test_file_actions_are_logged_and_complaints_are_kept() -> None:
     words = RcloneLog(Redactor(()))
 
     logged = [
@@ -55,14 +55,14 @@ def test_what_was_done_to_files_is_logged_and_complaints_are_kept() -> None:
     assert words.reasons[0] == "sizes differ"
 
 
-def test_a_remote_without_hashes_is_no_complaint_but_is_known() -> None:
+def test_a_remote_without_hashes_is_recorded_and_is_not_a_complaint() -> None:
     words = RcloneLog(Redactor(()))
     words.on_line(line("error", "No common hash found - not using a hash for checks"))
 
     assert (words.complaints, words.compared_hashes) == ([], False)
 
 
-def test_secrets_are_kept_out_of_all_that_is_kept() -> None:
+def test_secrets_are_redacted_from_everything_that_is_kept() -> None:
     words = RcloneLog(Redactor(("obscured-secret",)))
     logged = words.on_line(line("error", "bad password obscured-secret", "obscured-secret/file"))
 
@@ -91,11 +91,11 @@ def test_secrets_are_kept_out_of_all_that_is_kept() -> None:
         ("something new under the sun", "rclone.failed"),
     ],
 )
-def test_each_kind_of_trouble_has_its_own_key(said: str, key: str) -> None:
+def test_each_kind_of_error_has_its_own_key(said: str, key: str) -> None:
     assert trouble_of([said]).key == key
 
 
-def test_a_segment_whose_number_looks_like_a_status_is_no_trouble_of_the_remote() -> None:
+def test_a_segment_number_that_looks_like_an_http_status_is_not_an_error_of_the_remote() -> None:
     words = RcloneLog(Redactor(()))
     words.on_line(line("error", "sizes differ", "data/0/401"))
     words.on_line(line("error", "sizes differ", "data/0/507"))

@@ -1,4 +1,4 @@
-"""What a look at a repository's folder finds, and what is suspicious about it."""
+"""What a survey of a repository's folder finds, and what counts as suspicious."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ IDENTITY = "ab" * 32
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """The folder of a repository of engine 1 whose last transaction is 5; segment 3 holds nothing any more."""
+    """The folder of a repository of engine 1 whose last transaction is 5; segment 3 no longer exists."""
     (tmp_path / "config").write_text(f"[repository]\nversion = 1\nid = {IDENTITY}\n")
     (tmp_path / "README").write_text("a repository")
     (tmp_path / "data" / "0").mkdir(parents=True)
@@ -49,37 +49,37 @@ def test_a_sound_repository_is_not_suspicious(repository: Path) -> None:
         ("data/0/5", "segments_missing"),
     ],
 )
-def test_what_is_missing_is_told(repository: Path, gone: str, word: str) -> None:
+def test_missing_files_are_reported(repository: Path, gone: str, word: str) -> None:
     (repository / gone).unlink()
 
     assert word in words(survey(repository, 1))
 
 
-def test_a_segment_that_holds_nothing_may_be_missing(repository: Path) -> None:
+def test_an_empty_segment_may_be_missing(repository: Path) -> None:
     (repository / "data" / "0" / "1").unlink()
 
     assert words(survey(repository, 1)) == []
 
 
-def test_no_folder_and_no_config_are_told_without_an_error(tmp_path: Path) -> None:
+def test_a_missing_folder_or_an_unreadable_config_is_reported_without_an_exception(tmp_path: Path) -> None:
     assert words(survey(tmp_path / "nowhere", 1)) == ["missing"]
     (tmp_path / "config").write_bytes(b"\xff\x00 not a config")
     assert "config_missing" in words(survey(tmp_path, 1))
 
 
-def test_hints_that_cannot_be_read_are_not_held_against_the_repository(repository: Path) -> None:
+def test_unreadable_hints_are_not_suspicious(repository: Path) -> None:
     (repository / "hints.5").write_bytes(b"\xc1 no such thing")
 
     assert words(survey(repository, 1)) == []
 
 
-def test_what_no_transaction_knows_yet_is_left_out_of_the_mirror(repository: Path) -> None:
+def test_uncommitted_segments_are_left_out_of_the_mirror(repository: Path) -> None:
     (repository / "data" / "0" / "6").write_bytes(b"cut off")
 
     assert survey(repository, 1).uncommitted == ["data/0/6"]
 
 
-def test_locks_are_neither_counted_nor_hidden(repository: Path) -> None:
+def test_locks_are_reported_but_not_counted(repository: Path) -> None:
     before = survey(repository, 1)
     (repository / "lock.exclusive").mkdir()
     (repository / "lock.exclusive" / "host@1.42-0").touch()
@@ -106,14 +106,14 @@ def test_an_older_state_and_another_repository_are_suspicious(repository: Path) 
     assert words(found, engine_id="cd" * 32) == ["other_repository"]
 
 
-def test_a_survey_survives_being_kept_as_json(repository: Path) -> None:
+def test_a_survey_survives_a_round_trip_through_json(repository: Path) -> None:
     (repository / "README").unlink()
     found = survey(repository, 1)
 
     assert Survey.from_json(found.as_json()) == found
 
 
-def test_a_repository_of_engine_2_needs_its_config_its_manifest_and_data_for_its_archives(tmp_path: Path) -> None:
+def test_an_engine_2_repository_needs_a_config_a_manifest_and_data_for_its_archives(tmp_path: Path) -> None:
     assert set(words(survey(tmp_path, 2))) == {"config_missing", "manifest_missing"}
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "id").write_text(IDENTITY)
@@ -127,7 +127,7 @@ def test_a_repository_of_engine_2_needs_its_config_its_manifest_and_data_for_its
     assert words(survey(tmp_path, 2)) == []
 
 
-# --- a repository that somebody made to do harm ---------------------------------------------------------------------
+# --- hostile repositories -------------------------------------------------------------------------------------------
 
 SURVEYED = """
 from pathlib import Path
@@ -149,7 +149,7 @@ measured(surveyed)
     ids=["lists", "lists for numbers", "nested"],
 )
 def test_hints_of_a_hostile_repository_take_little_memory(repository: Path, hints: bytes) -> None:
-    """8 MB of them took 600."""
+    """8 MB of hints once took 600 MB of memory."""
     (repository / "hints.5").write_bytes(hints)
 
     ((growth, problems),) = growths_of(SURVEYED, str(repository), "1")
@@ -158,7 +158,7 @@ def test_hints_of_a_hostile_repository_take_little_memory(repository: Path, hint
     assert problems == []
 
 
-def test_hints_that_name_no_numbers_are_passed_over(repository: Path) -> None:
+def test_hint_entries_that_are_not_numbers_are_ignored(repository: Path) -> None:
     (repository / "hints.5").write_bytes(msgpack.packb({"segments": {"a": 1, 9: 1, 7: 2, b"x": 3, 8: 0}}))
 
     (told,) = survey(repository, 1).problems
@@ -167,7 +167,7 @@ def test_hints_that_name_no_numbers_are_passed_over(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(("major", "name"), [(1, "config"), (1, "hints.5"), (2, "config/id"), (2, "locks/a")])
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(repository: Path, major: int, name: str) -> None:
+def test_a_survey_does_not_block_on_a_pipe_in_place_of_a_file(repository: Path, major: int, name: str) -> None:
     if major == 2:
         (repository / "config").unlink()
         for folder in ("config", "locks"):
@@ -192,7 +192,7 @@ def test_a_very_deep_folder_is_measured(repository: Path) -> None:
     assert found.files == 10
 
 
-def test_a_huge_lock_names_nobody(repository: Path) -> None:
+def test_a_huge_lock_names_no_holder(repository: Path) -> None:
     (repository / "locks").mkdir()
     with (repository / "locks" / "a").open("wb") as file:
         file.truncate(1 << 40)

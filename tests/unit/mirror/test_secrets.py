@@ -1,4 +1,4 @@
-"""The secrets of remotes: found by the rotation of the key, and of no use anywhere else."""
+"""The secrets of remotes: key rotation finds them, and they are useless anywhere else."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_passwords_are_obscured_tokens_are_not_and_both_are_sealed(settings: Set
     assert not any(secret in str(command.argv) for secret in command.secret_values)
 
 
-def test_the_rotation_of_the_key_moves_them_to_the_new_one(database: Database, settings: Settings) -> None:
+def test_key_rotation_moves_the_secrets_to_the_new_key(database: Database, settings: Settings) -> None:
     for column in feature.FEATURE.secrets:
         stored_secrets.register(column)
     vault = Vault(settings)
@@ -59,7 +59,7 @@ def test_the_rotation_of_the_key_moves_them_to_the_new_one(database: Database, s
         assert stored_secrets.unreadable(session, vault) == []
 
 
-def test_secrets_that_are_copied_to_another_remote_do_not_open(settings: Settings) -> None:
+def test_secrets_copied_to_another_remote_do_not_open(settings: Settings) -> None:
     vault = Vault(settings)
     sealed = vault.encrypt(json.dumps({"pass": "x"}), secret_context("one"))
 

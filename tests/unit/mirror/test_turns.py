@@ -1,4 +1,4 @@
-"""Of all syncs of a repository that run, one writes to the mirror; and what it proves is noted where it is true."""
+"""Only one of a repository's running syncs writes to the mirror, and its result is recorded for that mirror alone."""
 
 from holdfast.mirror import store
 from holdfast.operations import transitions
@@ -17,7 +17,7 @@ def end(database: Database, sync: int, status: Status) -> None:
         assert transitions.move(session, sync, Status.RUNNING, status)
 
 
-def test_one_of_two_running_syncs_has_the_turn_until_it_has_ended(database: Database) -> None:
+def test_one_of_two_running_syncs_has_the_turn_until_it_ends(database: Database) -> None:
     repository = add_mirror(database)
     first, second = running_sync(database, repository), running_sync(database, repository)
 
@@ -28,7 +28,7 @@ def test_one_of_two_running_syncs_has_the_turn_until_it_has_ended(database: Data
     assert has_turn(database, repository, second)
 
 
-def test_a_sync_that_is_queued_again_has_lost_its_turn(database: Database) -> None:
+def test_a_requeued_sync_loses_its_turn(database: Database) -> None:
     repository = add_mirror(database)
     first, second = running_sync(database, repository), running_sync(database, repository)
     assert has_turn(database, repository, first)
@@ -42,7 +42,7 @@ def test_a_sync_that_is_queued_again_has_lost_its_turn(database: Database) -> No
     assert has_turn(database, repository, second), "asked again after a restart"
 
 
-def test_of_two_running_syncs_the_older_one_goes_first_whichever_asks_first(database: Database) -> None:
+def test_the_older_of_two_running_syncs_goes_first_whichever_tries_first(database: Database) -> None:
     repository = add_mirror(database)
     first, second = running_sync(database, repository), running_sync(database, repository)
 
@@ -50,7 +50,7 @@ def test_of_two_running_syncs_the_older_one_goes_first_whichever_asks_first(data
     assert has_turn(database, repository, first)
 
 
-def test_what_a_sync_has_proven_is_not_noted_for_a_mirror_that_has_moved_meanwhile(database: Database) -> None:
+def test_the_result_of_a_sync_is_not_recorded_for_a_mirror_that_moved_meanwhile(database: Database) -> None:
     repository = add_mirror(database)
     with database.reading() as session:
         before = store.require_mirror(session, repository)

@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 # --- webhooks ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_webhook_is_signed_by_the_rules_and_by_no_other_secret(receiver: WebReceiver) -> None:
+def test_a_webhook_signature_verifies_only_with_its_own_secret(receiver: WebReceiver) -> None:
     assert webhook.send({"url": receiver.url}, {"secret": SECRET}, BODY, "abc").ok
 
     (got,) = receiver.received
@@ -74,7 +74,7 @@ def test_a_redirect_is_not_followed(receiver: WebReceiver) -> None:
     assert receiver.received == []
 
 
-def test_a_receiver_that_stalls_is_given_up_in_time(receiver: WebReceiver) -> None:
+def test_a_stalled_receiver_is_abandoned_in_time(receiver: WebReceiver) -> None:
     receiver.stall = threading.Event()
 
     result = http_request.post(receiver.url, b"", {}, seconds=0.3)
@@ -83,7 +83,7 @@ def test_a_receiver_that_stalls_is_given_up_in_time(receiver: WebReceiver) -> No
     assert result.message == "No response within 0 seconds."
 
 
-def test_a_receiver_that_sends_a_byte_at_a_time_is_given_up_in_time() -> None:
+def test_a_receiver_that_sends_a_byte_at_a_time_is_abandoned_in_time() -> None:
     with dripping_receiver() as port:
         result = http_request.post(f"http://127.0.0.1:{port}/", b"", {}, seconds=0.5)
 
@@ -98,7 +98,7 @@ def test_a_receiver_that_sends_a_byte_at_a_time_is_given_up_in_time() -> None:
         *("::ffff:169.254.169.254", "::", "ff02::1", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "255.255.255.255"),
     ],
 )
-def test_addresses_of_the_own_network_link_and_of_clouds_are_refused(address: str) -> None:
+def test_link_local_metadata_and_multicast_addresses_are_refused(address: str) -> None:
     assert addresses.is_refused(address)
 
 
@@ -107,7 +107,7 @@ def test_other_addresses_are_not_refused(address: str) -> None:
     assert not addresses.is_refused(address)
 
 
-def test_a_name_that_leads_to_a_metadata_address_is_refused_when_it_is_resolved(
+def test_a_name_that_resolves_to_a_metadata_address_is_refused(
     receiver: WebReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rebound(host: str, port: int, **_more: Any) -> list[Any]:
@@ -136,7 +136,7 @@ def test_a_name_that_leads_to_a_metadata_address_is_refused_when_it_is_resolved(
         *("file:///etc/passwd", "http://example.org/\r\nX: y"),
     ],
 )
-def test_addresses_that_are_none_are_refused_when_they_are_given(world: World, url: str) -> None:
+def test_invalid_addresses_are_refused_when_entered(world: World, url: str) -> None:
     with pytest.raises(Unprocessable):
         world.webhook(url)
 
@@ -152,7 +152,7 @@ def test_an_address_that_cannot_be_parsed_is_reported_as_an_invalid_url(world: W
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """A server's context whose certificate this process trusts."""
+    """A server's TLS context whose certificate this process trusts."""
     certificate = own_certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -165,7 +165,7 @@ def options(server: MailServer, security: str, **more: Any) -> dict[str, Any]:
     return {**place, "from": "holdfast@example.org", "to": ["admin@example.org"], **more}
 
 
-def test_a_mail_arrives_with_text_html_and_the_id_of_its_delivery() -> None:
+def test_a_mail_arrives_with_text_html_and_its_delivery_id() -> None:
     with mail_server() as server:
         result = smtp.send(options(server, "none", host="127.0.0.1"), {}, BODY, "abc")
 
@@ -179,7 +179,7 @@ def test_a_mail_arrives_with_text_html_and_the_id_of_its_delivery() -> None:
 
 
 @pytest.mark.parametrize(("security", "implicit"), [("starttls", False), ("tls", True)])
-def test_a_mail_goes_over_tls_with_a_login(context: ssl.SSLContext, security: str, implicit: bool) -> None:
+def test_a_mail_is_sent_over_tls_with_a_login(context: ssl.SSLContext, security: str, implicit: bool) -> None:
     with mail_server(context, implicit=implicit, password="right") as server:
         wanted = options(server, security, username="me")
         assert smtp.send(wanted, {"password": "right"}, BODY, "a").ok
@@ -191,7 +191,7 @@ def test_a_mail_goes_over_tls_with_a_login(context: ssl.SSLContext, security: st
 
 
 @pytest.mark.parametrize(("security", "implicit"), [("starttls", False), ("tls", True)])
-def test_a_certificate_that_nobody_trusts_is_refused(
+def test_an_untrusted_certificate_is_refused(
     context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, security: str, implicit: bool
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
@@ -211,7 +211,7 @@ def test_a_server_without_starttls_gets_no_mail() -> None:
         assert server.messages == []
 
 
-def test_a_mail_server_that_refuses_is_quoted() -> None:
+def test_a_refusal_by_the_mail_server_is_quoted() -> None:
     with mail_server() as server:
         server.refuse = "452 the disk is full"
         result = smtp.send(options(server, "none", host="127.0.0.1"), {}, BODY, "abc")
@@ -227,7 +227,7 @@ def test_a_password_is_never_sent_without_tls(world: World) -> None:
 
 
 def test_hostile_names_inject_nothing_into_a_mail(world: World) -> None:
-    """Line ends, HTML, bidirectional marks and ten kilobytes, in a name and in an engine's message."""
+    """Line breaks, HTML, bidirectional marks and ten kilobytes, in a name and in an engine's message."""
     with mail_server() as server:
         place = {"host": "127.0.0.1", "port": server.port, "security": "none"}
         world.destination("mail", "smtp", **place, **{"from": "a@example.org"}, to=["b@example.org"])
@@ -255,7 +255,7 @@ def run(**more: Any) -> dict[str, Any]:
     return {"id": 1, "schedule_id": 3, "schedule_name": "nightly", "repository_id": 7, "due_at": "2026-11-16", **more}
 
 
-def test_the_runs_of_a_schedule_are_pinged_from_start_to_end(world: World, receiver: WebReceiver) -> None:
+def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiver: WebReceiver) -> None:
     world.destination("check", "ping", url=f"http://127.0.0.1:{receiver.port}/ping/abc", schedule_id=3)
     for number, (outcome, result) in enumerate(
         [("ran", "completed"), ("ran", "failed"), ("missed", None), ("skipped", None)]
@@ -292,8 +292,8 @@ def test_apprise_addresses_that_act_on_this_machine_are_refused(world: World, ur
         world.destination("a", "apprise", url=url)
 
 
-def test_apprise_delivers_from_a_process_of_its_own(receiver: WebReceiver) -> None:
-    """Over ntfy's protocol, because its address can name a server of one's own."""
+def test_apprise_delivers_from_its_own_process(receiver: WebReceiver) -> None:
+    """Uses ntfy's protocol because its address can name the test's own server."""
     receiver.answer = lambda _got: (200, {})
     result = apprise_child.send({}, {"url": f"ntfy://127.0.0.1:{receiver.port}/topic"}, BODY, "abc")
 
@@ -301,7 +301,9 @@ def test_apprise_delivers_from_a_process_of_its_own(receiver: WebReceiver) -> No
     assert b"It broke" in receiver.received[0].body
 
 
-def test_apprise_that_does_not_end_is_ended(receiver: WebReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_apprise_process_that_does_not_finish_is_terminated(
+    receiver: WebReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(apprise_child, "SECONDS", 0.5)
     receiver.stall = threading.Event()
 
@@ -314,7 +316,7 @@ def test_apprise_that_does_not_end_is_ended(receiver: WebReceiver, monkeypatch: 
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_are_sealed_and_addresses_that_hold_them_are_masked(world: World) -> None:
+def test_secrets_are_sealed_and_addresses_that_contain_them_are_masked(world: World) -> None:
     destinations: Destinations = world.notifications.destinations
     hook = world.the_destination(world.webhook("https://example.org/hook"))
     chat = world.the_destination(world.destination("chat", "apprise", url="ntfy://token@example.org/topic"))

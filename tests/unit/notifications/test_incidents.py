@@ -1,4 +1,4 @@
-"""Messages come from changes: failing since, another error, a reminder, recovered."""
+"""Messages announce changes: a failure, another error, a reminder, a recovery."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ def told(world: World, receiver: WebReceiver) -> World:
     return world
 
 
-def test_a_repository_that_stays_broken_is_told_once(told: World, receiver: WebReceiver) -> None:
+def test_a_repository_that_stays_broken_is_reported_once(told: World, receiver: WebReceiver) -> None:
     for _ in range(5):
         told.ends("failed")
         told.flow()
@@ -36,7 +36,7 @@ def test_a_repository_that_stays_broken_is_told_once(told: World, receiver: WebR
     assert (incident.count, incident.closed_at) == (5, None)
 
 
-def test_a_recovery_says_since_when_it_failed_and_how_often(told: World, receiver: WebReceiver) -> None:
+def test_a_recovery_shows_since_when_and_how_often_the_backup_failed(told: World, receiver: WebReceiver) -> None:
     for status in ("failed", "failed", "failed", "completed"):
         told.ends(status)
         told.flow()
@@ -49,7 +49,7 @@ def test_a_recovery_says_since_when_it_failed_and_how_often(told: World, receive
     assert told.incidents()[0].closed_at is not None
 
 
-def test_another_error_is_told(told: World, receiver: WebReceiver) -> None:
+def test_a_different_error_is_reported(told: World, receiver: WebReceiver) -> None:
     told.ends("failed")
     told.flow()
     told.ends("failed", error_key="engine.disk_full")
@@ -58,7 +58,7 @@ def test_another_error_is_told(told: World, receiver: WebReceiver) -> None:
     assert states(receiver) == ["opened", "changed"]
 
 
-def test_each_kind_of_work_of_each_repository_is_an_incident_of_its_own(told: World, receiver: WebReceiver) -> None:
+def test_each_kind_of_operation_of_each_repository_is_a_separate_incident(told: World, receiver: WebReceiver) -> None:
     told.ends("failed")
     told.ends("failed", kind="check")
     told.ends("failed", repository=8, name="music")
@@ -70,7 +70,7 @@ def test_each_kind_of_work_of_each_repository_is_an_incident_of_its_own(told: Wo
     ]
 
 
-def test_what_goes_well_is_not_told_and_neither_is_what_nobody_waits_for(told: World, receiver: WebReceiver) -> None:
+def test_successful_and_background_operations_are_not_reported(told: World, receiver: WebReceiver) -> None:
     for status in ("completed", "cancelled", "skipped", "running", "pending"):
         told.ends(status)
     told.ends("failed", kind="history")
@@ -80,7 +80,7 @@ def test_what_goes_well_is_not_told_and_neither_is_what_nobody_waits_for(told: W
     assert told.incidents() == []
 
 
-def test_a_reminder_comes_after_a_day_and_again_after_another(told: World, receiver: WebReceiver) -> None:
+def test_a_reminder_is_sent_after_each_day(told: World, receiver: WebReceiver) -> None:
     told.ends("failed")
     told.flow()
     for hours, expected in ((23, 1), (25, 2), (30, 2), (50, 3)):
@@ -92,7 +92,7 @@ def test_a_reminder_comes_after_a_day_and_again_after_another(told: World, recei
     assert states(receiver) == ["opened", "reminder", "reminder"]
 
 
-def test_no_reminder_where_the_rule_wants_none(world: World, receiver: WebReceiver) -> None:
+def test_a_rule_without_reminders_sends_none(world: World, receiver: WebReceiver) -> None:
     world.webhook(receiver.url)
     world.rule(remind_hours=0)
     world.ends("failed")
@@ -104,7 +104,7 @@ def test_no_reminder_where_the_rule_wants_none(world: World, receiver: WebReceiv
     assert states(receiver) == ["opened"]
 
 
-def test_a_failure_that_still_waits_and_its_recovery_become_one_message(told: World, receiver: WebReceiver) -> None:
+def test_an_unsent_failure_and_its_recovery_become_one_message(told: World, receiver: WebReceiver) -> None:
     told.ends("failed")
     told.read()
     told.ends("completed")
@@ -114,7 +114,7 @@ def test_a_failure_that_still_waits_and_its_recovery_become_one_message(told: Wo
     assert len(receiver.received) == 1
 
 
-def test_a_recovery_is_not_told_where_the_failure_never_arrived(told: World, receiver: WebReceiver) -> None:
+def test_a_recovery_is_not_reported_if_the_failure_never_arrived(told: World, receiver: WebReceiver) -> None:
     receiver.answer = lambda _got: (410, {})
     told.ends("failed")
     told.flow()
@@ -130,7 +130,7 @@ def test_a_recovery_is_not_told_where_the_failure_never_arrived(told: World, rec
     assert receiver.items == []
 
 
-def test_a_destination_that_is_added_later_is_told_at_the_next_failure(told: World, receiver: WebReceiver) -> None:
+def test_a_destination_added_later_gets_a_message_at_the_next_failure(told: World, receiver: WebReceiver) -> None:
     told.ends("failed")
     told.flow()
     told.webhook(receiver.url, "second")
@@ -159,7 +159,7 @@ def run(**more: Any) -> dict[str, Any]:
     return {"id": 1, "schedule_id": 3, "schedule_name": "nightly", "repository_id": 7, "due_at": "2026-11-16", **more}
 
 
-def test_a_scheduled_failure_that_is_tried_again_is_told_only_when_all_tries_failed(
+def test_a_retried_scheduled_failure_is_reported_only_after_all_tries_failed(
     told: World, receiver: WebReceiver
 ) -> None:
     failure = {"schedule_id": 3, "schedule_name": "nightly", "error_key": "engine.locked", "run_id": "a" * 32}
@@ -173,14 +173,14 @@ def test_a_scheduled_failure_that_is_tried_again_is_told_only_when_all_tries_fai
     assert [(item["event"], item["error_key"]) for item in receiver.items] == [("backup.failed", "engine.locked")]
 
 
-def test_a_scheduled_failure_that_needs_a_person_is_told_at_once(told: World, receiver: WebReceiver) -> None:
+def test_a_scheduled_failure_that_needs_a_person_is_reported_immediately(told: World, receiver: WebReceiver) -> None:
     told.ends("failed", schedule_id=3, error_key="engine.passphrase_wrong")
     told.flow()
 
     assert len(receiver.items) == 1
 
 
-def test_a_missed_run_is_told_and_its_next_run_is_the_recovery(told: World, receiver: WebReceiver) -> None:
+def test_a_missed_run_is_reported_and_its_next_run_is_the_recovery(told: World, receiver: WebReceiver) -> None:
     told.tell("schedule.run", 7, **run(outcome="missed", reason="service_down"))
     told.flow()
     told.tell("schedule.run", 7, **run(outcome="ran", result="completed", run_id="b" * 32))
@@ -192,7 +192,7 @@ def test_a_missed_run_is_told_and_its_next_run_is_the_recovery(told: World, rece
     ]
 
 
-def test_a_laptop_that_is_away_is_no_reason_for_a_message(told: World, receiver: WebReceiver) -> None:
+def test_a_laptop_that_is_offline_causes_no_message(told: World, receiver: WebReceiver) -> None:
     told.tell("agent.updated", id=2, name="laptop", status="offline")
     for _ in range(3):
         told.tell("schedule.run", 7, **run(outcome="missed", reason="machine_offline"))
@@ -202,7 +202,7 @@ def test_a_laptop_that_is_away_is_no_reason_for_a_message(told: World, receiver:
     assert receiver.items == []
 
 
-def test_agents_that_come_and_go_are_told_to_those_who_want_it(world: World, receiver: WebReceiver) -> None:
+def test_a_rule_for_agent_events_reports_agents_going_offline_and_online(world: World, receiver: WebReceiver) -> None:
     world.webhook(receiver.url)
     world.rule(events=["agent.*"], least_severity="info")
     for status in ("offline", "offline", "online", "online"):
@@ -215,7 +215,7 @@ def test_agents_that_come_and_go_are_told_to_those_who_want_it(world: World, rec
     ]
 
 
-def test_alarms_are_told_when_raised_when_worse_and_when_cleared(told: World, receiver: WebReceiver) -> None:
+def test_alarms_are_reported_when_raised_when_worse_and_when_cleared(told: World, receiver: WebReceiver) -> None:
     alarm = {
         "kind": "storage_full",
         "subject": {"type": "repository", "id": 7, "name": "photos"},
@@ -231,7 +231,7 @@ def test_alarms_are_told_when_raised_when_worse_and_when_cleared(told: World, re
     assert states(receiver) == ["opened", "changed", "recovered"]
 
 
-def test_an_acknowledged_alarm_is_not_brought_up_again_until_it_gets_worse_or_its_time_is_over(
+def test_an_acknowledged_alarm_sends_no_reminder_until_it_gets_worse_or_the_acknowledgement_ends(
     told: World, receiver: WebReceiver
 ) -> None:
     alarm = {"kind": "storage_full", "subject": {"type": "repository", "id": 7, "name": "photos"}}
@@ -255,7 +255,7 @@ def test_an_acknowledged_alarm_is_not_brought_up_again_until_it_gets_worse_or_it
         assert happens("alarm.changed", "critical", reason="worse") == ["changed", *["reminder"] * 3]
 
 
-def test_a_rule_for_every_event_tells_every_event(world: World, receiver: WebReceiver) -> None:
+def test_a_rule_for_every_event_reports_every_event(world: World, receiver: WebReceiver) -> None:
     world.webhook(receiver.url)
     world.rule(send="every", least_severity="info", events=["backup.*"])
     for status in ("failed", "failed", "completed", "completed"):
@@ -282,10 +282,10 @@ def test_a_rule_for_every_event_tells_every_event(world: World, receiver: WebRec
         ({"labels": {"room": "attic", "site": "north"}}, 1),
     ],
 )
-def test_a_rule_speaks_only_of_its_scope(
+def test_a_rule_reports_only_its_scope(
     world: World, receiver: WebReceiver, scope: dict[str, Any], expected: int
 ) -> None:
-    """A repository has its own labels and those of its agent; its own go before."""
+    """A repository has its own labels and those of its agent; its own take precedence."""
     world.webhook(receiver.url)
     world.rule(scope=scope)
     with world.database.writing() as session:

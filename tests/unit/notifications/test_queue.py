@@ -1,4 +1,4 @@
-"""The delivery queue: at least once with one id, in order, nobody held up, nothing lost."""
+"""The delivery queue: at least once under one id, in order, without holding up others or losing messages."""
 
 from datetime import timedelta
 
@@ -35,9 +35,7 @@ def test_each_event_arrives_once_signed_and_in_order(world: World, receiver: Web
         assert each.verified(SECRET)["type"] == "backup.failed"
 
 
-def test_a_killed_sender_leaves_a_message_that_is_sent_again_with_the_same_id(
-    world: World, receiver: WebReceiver
-) -> None:
+def test_the_message_of_a_killed_sender_is_sent_again_with_the_same_id(world: World, receiver: WebReceiver) -> None:
     every(world, receiver)
     world.ends("failed")
     world.read()
@@ -81,7 +79,9 @@ def test_one_message_is_in_flight_for_each_destination(world: World, receiver: W
     assert claimed[2] is None
 
 
-def test_a_destination_that_fails_holds_up_no_other_and_keeps_its_order(world: World, receiver: WebReceiver) -> None:
+def test_a_failing_destination_keeps_its_order_and_does_not_hold_up_the_others(
+    world: World, receiver: WebReceiver
+) -> None:
     with web_receiver() as broken:
         broken.answer = lambda _got: (500, {})
         every(world, receiver)
@@ -98,7 +98,7 @@ def test_a_destination_that_fails_holds_up_no_other_and_keeps_its_order(world: W
         assert titles(broken) == titles(receiver)
 
 
-def test_an_outage_of_six_hours_loses_nothing_and_changes_no_order(world: World, receiver: WebReceiver) -> None:
+def test_an_outage_of_six_hours_loses_nothing_and_keeps_the_order(world: World, receiver: WebReceiver) -> None:
     """On a clock that the test moves: events every ten minutes, attempts only when they are due."""
     every(world, receiver)
     attempts = 0
@@ -151,7 +151,9 @@ def test_a_receiver_that_is_gone_is_disabled_and_gets_nothing_more(world: World,
     assert len(world.deliveries()) == 3
 
 
-def test_after_three_days_a_message_has_failed_and_the_others_are_told(world: World, receiver: WebReceiver) -> None:
+def test_after_three_days_a_message_fails_and_the_other_destinations_are_notified(
+    world: World, receiver: WebReceiver
+) -> None:
     with web_receiver() as broken:
         broken.answer = lambda _got: (500, {})
         every(world, receiver)
@@ -176,7 +178,7 @@ def test_the_back_off_grows_to_a_day() -> None:
 # --- grouping and quiet hours -----------------------------------------------------------------------------------------
 
 
-def test_the_first_message_goes_at_once_and_what_follows_becomes_one(world: World, receiver: WebReceiver) -> None:
+def test_the_first_message_is_sent_immediately_and_later_ones_are_grouped(world: World, receiver: WebReceiver) -> None:
     every(world, receiver, group_seconds=30)
     world.ends("failed", repository=0)
     world.flow()
@@ -208,7 +210,7 @@ def test_a_message_is_never_larger_than_20_kilobytes(world: World, receiver: Web
 
 
 @pytest.mark.usefixtures("receiver")
-def test_a_full_queue_counts_instead_of_growing(
+def test_a_full_queue_counts_further_events_instead_of_growing(
     world: World, receiver: WebReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grouping, "MOST_WAITING", 3)
@@ -224,7 +226,7 @@ def test_a_full_queue_counts_instead_of_growing(
 QUIET = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
 
 
-def test_quiet_hours_hold_warnings_for_one_message_at_their_end_and_let_critical_ones_through(
+def test_quiet_hours_group_warnings_until_their_end_and_let_critical_messages_through(
     world: World, receiver: WebReceiver
 ) -> None:
     every(world, receiver, quiet=QUIET)
@@ -245,7 +247,7 @@ def test_quiet_hours_hold_warnings_for_one_message_at_their_end_and_let_critical
     ]
 
 
-def test_each_delivery_is_reported_for_the_counters_once_when_it_has_ended(world: World, receiver: WebReceiver) -> None:
+def test_each_delivery_is_reported_once_to_the_counters_when_it_ends(world: World, receiver: WebReceiver) -> None:
     every(world, receiver)
     receiver.answer = lambda _got: (500, {})
     world.ends("failed")

@@ -1,4 +1,4 @@
-"""Quiet hours on the days, over midnight and over changes of the clock."""
+"""Quiet hours by weekday, across midnight and across clock changes."""
 
 import pytest
 
@@ -25,7 +25,7 @@ NOON = {"from": "12:00", "to": "13:00", "timezone": "UTC", "days": ["mon"]}
         ({**NIGHT, "days": ["mon"], "timezone": "UTC"}, "2026-11-16T03:00:00+00:00", None),
     ],
 )
-def test_quiet_hours_end(quiet: dict[str, str] | None, now: str, until: str | None) -> None:
+def test_quiet_hours_end_at_the_right_time(quiet: dict[str, str] | None, now: str, until: str | None) -> None:
     found = quiet_until(quiet, at(now))
 
     assert found == (at(until) if until else None)

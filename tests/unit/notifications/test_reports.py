@@ -1,4 +1,4 @@
-"""Daily and weekly reports: due once, also when all is well, with what a person wants to know."""
+"""Daily and weekly reports: sent once, even when all is well, with what users need to know."""
 
 from datetime import timedelta
 from typing import Any
@@ -41,11 +41,13 @@ def add_repository(world: World, name: str, **more: Any) -> None:
         ("07:00", "Gone/Zone", 7, "2026-11-16T07:00:00+00:00", "2026-11-22T07:00:00+00:00"),
     ],
 )
-def test_a_report_is_due(at_time: str, zone: str, weekday: int | None, after: str, expected: str) -> None:
+def test_the_next_report_is_due_at_its_local_time(
+    at_time: str, zone: str, weekday: int | None, after: str, expected: str
+) -> None:
     assert next_time(at_time, zone, weekday, at(after)) == at(expected)
 
 
-def test_a_report_is_sent_once_a_day_also_when_all_is_well(world: World, receiver: WebReceiver) -> None:
+def test_a_report_is_sent_once_a_day_even_when_all_is_well(world: World, receiver: WebReceiver) -> None:
     with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
         world.webhook(receiver.url)
         add_repository(world, "photos", last_backup=clock.now())
@@ -63,7 +65,7 @@ def test_a_report_is_sent_once_a_day_also_when_all_is_well(world: World, receive
     assert [each["name"] for each in data["repositories"]] == ["photos"]
 
 
-def test_days_without_the_service_are_one_report(world: World, receiver: WebReceiver) -> None:
+def test_days_of_downtime_result_in_one_report(world: World, receiver: WebReceiver) -> None:
     with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
         world.webhook(receiver.url)
         add_report(world)
@@ -75,7 +77,7 @@ def test_days_without_the_service_are_one_report(world: World, receiver: WebRece
     assert len(receiver.received) == 1
 
 
-def test_a_report_of_labels_or_of_schedules_names_their_repositories(world: World, receiver: WebReceiver) -> None:
+def test_a_report_for_labels_or_schedules_lists_their_repositories(world: World, receiver: WebReceiver) -> None:
     world.notifications = world.started_with(
         Sources(targets=lambda _session, ids: frozenset({2} if ids == [5] else ()))
     )
@@ -95,7 +97,7 @@ def test_a_report_of_labels_or_of_schedules_names_their_repositories(world: Worl
     assert [[one["name"] for one in lines] for lines in shown] == [["photos"], ["music"]]
 
 
-def test_a_report_names_what_needs_attention_first_and_escapes_names(world: World) -> None:
+def test_a_report_starts_with_repositories_that_need_attention_and_escapes_names(world: World) -> None:
     with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
         world.webhook("http://127.0.0.1:9/")
         add_repository(world, "alpha", last_backup=clock.now() - timedelta(hours=2), id=1)

@@ -1,4 +1,4 @@
-"""Text from outside is data, in every format."""
+"""Text from outside is treated as data in every format."""
 
 import pytest
 
@@ -16,11 +16,11 @@ def test_long_text_is_cut() -> None:
     assert clean("x" * 200) == "x" * 200
 
 
-def test_ordinary_text_of_any_language_stays() -> None:
+def test_ordinary_text_of_any_language_is_unchanged() -> None:
     assert clean("Fotos ä 写真 😀 /srv/a b") == "Fotos ä 写真 😀 /srv/a b"
 
 
-def test_chats_show_text_as_it_is_and_mention_nobody() -> None:
+def test_chat_text_is_escaped_and_mentions_nobody() -> None:
     shown = for_chat("**bold** @everyone <!channel> [x](http://y)")
 
     assert "@everyone" not in shown
@@ -28,10 +28,10 @@ def test_chats_show_text_as_it_is_and_mention_nobody() -> None:
     assert r"\*\*bold\*\*" in shown
 
 
-def test_a_template_knows_its_fields_and_nothing_else() -> None:
+def test_unknown_fields_of_a_template_are_found() -> None:
     assert unknown_fields("{repository} {severity} {nonsense} { x } {}") == ["nonsense"]
 
 
-def test_what_a_value_holds_is_not_filled_in_again() -> None:
+def test_placeholders_inside_values_are_not_filled_in() -> None:
     assert filled("{repository}: {text}", {"repository": "{text}", "text": "secret"}) == "{text}: secret"
     assert filled("{repository.__class__} {0}", {}) == "{repository.__class__} {0}"

@@ -1,4 +1,4 @@
-"""Notifications over an empty store, without threads: a test reads the outbox and sends when it says so."""
+"""Notifications on an empty store, without threads: the test decides when the outbox is read and messages are sent."""
 
 import base64
 import uuid
@@ -44,7 +44,7 @@ class World:
     def started_with(self, sources: Sources) -> Notifications:
         return Notifications(self.database, self.vault, self.supervisor, sources)
 
-    # --- what is set up ---
+    # --- setup ---
 
     def webhook(self, url: str, name: str = "hook", **options: Any) -> int:
         return self.destination(name, "webhook", url=url, secret=SECRET, **options)
@@ -61,7 +61,7 @@ class World:
         with self.database.writing() as session:
             return edit.RULES.add(session, ADMIN, RuleBody(name=name, **{"group_seconds": 0, **more})).id
 
-    # --- what happens ---
+    # --- events ---
 
     def ends(
         self, status: str = "failed", kind: str = "backup", repository: int = 7, name: str = "photos", **more: Any
@@ -101,7 +101,7 @@ class World:
         assert self.supervisor.failing() == []
 
     def send(self) -> int:
-        """Send everything that is due; return how many attempts that were."""
+        """Send everything that is due; return the number of attempts."""
         count = 0
         while self.notifications.queue.step():
             count += 1
@@ -114,7 +114,7 @@ class World:
     def later(self, seconds: float) -> Any:
         return time_machine.travel(clock.now() + timedelta(seconds=seconds), tick=True)
 
-    # --- what is known ---
+    # --- reading ---
 
     def deliveries(self) -> list[Delivery]:
         with self.database.reading() as session:

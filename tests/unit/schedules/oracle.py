@@ -1,4 +1,4 @@
-"""A second opinion on calendars: it walks every minute and does what a clock on the wall and Debian cron would do."""
+"""An independent calendar: it walks every minute and does what a wall clock and Debian cron would do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ ZONES = (
     "Europe/Berlin",
     "Europe/London",
     "America/New_York",
-    "America/St_Johns",  # set its clocks at 00:01
-    "America/Sao_Paulo",  # at midnight, and no more
+    "America/St_Johns",  # changed its clocks at 00:01
+    "America/Sao_Paulo",  # at midnight, and no longer does
     "America/Santiago",
     "Africa/Casablanca",  # four changes in some years
     "Africa/Cairo",
@@ -33,7 +33,7 @@ ZONES = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a pattern means, without reading it."""
+    """What a pattern means, without parsing it."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -86,7 +86,7 @@ def _field(random: Random, low: int, high: int, sizes: list[int]) -> tuple[froze
 
 
 def due_times(wanted: Wanted, timezone: str, after: datetime, until: datetime) -> list[datetime]:
-    """As cron does it: catch up with clocks that were put forward, wait for those that were put back."""
+    """As cron does: catch up when clocks go forward, wait when they go back."""
     found = []
     furthest: datetime | None = None
     for instant, local in minutes(timezone, after - WARM_UP, until):
@@ -124,7 +124,7 @@ def _inside(window: Window, local: datetime) -> bool:
 
 
 def some_start(random: Random, timezone: str) -> datetime:
-    """A minute between 1990 and 2040; often just before clocks are set."""
+    """A minute between 1990 and 2040; often just before clocks change."""
     year = random.randint(1990, 2040)
     changes = zones.changes(timezone, year)
     if changes and random.random() < 0.7:

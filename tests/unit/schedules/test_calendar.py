@@ -31,18 +31,18 @@ def test_the_next_due_time_is_strictly_later() -> None:
     assert next_due(NIGHTLY, utc(2026, 11, 17, 1, 29, 59)) == utc(2026, 11, 17, 1, 30)
 
 
-def test_a_fixed_time_inside_the_gap_is_due_at_the_first_minute_after_it() -> None:
+def test_a_fixed_time_inside_the_dst_gap_is_due_at_the_first_minute_after_it() -> None:
     due = next_due(NIGHTLY, utc(2027, 3, 27, 12))
     assert due == utc(2027, 3, 28, 1)  # 03:00 in Berlin; 02:30 does not exist
     assert reason_of(NIGHTLY, due) == "moved_by_dst"
 
 
-def test_two_times_of_one_pattern_inside_the_gap_become_one_due_time() -> None:
+def test_two_times_of_one_pattern_inside_the_dst_gap_become_one_due_time() -> None:
     twice = Calendar("cron", "15,45 2 * * *", BERLIN)
     assert due_between(twice, utc(2027, 3, 28), utc(2027, 3, 28, 12), 10) == [utc(2027, 3, 28, 1)]
 
 
-def test_a_fixed_time_in_the_repeated_hour_is_due_once_the_first_time() -> None:
+def test_a_fixed_time_in_the_repeated_hour_is_due_only_the_first_time() -> None:
     due = due_between(NIGHTLY, utc(2026, 10, 24, 12), utc(2026, 10, 25, 12), 10)
     assert due == [utc(2026, 10, 25, 0, 30)]
     assert reason_of(NIGHTLY, due[0]) == "first_of_two"
@@ -56,13 +56,13 @@ def test_hourly_patterns_follow_real_time(pattern: str) -> None:
     assert count_between(hourly, utc(2027, 3, 27, 23), utc(2027, 3, 28, 22)) == 23
 
 
-def test_a_leap_day_comes_every_four_years() -> None:
+def test_a_leap_day_pattern_is_due_every_four_years() -> None:
     leap = Calendar("cron", "0 0 29 2 *")
     assert next_due(leap, utc(2026, 11, 16)) == utc(2028, 2, 29)
     assert longest_gap(leap, utc(2026, 11, 16)) == timedelta(days=1461)
 
 
-def test_the_longest_gap_of_a_nightly_pattern_has_the_hour_of_autumn() -> None:
+def test_the_longest_gap_of_a_nightly_pattern_includes_the_extra_hour_in_autumn() -> None:
     assert longest_gap(NIGHTLY, utc(2026, 11, 16)) == timedelta(hours=25)
     assert longest_gap(Calendar("cron", "0 8-18 * * 1-5"), utc(2026, 11, 16)) == timedelta(hours=62)
 
@@ -98,7 +98,7 @@ def test_a_bad_pattern_names_the_field_that_is_wrong(pattern: str, field: str) -
 
 
 @pytest.mark.parametrize("pattern", ["0 0 30 2 *", "0 0 31 4,6,9,11 *"])
-def test_a_pattern_without_any_day_never_fires(pattern: str) -> None:
+def test_a_pattern_that_matches_no_day_is_refused(pattern: str) -> None:
     with pytest.raises(cron.NeverFires):
         cron.parse(pattern)
 
@@ -107,7 +107,7 @@ def test_a_pattern_without_any_day_never_fires(pattern: str) -> None:
     ("pattern", "minutes"),
     [("* * * * *", 1), ("*/5 * * * *", 5), ("0 2 * * *", 24 * 60), ("0,58 0,23 * * *", 2), ("0,58 0,23 * * 1", 58)],
 )
-def test_the_least_gap_counts_over_midnight(pattern: str, minutes: int) -> None:
+def test_the_shortest_gap_is_counted_across_midnight(pattern: str, minutes: int) -> None:
     assert cron.least_gap(cron.parse(pattern)) == timedelta(minutes=minutes)
 
 
@@ -130,7 +130,7 @@ def test_a_long_span_of_an_interval_is_counted_without_walking() -> None:
     )
 
 
-def test_availability_waits_for_evidence() -> None:
+def test_an_availability_calendar_has_no_next_due_time() -> None:
     laptop = Calendar("availability", min_success_interval_minutes=1440)
     assert next_due(laptop, utc(2026, 1, 1)) is None
     assert longest_gap(laptop, utc(2026, 1, 1)) == timedelta(days=1)
@@ -145,7 +145,7 @@ def test_a_machine_is_due_a_gap_after_its_last_success_and_sooner_after_failures
     assert [wait // timedelta(hours=1) for wait in waits] == [1, 2, 4, 8, 16, 24, 24]
 
 
-def test_a_failure_soon_after_a_success_does_not_hurry() -> None:
+def test_a_failure_soon_after_a_success_does_not_make_a_machine_due_earlier() -> None:
     success = utc(2026, 1, 1)
     due = availability.next_due_after(success, 1, utc(2026, 1, 1, 1), timedelta(days=1))
     assert due == utc(2026, 1, 2)
@@ -156,12 +156,12 @@ def test_a_failure_soon_after_a_success_does_not_hurry() -> None:
 NIGHT = Window(frozenset(range(5)), time(22), time(6), 500)
 
 
-def test_without_windows_every_moment_is_inside() -> None:
+def test_without_windows_every_time_is_allowed() -> None:
     assert windows.opens_at([], "UTC", utc(2026, 1, 1)) == utc(2026, 1, 1)
     assert windows.closes_at([], "UTC", utc(2026, 1, 1)) is None
 
 
-def test_a_window_over_midnight_belongs_to_the_day_on_which_it_opens() -> None:
+def test_a_window_across_midnight_belongs_to_the_day_on_which_it_opens() -> None:
     friday_night, sunday_night = utc(2026, 11, 20, 23), utc(2026, 11, 22, 23)
     assert windows.opens_at([NIGHT], "UTC", friday_night) == friday_night
     assert windows.closes_at([NIGHT], "UTC", friday_night) == utc(2026, 11, 21, 6)
@@ -169,13 +169,13 @@ def test_a_window_over_midnight_belongs_to_the_day_on_which_it_opens() -> None:
     assert windows.closes_at([NIGHT], "UTC", sunday_night) is None
 
 
-def test_a_schedule_whose_window_never_opens_is_found_out() -> None:
+def test_a_schedule_whose_window_never_opens_is_detected() -> None:
     now = utc(2026, 11, 16)
     assert preview.ever_in_window(NIGHTLY, [NIGHT], now)
     assert not preview.ever_in_window(NIGHTLY, [Window(frozenset())], now)
 
 
-def test_windows_that_touch_close_as_one() -> None:
+def test_adjacent_windows_close_as_one() -> None:
     evening = Window(start=time(18), end=time(22))
     assert windows.closes_at([evening, NIGHT], "UTC", utc(2026, 11, 16, 19)) == utc(2026, 11, 17, 6)
 
@@ -184,7 +184,7 @@ def test_a_window_of_the_whole_week_never_closes() -> None:
     assert windows.closes_at([Window()], BERLIN, utc(2026, 11, 16)) is None
 
 
-def test_the_least_limit_of_the_open_windows_holds() -> None:
+def test_the_lowest_upload_limit_of_the_open_windows_applies() -> None:
     slow = Window(start=time(0), end=time(4), upload_kib=100)
     assert windows.limit_at([NIGHT, slow], "UTC", utc(2026, 11, 17, 1)) == 100
     assert windows.limit_at([NIGHT, slow], "UTC", utc(2026, 11, 17, 5)) == 500
@@ -198,13 +198,13 @@ def test_a_blackout_covers_its_days_in_its_own_zone() -> None:
     assert blackouts.covers([day], utc(2026, 11, 17, 4), {}) is day
 
 
-def test_a_yearly_blackout_may_go_over_new_year() -> None:
+def test_a_yearly_blackout_may_span_new_year() -> None:
     holidays = Blackout("holidays", date(2020, 12, 24), date(2021, 1, 2), yearly=True)
     covered = [holidays.on(date(2030, *day)) for day in ((12, 23), (12, 24), (1, 1), (1, 2), (1, 3), (6, 1))]
     assert covered == [False, True, True, True, False, False]
 
 
-def test_a_blackout_with_labels_is_for_repositories_with_all_of_them() -> None:
+def test_a_blackout_with_labels_covers_repositories_that_have_all_of_them() -> None:
     shop = Blackout("sale", date(2026, 11, 27), date(2026, 11, 27), labels={"team": "shop", "env": "live"})
     assert blackouts.covers([shop], utc(2026, 11, 27), {"team": "shop"}) is None
     assert blackouts.covers([shop], utc(2026, 11, 27), {"team": "shop", "env": "live", "x": "y"}) is shop

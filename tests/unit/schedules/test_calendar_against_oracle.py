@@ -25,7 +25,7 @@ def test_due_times_equal_those_of_a_walk_over_every_minute(timezone: str) -> Non
 
 
 @pytest.mark.parametrize("timezone", oracle.ZONES)
-def test_windows_equal_those_of_a_clock_on_the_wall(timezone: str) -> None:
+def test_windows_equal_those_of_a_wall_clock(timezone: str) -> None:
     random = Random(f"windows {timezone}")
     for _ in range(ROUNDS):
         _compare_windows(random, timezone)

@@ -1,5 +1,5 @@
-"""The list of 300 schedules with 1,000 targets each took 3 seconds of the processor: every schedule looked at each of
-its targets for its next start, and wrote each of them.
+"""The list of 300 schedules with 1,000 targets each once took 3 seconds of CPU time: to find its next start, every
+schedule examined each of its targets and wrote each of them.
 """
 
 from datetime import UTC, date, datetime, time, timedelta
@@ -36,7 +36,7 @@ BLACKOUTS = (
 
 
 @pytest.mark.parametrize("places", [[], PLACES[:1], PLACES], ids=["none", "one", "six"])
-def test_the_first_start_is_that_of_the_first_fire_with_one(places: list[Place]) -> None:
+def test_the_first_start_is_that_of_the_first_fire_that_has_one(places: list[Place]) -> None:
     found = []
     for calendar, opened, blackouts, minutes, snoozed in product(
         CALENDARS, WINDOWS, BLACKOUTS, (0, 45), (None, NOW + timedelta(days=2))
@@ -50,7 +50,7 @@ def test_the_first_start_is_that_of_the_first_fire_with_one(places: list[Place])
     assert len(set(found)) >= 5
 
 
-def test_no_more_targets_are_looked_at_than_the_first_start_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_as_many_targets_are_examined_as_the_first_start_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = 0
     offset = spread.offset
 

@@ -1,4 +1,4 @@
-"""When the work of schedules is overdue, from the schedules alone."""
+"""When scheduled work is overdue, derived from the schedules alone."""
 
 import uuid
 from collections.abc import Iterator
@@ -69,14 +69,16 @@ def test_a_backup_is_overdue_a_quarter_of_its_gap_after_it_was_due(database: Dat
     ("gap", "spread", "expected"),
     [(HOUR, 0, 2 * HOUR), (7 * DAY, 0, 8 * DAY), (DAY, 30, DAY + 6.5 * HOUR), (2 * HOUR, 0, 3 * HOUR)],
 )
-def test_the_grace_is_between_an_hour_and_a_day(database: Database, gap: float, spread: int, expected: float) -> None:
+def test_the_grace_period_is_between_an_hour_and_a_day(
+    database: Database, gap: float, spread: int, expected: float
+) -> None:
     repository = add(database)
     add_schedule(database, longest_gap_seconds=int(gap), spread_minutes=spread)
 
     assert rules(database)[repository]["backup"][0] == expected
 
 
-def test_steps_that_come_every_few_days_have_their_own_threshold(database: Database) -> None:
+def test_steps_that_run_every_few_days_have_their_own_threshold(database: Database) -> None:
     repository = add(database)
     schedule = add_schedule(
         database, steps=[{"kind": "backup"}, {"kind": "script"}, {"kind": "check", "every_days": 7}, {"kind": "prune"}]
@@ -89,7 +91,7 @@ def test_steps_that_come_every_few_days_have_their_own_threshold(database: Datab
     assert "script" not in found
 
 
-def test_of_several_schedules_the_shortest_counts(database: Database) -> None:
+def test_the_shortest_of_several_schedules_counts(database: Database) -> None:
     repository = add(database)
     add_schedule(database, longest_gap_seconds=int(7 * DAY))
     hourly = add_schedule(database, longest_gap_seconds=int(HOUR))
@@ -106,7 +108,7 @@ def test_only_enabled_schedules_that_still_exist_count(database: Database) -> No
     assert rules(database)[repository]["backup"][1] is None
 
 
-def test_targets_are_chosen_by_id_and_by_labels_of_repository_and_agent(database: Database) -> None:
+def test_targets_are_selected_by_id_and_by_labels_of_repository_and_agent(database: Database) -> None:
     with database.writing() as session:
         agent = add_agent_machine(session, labels={"site": "north"}).id
     labelled = add(database, labels={"site": "north", "tier": "1"})
@@ -121,7 +123,7 @@ def test_targets_are_chosen_by_id_and_by_labels_of_repository_and_agent(database
     assert found == {labelled: by_label, of_agent: None, plain: by_id}
 
 
-def test_changes_are_seen_by_rules_that_were_asked_before(database: Database) -> None:
+def test_cached_rules_see_later_changes(database: Database) -> None:
     kept = ScheduleRules(ConstantRules())
     repository = add(database)
     assert rules(database, kept)[repository]["backup"][1] is None

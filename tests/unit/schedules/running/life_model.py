@@ -1,6 +1,4 @@
-"""What should become of due times, told a second time and more simply than the product tells it: an oracle for
-tests.
-"""
+"""What should happen to due times, written more simply than in the product: an oracle for tests."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta

@@ -1,4 +1,4 @@
-"""Laptops: due a while after the last success, and then whenever the machine is there."""
+"""Laptops: due some time after the last success, and then as soon as the machine is online."""
 
 import socket
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ def succeed(world: World, repository: int) -> None:
     world.change_repository(repository, last_backup=world.now)
 
 
-def test_a_laptop_is_backed_up_when_it_is_there_and_its_last_success_is_long_enough_ago(world: World) -> None:
+def test_a_laptop_is_backed_up_when_it_is_online_and_its_last_success_is_long_enough_ago(world: World) -> None:
     agent = world.agent("offline")
     repository = world.repository(execution_target="agent", agent_machine_id=agent)
     schedule = world.schedule(repository, **LAPTOP)
@@ -41,7 +41,7 @@ def test_a_laptop_is_backed_up_when_it_is_there_and_its_last_success_is_long_eno
     assert world.rows(schedule)[1].due_at == at(5)
 
 
-def test_after_failures_a_laptop_is_tried_again_after_one_two_and_four_hours(world: World) -> None:
+def test_a_failed_laptop_backup_is_retried_after_one_two_and_four_hours(world: World) -> None:
     repository = world.repository()
     schedule = world.schedule(repository, **LAPTOP)
     tries: list[datetime] = []
@@ -55,7 +55,7 @@ def test_after_failures_a_laptop_is_tried_again_after_one_two_and_four_hours(wor
     assert len(world.rows(schedule)) == len(tries)
 
 
-def test_a_skipped_laptop_comes_again_when_the_pause_is_over(world: World) -> None:
+def test_a_skipped_laptop_runs_when_the_pause_is_over(world: World) -> None:
     schedule = world.schedule(world.repository(), **LAPTOP)
     world.pause()
     world.tick(at(2, 0, 1))
@@ -65,7 +65,7 @@ def test_a_skipped_laptop_comes_again_when_the_pause_is_over(world: World) -> No
     assert [row.outcome for row in world.rows(schedule)] == ["skipped", "ran"]
 
 
-def test_an_ssh_machine_is_tried_and_its_run_released_when_it_answers(world: World) -> None:
+def test_an_ssh_machine_is_probed_and_its_run_released_once_it_is_reachable(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with world.database.writing() as session:

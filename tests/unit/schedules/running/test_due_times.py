@@ -1,4 +1,4 @@
-"""What becomes of a due time: every one of them ends as one row, by the table of outcomes."""
+"""What happens to due times: each ends as one row, according to the table of outcomes."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from holdfast.schedules.models import Outcome, Reason, Schedule
 from tests.unit.schedules.running.world import ALL_STEPS, World, at, kinds
 
 
-def test_a_due_time_becomes_one_run_and_the_next_one_is_known(world: World) -> None:
+def test_a_due_time_becomes_one_run_and_the_next_one_is_stored(world: World) -> None:
     repository = world.repository()
     schedule = world.schedule(repository)
 
@@ -40,7 +40,7 @@ def test_all_repositories_of_a_due_time_share_one_run_id(world: World) -> None:
     assert len(world.operations()) == 2
 
 
-def test_two_processes_make_one_run(world: World) -> None:
+def test_two_processes_start_one_run(world: World) -> None:
     other = world.new_process()
     schedule = world.schedule(world.repository())
     world.tick(at(2, 2))
@@ -56,7 +56,7 @@ def test_a_disabled_schedule_has_no_due_times(world: World) -> None:
 
 
 @pytest.mark.parametrize(("change", "reason"), [("snooze", "snoozed"), ("pause", "paused")])
-def test_what_a_rule_forbids_is_skipped_with_its_reason(world: World, change: str, reason: str) -> None:
+def test_a_due_time_during_a_pause_or_snooze_is_skipped_with_its_reason(world: World, change: str, reason: str) -> None:
     schedule = world.schedule(world.repository(), snoozed_until=at(3) if change == "snooze" else None)
     world.pause(paused=change == "pause")
     world.tick(at(2, 2))
@@ -64,14 +64,14 @@ def test_what_a_rule_forbids_is_skipped_with_its_reason(world: World, change: st
     assert world.operations() == []
 
 
-def test_a_schedule_without_a_repository_leaves_a_row_all_the_same(world: World) -> None:
+def test_a_schedule_without_repositories_still_leaves_a_row(world: World) -> None:
     schedule = world.schedule(targets={"labels": {"site": "north"}})
     world.tick(at(2, 2))
     [row] = world.rows(schedule)
     assert (row.repository_id, row.outcome, row.reason) == (0, "skipped", "no_targets")
 
 
-def test_labels_choose_repositories_by_their_own_and_their_agents_labels(world: World) -> None:
+def test_labels_select_repositories_by_their_own_and_their_agents_labels(world: World) -> None:
     agent = world.agent(labels={"site": "north"})
     of_agent = world.repository(execution_target="agent", agent_machine_id=agent, labels={"tier": "gold"})
     own = world.repository(labels={"site": "north", "tier": "gold"})
@@ -90,7 +90,7 @@ def test_a_repository_that_takes_no_work_is_skipped(world: World, values: dict[s
     assert world.told(schedule) == [(at(2, 2), "skipped", reason)]
 
 
-def test_a_run_that_has_not_ended_makes_the_next_one_skip_and_names_its_operation(world: World) -> None:
+def test_a_run_is_skipped_while_the_previous_one_is_active_and_names_its_operation(world: World) -> None:
     schedule = world.schedule(world.repository())
     world.tick(at(2, 2))
     [operation] = world.operations()
@@ -104,7 +104,7 @@ def test_a_run_that_has_not_ended_makes_the_next_one_skip_and_names_its_operatio
     assert first.outcome == "ran"
 
 
-def test_of_runs_that_queue_up_behind_a_long_one_the_newest_runs(world: World) -> None:
+def test_only_the_newest_of_the_runs_queued_behind_a_long_one_runs(world: World) -> None:
     schedule = world.schedule(world.repository(), overlap="queue")
     for day in (2, 3, 4):
         world.tick(at(day, 2))
@@ -118,7 +118,7 @@ def test_of_runs_that_queue_up_behind_a_long_one_the_newest_runs(world: World) -
     assert [row.outcome for row in world.rows(schedule)] == ["ran", "skipped", "ran"]
 
 
-def test_a_machine_that_is_away_for_days_gets_one_run_when_it_is_back(world: World) -> None:
+def test_a_machine_that_was_offline_for_days_gets_one_run_when_it_is_back(world: World) -> None:
     agent = world.agent("offline")
     schedule = world.schedule(world.repository(execution_target="agent", agent_machine_id=agent))
     for day in range(2, 6):
@@ -134,7 +134,7 @@ def test_a_machine_that_is_away_for_days_gets_one_run_when_it_is_back(world: Wor
     assert len(world.operations()) == 1
 
 
-def test_without_catch_up_a_run_waits_for_its_machine_for_a_while_only(world: World) -> None:
+def test_without_catch_up_a_run_waits_only_for_a_limited_time_for_its_machine(world: World) -> None:
     agent = world.agent("offline")
     repository = world.repository(execution_target="agent", agent_machine_id=agent)
     schedule = world.schedule(repository, catch_up="skip", start_within_minutes=30)
@@ -146,7 +146,7 @@ def test_without_catch_up_a_run_waits_for_its_machine_for_a_while_only(world: Wo
 
 
 @pytest.mark.parametrize("catch_up", ["once", "skip"])
-def test_after_the_service_was_down_the_newest_due_time_runs_if_that_is_wanted(world: World, catch_up: str) -> None:
+def test_after_downtime_the_newest_due_time_runs_if_catch_up_is_on(world: World, catch_up: str) -> None:
     schedule = world.schedule(world.repository(), catch_up=catch_up)
     world.tick(at(6, 12))
     older = [(at(day, 2), "missed", "service_down") for day in range(2, 6)]
@@ -154,7 +154,7 @@ def test_after_the_service_was_down_the_newest_due_time_runs_if_that_is_wanted(w
     assert world.told(schedule) == [*older, newest]
 
 
-def test_more_than_a_thousand_past_due_times_become_one_row_beside_the_newest(world: World) -> None:
+def test_more_than_a_thousand_past_due_times_become_one_row_before_the_newest(world: World) -> None:
     schedule = world.schedule(world.repository(), cron_expression="*/5 * * * *")
     world.tick(at(2, 0) + timedelta(days=10))
     span, newest = world.rows(schedule)
@@ -164,7 +164,7 @@ def test_more_than_a_thousand_past_due_times_become_one_row_beside_the_newest(wo
     assert world.read(schedule).next_due_at == at(12, 0, 5)
 
 
-def test_a_window_that_opens_later_is_waited_for(world: World) -> None:
+def test_a_run_waits_for_a_window_that_opens_later(world: World) -> None:
     schedule = world.schedule(world.repository(), windows=[{"from": "04:00", "to": "06:00"}])
     world.tick(at(2, 2))
     [row] = world.rows(schedule)
@@ -173,13 +173,13 @@ def test_a_window_that_opens_later_is_waited_for(world: World) -> None:
     assert world.told(schedule) == [(at(2, 2), "ran", None)]
 
 
-def test_a_due_time_before_whose_successor_no_window_opens_is_missed(world: World) -> None:
+def test_a_due_time_is_missed_if_no_window_opens_before_the_next_one(world: World) -> None:
     schedule = world.schedule(world.repository(), windows=[{"days": ["sat"], "from": "04:00", "to": "06:00"}])
     world.tick(at(2, 2))
     assert world.told(schedule) == [(at(2, 2), "missed", "window_closed")]
 
 
-def test_a_run_that_is_to_stop_when_its_window_closes_is_cancelled_then(world: World) -> None:
+def test_a_run_set_to_stop_when_its_window_closes_is_cancelled_then(world: World) -> None:
     windows = [{"from": "01:00", "to": "03:00", "upload_kib": 300}]
     schedule = world.schedule(world.repository(), windows=windows, on_window_close="stop", steps=ALL_STEPS)
     world.tick(at(2, 2))
@@ -191,14 +191,14 @@ def test_a_run_that_is_to_stop_when_its_window_closes_is_cancelled_then(world: W
     assert (row.outcome, row.result) == ("ran", "cancelled")
 
 
-def test_a_success_that_is_young_enough_makes_a_due_time_needless(world: World) -> None:
+def test_a_due_time_is_skipped_if_the_last_success_is_recent_enough(world: World) -> None:
     repository = world.repository(last_backup=at(2, 1))
     schedule = world.schedule(repository, min_success_interval_minutes=600)
     world.tick(at(2, 2))
     assert world.told(schedule) == [(at(2, 2), "skipped", "too_soon")]
 
 
-def test_deleting_or_disabling_ends_what_waits(world: World) -> None:
+def test_deleting_a_schedule_ends_its_waiting_runs(world: World) -> None:
     agent = world.agent("offline")
     schedule = world.schedule(world.repository(execution_target="agent", agent_machine_id=agent))
     world.tick(at(2, 2))
@@ -236,7 +236,7 @@ def test_the_steps_of_a_run_are_one_chain(world: World) -> None:
     assert [step["status"] for step in world.rows(schedule)[0].steps] == ["completed"] * 5
 
 
-def test_a_step_is_left_out_until_its_days_have_passed_and_the_row_tells_when_it_comes(world: World) -> None:
+def test_a_step_is_left_out_until_its_days_have_passed_and_the_row_shows_when_it_is_due(world: World) -> None:
     repository = world.repository(last_check=at(1), last_compact=at(1), last_restore_check=at(31, month=1))
     schedule = world.schedule(repository, steps=ALL_STEPS)
     world.tick(at(2, 2))
@@ -247,13 +247,13 @@ def test_a_step_is_left_out_until_its_days_have_passed_and_the_row_tells_when_it
     assert steps["check"]["operation_id"] is None
 
 
-def test_a_run_of_which_no_step_is_due_is_skipped(world: World) -> None:
+def test_a_run_without_due_steps_is_skipped(world: World) -> None:
     schedule = world.schedule(world.repository(last_check=at(1)), steps=[{"kind": "check", "every_days": 30}])
     world.tick(at(2, 2))
     assert world.told(schedule) == [(at(2, 2), "skipped", "nothing_due")]
 
 
-def test_a_failed_backup_fails_the_run_and_its_check_runs_all_the_same(world: World) -> None:
+def test_a_failed_backup_fails_the_run_but_its_check_still_runs(world: World) -> None:
     schedule = world.schedule(world.repository(), steps=ALL_STEPS)
     world.tick(at(2, 2))
     world.end(world.operations()[0].id, Status.FAILED, "engine.disk_full")
@@ -267,7 +267,7 @@ def test_a_failed_backup_fails_the_run_and_its_check_runs_all_the_same(world: Wo
 # --- retries ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_failure_that_may_pass_is_tried_again_after_5_15_and_45_minutes(world: World) -> None:
+def test_a_temporary_failure_is_retried_after_5_15_and_45_minutes(world: World) -> None:
     schedule = world.schedule(world.repository(), steps=ALL_STEPS[:2])
     world.tick(at(2, 2))
     moment = at(2, 2)
@@ -300,7 +300,7 @@ def test_a_retry_that_succeeds_makes_the_run_a_success(world: World) -> None:
     assert (row.result, row.error_key, row.tries) == ("completed", None, 2)
 
 
-def test_what_needs_a_person_is_not_tried_again(world: World) -> None:
+def test_a_failure_that_needs_a_person_is_not_retried(world: World) -> None:
     schedule = world.schedule(world.repository())
     world.tick(at(2, 2))
     world.end_all(Status.FAILED, "engine.passphrase_wrong")

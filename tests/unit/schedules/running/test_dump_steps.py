@@ -1,4 +1,4 @@
-"""A schedule with dumps: what is queued, in which order, and what becomes of each when another fails."""
+"""A schedule with dumps: what is queued, in which order, and what happens to each step when another fails."""
 
 from typing import Any
 from uuid import uuid4
@@ -29,7 +29,7 @@ def with_database(world: World, **values: Any) -> int:
     return repository
 
 
-def test_dumps_come_before_the_backup_and_each_series_is_pruned_by_itself(world: World) -> None:
+def test_dumps_run_before_the_backup_and_each_series_is_pruned_separately(world: World) -> None:
     world.schedule(with_database(world), steps=STEPS)
     world.tick(at(2, 2))
 
@@ -42,7 +42,7 @@ def test_dumps_come_before_the_backup_and_each_series_is_pruned_by_itself(world:
     assert files.params["series"] == "{repository}-{now}"
 
 
-def test_a_failed_dump_keeps_no_file_from_being_backed_up_and_the_run_counts_as_failed(world: World) -> None:
+def test_a_failed_dump_does_not_prevent_the_backup_of_files_but_fails_the_run(world: World) -> None:
     schedule = world.schedule(with_database(world), steps=STEPS)
     world.tick(at(2, 2))
     dump = world.operations()[0]
@@ -54,7 +54,7 @@ def test_a_failed_dump_keeps_no_file_from_being_backed_up_and_the_run_counts_as_
     assert (row.result, row.error_key, row.tries) == ("failed", "backup.dump_failed", 1)
 
 
-def test_a_repository_without_databases_passes_over_the_step(world: World) -> None:
+def test_a_repository_without_databases_skips_the_step(world: World) -> None:
     schedule = world.schedule(world.repository(), steps=STEPS)
     world.tick(at(2, 2))
 
@@ -63,7 +63,7 @@ def test_a_repository_without_databases_passes_over_the_step(world: World) -> No
     assert row.steps[0] | {"kind": "dump", "skipped": "no_databases", "operation_id": None} == row.steps[0]
 
 
-def test_agents_and_ssh_machines_get_the_dumps_of_their_repositories(world: World) -> None:
+def test_repositories_of_agents_and_ssh_machines_get_dumps_too(world: World) -> None:
     far = with_database(world, execution_target="agent", agent_machine_id=world.agent())
     by_ssh = with_database(world, execution_target="ssh")
     schedule = world.schedule(far, by_ssh, steps=[{"kind": "backup"}, {"kind": "dump"}])

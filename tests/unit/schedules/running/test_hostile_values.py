@@ -1,4 +1,4 @@
-"""What no route would store: one such schedule must not keep the others from running."""
+"""Values that no route would store: a schedule with them must not prevent the others from running."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.unit.schedules.running.world import World, at
         {"targets": {"repository_ids": ["1"]}},
     ],
 )
-def test_values_that_cannot_be_read_end_their_own_row_alone(world: World, values: dict[str, Any]) -> None:
+def test_unreadable_values_affect_only_their_own_schedule(world: World, values: dict[str, Any]) -> None:
     bad_repository = world.repository(last_check=at(1) if values.pop("last_check", False) else None)
     world.schedule(bad_repository, **values)
     good = world.schedule(world.repository())
@@ -33,7 +33,7 @@ def test_values_that_cannot_be_read_end_their_own_row_alone(world: World, values
 
 
 @pytest.mark.parametrize("values", [{"cron_expression": "x x x x x"}, {"timezone": "Mars/Olympus"}])
-def test_a_calendar_that_cannot_be_read_is_looked_at_again_later(world: World, values: dict[str, Any]) -> None:
+def test_an_unreadable_calendar_is_checked_again_later(world: World, values: dict[str, Any]) -> None:
     bad = world.schedule(world.repository())
     world.change(bad, **values)
     good = world.schedule(world.repository())

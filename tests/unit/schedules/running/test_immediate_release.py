@@ -1,4 +1,4 @@
-"""Rows that may run as soon as they are due are written as released; all others are looked at as before."""
+"""Rows that may start when they are due are written as released; all others go through the usual checks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 def statements(database: Database) -> list[str]:
-    """Every statement that changes run rows from now on."""
+    """Return a list that collects every statement that changes run rows from now on."""
     found: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -30,7 +30,7 @@ def statements(database: Database) -> list[str]:
     return found
 
 
-def test_a_run_that_may_start_when_it_is_due_is_written_once_already_released(world: World) -> None:
+def test_a_run_that_may_start_when_it_is_due_is_written_once_as_released(world: World) -> None:
     schedule = world.schedule(world.repository(), world.repository())
     changes = statements(world.database)
 
@@ -42,7 +42,7 @@ def test_a_run_that_may_start_when_it_is_due_is_written_once_already_released(wo
     assert changes == ["INSERT INTO schedule_runs"]
 
 
-def test_a_run_that_has_to_wait_is_written_as_one_that_waits(world: World) -> None:
+def test_a_run_that_must_wait_is_written_as_waiting(world: World) -> None:
     here = world.repository()
     away = world.repository(execution_target="agent", agent_machine_id=world.agent("offline"))
     schedule = world.schedule(here, away)
@@ -53,8 +53,8 @@ def test_a_run_that_has_to_wait_is_written_as_one_that_waits(world: World) -> No
     assert len(world.operations()) == 1
 
 
-def test_a_due_time_that_has_a_row_already_starts_nothing_more_and_others_do(world: World) -> None:
-    """As after a restored store, or a due time that was computed again."""
+def test_a_due_time_that_already_has_a_row_starts_nothing_and_others_still_run(world: World) -> None:
+    """As after the store was restored or a due time was recomputed."""
     first, second = world.schedule(world.repository()), world.schedule(world.repository())
     world.tick(at(2, 2))
     world.end_all()
@@ -70,7 +70,7 @@ def test_a_due_time_that_has_a_row_already_starts_nothing_more_and_others_do(wor
     assert world.read(first).next_due_at == at(3, 2)
 
 
-def test_a_schedule_whose_last_run_has_not_ended_is_judged_as_before(world: World) -> None:
+def test_a_schedule_whose_last_run_is_still_active_skips_the_next_one(world: World) -> None:
     schedule = world.schedule(world.repository())
     world.tick(at(2, 2))
     world.tick(at(3, 2))

@@ -1,6 +1,4 @@
-"""Lives of schedules, played at random on a clock of their own: every due time gets the outcome that the model
-foretells.
-"""
+"""Random lives of schedules on a simulated clock: every due time gets the outcome that the model predicts."""
 
 import random
 from dataclasses import dataclass
@@ -79,7 +77,7 @@ class Stage:
         self.tick(self.world.now + timedelta(hours=self.chance.choice((3, 20, 24 * 3, 24 * 15))))
 
     def jump(self) -> None:
-        """The clock is wrong for a while, and then put right."""
+        """The clock is wrong for a while and is then corrected."""
         right = self.world.now
         wrong = right + timedelta(days=self.chance.choice((1, 40, 400)))
         if self.chance.random() < 0.2:
@@ -175,11 +173,11 @@ def play(world: World, seed: int, steps: int) -> None:
     assert sum(len(life.model.rows) for life in stage.lives) > steps / 2
 
 
-def test_every_due_time_of_a_life_has_the_outcome_that_the_model_foretells(world: World) -> None:
+def test_every_due_time_of_a_random_life_has_the_outcome_that_the_model_predicts(world: World) -> None:
     play(world, seed=0, steps=80)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_every_due_time_of_a_long_life_has_the_outcome_that_the_model_foretells(world: World, seed: int) -> None:
+def test_every_due_time_of_a_long_random_life_has_the_outcome_that_the_model_predicts(world: World, seed: int) -> None:
     play(world, seed, steps=400)

@@ -1,4 +1,4 @@
-"""Runs that somebody asks for, and runs that somebody cancels."""
+"""Runs that a user starts or cancels."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def run_now(world: World, schedule: int, *, respect_windows: bool = False, **mor
         )
 
 
-def test_a_run_by_hand_starts_at_once_in_the_name_of_whoever_asked(world: World) -> None:
+def test_a_manual_run_starts_immediately_in_the_name_of_its_caller(world: World) -> None:
     first, second = world.repository(), world.repository()
     schedule = world.schedule(first, second, snoozed_until=at(30))
     world.pause()
@@ -39,7 +39,7 @@ def test_a_run_by_hand_starts_at_once_in_the_name_of_whoever_asked(world: World)
     assert world.read(schedule).next_due_at == at(2, 2), "the calendar goes on as it was"
 
 
-def test_chosen_repositories_and_steps_run_whatever_their_days_say(world: World) -> None:
+def test_chosen_repositories_and_steps_run_even_if_they_are_not_due(world: World) -> None:
     first, second = world.repository(last_check=at(1)), world.repository()
     schedule = world.schedule(first, second, steps=ALL_STEPS)
     [row] = run_now(world, schedule, repository_ids=[first], steps=["check"])
@@ -58,7 +58,7 @@ def test_a_second_run_is_refused_while_the_first_has_not_ended(world: World) -> 
     assert world.told(schedule)[-1] == (at(2, 2), "skipped", "overlap")
 
 
-def test_a_run_by_hand_waits_for_its_window_if_it_is_to_respect_it(world: World) -> None:
+def test_a_manual_run_waits_for_its_window_if_requested(world: World) -> None:
     schedule = world.schedule(world.repository(), windows=[{"from": "04:00", "to": "06:00"}])
     [row] = run_now(world, schedule, respect_windows=True)
     assert (row.outcome, row.waiting_for, row.look_at) == ("waiting", "window", at(2, 4))
@@ -67,7 +67,7 @@ def test_a_run_by_hand_waits_for_its_window_if_it_is_to_respect_it(world: World)
     assert [one.outcome for one in world.rows(schedule)] == ["ran"]
 
 
-def test_a_run_that_waits_is_cancelled_as_skipped_and_one_that_runs_is_stopped(world: World) -> None:
+def test_cancelling_skips_a_waiting_run_and_stops_an_active_one(world: World) -> None:
     agent = world.agent("offline")
     schedule = world.schedule(world.repository(execution_target="agent", agent_machine_id=agent), world.repository())
     world.tick(at(2, 2))

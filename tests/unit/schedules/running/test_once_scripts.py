@@ -26,7 +26,7 @@ BACKUP = {"kind": "backup"}
 
 
 class Rules:
-    """What the library makes of a script step, as far as schedules care."""
+    """The part of the script library's step rules that schedules use."""
 
     def stored(self, *_: Any) -> dict[str, Any]:
         raise AssertionError("nothing is edited here")
@@ -59,7 +59,7 @@ def backups(world: World) -> list[Operation]:
 
 
 def read_news(world: World) -> None:
-    """What the reader of the outbox does with all that it has ever been told."""
+    """Process all outbox rows, as the reader of the outbox does."""
     with world.database.writing() as session:
         entries = session.scalars(select(OutboxEntry).where(OutboxEntry.topic == final_states.TOPIC)).all()
         once_scripts.finish(session, REGISTRY, entries)
@@ -84,7 +84,7 @@ def test_one_script_runs_before_the_backups_of_all_repositories(world: World) ->
     assert [(row.outcome, row.result) for row in world.rows(schedule)] == [("ran", "completed")] * 3
 
 
-def test_scripts_for_each_repository_wait_for_the_one_for_all(world: World) -> None:
+def test_scripts_for_each_repository_wait_for_the_shared_one(world: World) -> None:
     each = {**BEFORE, "scope": "each"}
     world.schedule(world.repository(), world.repository(), steps=[each, BEFORE, BACKUP])
     world.tick(at(2, 2))
@@ -109,7 +109,7 @@ def test_repositories_that_start_later_do_not_run_the_script_again(world: World)
     ("more", "status", "row_result"),
     [({}, "skipped", "failed"), ({"on_failure": "warn"}, "pending", "completed_with_warnings")],
 )
-def test_a_failed_script_counts_for_repositories_that_start_later_too(
+def test_a_failed_script_also_counts_for_repositories_that_start_later(
     world: World, more: dict[str, Any], status: str, row_result: str
 ) -> None:
     schedule = spread_over_an_hour(world, {**BEFORE, **more}, BACKUP)
@@ -122,7 +122,7 @@ def test_a_failed_script_counts_for_repositories_that_start_later_too(
     assert {row.result for row in world.rows(schedule)} == {row_result}
 
 
-def test_only_the_first_run_of_two_processes_begins_the_script(world: World) -> None:
+def test_two_processes_start_the_script_only_once(world: World) -> None:
     schedule = spread_over_an_hour(world, BEFORE, BACKUP)
     other = world.new_process()
     world.tick(at(2, 2))
@@ -131,7 +131,7 @@ def test_only_the_first_run_of_two_processes_begins_the_script(world: World) -> 
     assert (len(scripts(world)), len(backups(world))) == (1, 4)
 
 
-def test_a_schedule_that_another_transaction_holds_is_looked_at_again_soon(world: World) -> None:
+def test_a_schedule_locked_by_another_transaction_is_checked_again_soon(world: World) -> None:
     if world.database.is_sqlite:
         pytest.skip("one writer at a time")
     schedule = world.schedule(world.repository(), steps=[BEFORE, BACKUP])
@@ -186,7 +186,7 @@ def test_a_retry_does_not_run_the_script_again(world: World) -> None:
     assert [(row.result, row.tries) for row in world.rows(schedule)] == [("completed", 2)]
 
 
-def test_a_schedule_of_nothing_but_such_a_script_runs_it_once(world: World) -> None:
+def test_a_schedule_with_only_a_shared_script_runs_it_once(world: World) -> None:
     schedule = world.schedule(world.repository(), world.repository(), steps=[BEFORE])
     world.tick(at(2, 2))
     world.end_all()
@@ -194,7 +194,7 @@ def test_a_schedule_of_nothing_but_such_a_script_runs_it_once(world: World) -> N
     assert [(row.outcome, row.result) for row in world.rows(schedule)] == [("ran", "completed")] * 2
 
 
-def test_the_script_after_the_backups_comes_when_the_last_run_is_over_and_knows_the_worst_end(world: World) -> None:
+def test_the_script_after_the_backups_is_queued_when_the_last_run_ends_and_gets_the_worst_result(world: World) -> None:
     world.schedule(world.repository(), world.repository(), steps=[BACKUP, AFTER])
     world.tick(at(2, 2))
     first, second = backups(world)
@@ -224,14 +224,14 @@ def test_a_missed_repository_counts_as_a_failure_and_ends_the_due_time(world: Wo
     assert script.params["result"] == "failed"
 
 
-def test_a_due_time_of_which_nothing_ran_has_no_script_after_it(world: World) -> None:
+def test_a_due_time_without_any_run_has_no_script_after_it(world: World) -> None:
     world.schedule(world.repository(mode="observe"), steps=[BEFORE, BACKUP, AFTER])
     world.tick(at(2, 2))
     read_news(world)
     assert scripts(world) == []
 
 
-def test_a_run_by_hand_of_other_steps_leaves_the_scripts_out(world: World) -> None:
+def test_a_manual_run_of_other_steps_leaves_the_scripts_out(world: World) -> None:
     schedule = world.schedule(world.repository(), steps=[BEFORE, BACKUP, AFTER])
     with world.database.writing() as session:
         found = session.get_one(Schedule, schedule)

@@ -1,4 +1,4 @@
-"""The judgement of a row: pure, so that every rule can be asked on its own."""
+"""The decision about a row: a pure function, so that every rule can be tested on its own."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,11 +21,11 @@ def judged(
     return decide(row, rules, place or Place(), opens, now)
 
 
-def test_what_nothing_speaks_against_is_released() -> None:
+def test_a_row_without_obstacles_is_released() -> None:
     assert judged() == Release()
 
 
-def test_before_its_start_a_row_waits_for_it() -> None:
+def test_a_row_waits_for_its_start() -> None:
     assert judged(now=at(2, 2)) == Wait(at(2, 2, 10), WaitingFor.START)
 
 
@@ -38,7 +38,7 @@ def test_before_its_start_a_row_waits_for_it() -> None:
         (replace(RULES, snoozed_until=at(2, 3)), Reason.SNOOZED),
     ],
 )
-def test_a_rule_of_a_person_skips(rules: Rules, reason: Reason) -> None:
+def test_a_row_is_skipped_if_its_schedule_is_deleted_disabled_paused_or_snoozed(rules: Rules, reason: Reason) -> None:
     assert judged(rules=rules) == End(Outcome.SKIPPED, reason)
     by_hand = judged(replace(ROW, is_manual=True), rules)
     assert by_hand == (End(Outcome.SKIPPED, reason) if reason is Reason.DELETED else Release())
@@ -53,11 +53,11 @@ def test_a_rule_of_a_person_skips(rules: Rules, reason: Reason) -> None:
         (Place(blackout=True), Reason.BLACKOUT),
     ],
 )
-def test_a_repository_that_may_not_be_worked_on_skips(place: Place, reason: Reason) -> None:
+def test_a_row_is_skipped_if_its_repository_takes_no_work(place: Place, reason: Reason) -> None:
     assert judged(place=place) == End(Outcome.SKIPPED, reason)
 
 
-def test_an_earlier_run_skips_or_is_waited_for() -> None:
+def test_a_row_is_skipped_or_waits_during_an_earlier_run() -> None:
     place = Place(has_earlier_run=True, earlier_operation_id=7)
     assert judged(place=place) == End(Outcome.SKIPPED, Reason.OVERLAP, 7)
     waiting = judged(rules=replace(RULES, overlap=Overlap.QUEUE), place=place)
@@ -65,7 +65,7 @@ def test_an_earlier_run_skips_or_is_waited_for() -> None:
     assert waiting.waiting_for is WaitingFor.EARLIER_RUN
 
 
-def test_without_catch_up_the_time_counts_from_when_the_row_could_first_start() -> None:
+def test_without_catch_up_the_start_limit_counts_from_the_first_possible_start() -> None:
     rules = replace(RULES, catch_up=CatchUp.SKIP, start_within=timedelta(minutes=60))
     opens = lambda moment: max(moment, at(2, 9))  # noqa: E731
     assert judged(rules=rules, now=at(2, 3), opens=opens) == Wait(at(2, 9), WaitingFor.WINDOW)
@@ -75,7 +75,7 @@ def test_without_catch_up_the_time_counts_from_when_the_row_could_first_start() 
     assert judged(rules=rules, now=at(2, 10, 1), opens=opens) == End(Outcome.MISSED, Reason.SERVICE_DOWN)
 
 
-def test_a_row_by_availability_waits_for_its_machine_however_long_that_takes() -> None:
+def test_an_availability_row_waits_indefinitely_for_its_machine() -> None:
     rules = Rules(waits_without_end=True, catch_up=CatchUp.SKIP)
     for days in range(0, 400, 50):
         verdict = judged(rules=rules, place=Place(is_online=False), now=NOW + timedelta(days=days))

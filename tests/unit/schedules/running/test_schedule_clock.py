@@ -1,4 +1,4 @@
-"""Clocks that were wrong, and zone data that changes."""
+"""Wrong clocks and changed zone data."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from holdfast.schedules.models import ScheduleState
 from tests.unit.schedules.running.world import World, at
 
 
-def test_an_hour_in_a_wrong_year_does_not_silence_a_schedule(world: World) -> None:
+def test_a_clock_in_the_wrong_year_does_not_silence_a_schedule(world: World) -> None:
     schedule = world.schedule(world.repository())
     world.tick(at(2, 1, 50))
     wrong = at(2, 1, 55).replace(year=2031)
@@ -38,8 +38,8 @@ def test_a_clock_that_is_set_back_by_seconds_changes_nothing(world: World) -> No
     assert world.told(schedule) == [(at(2, 2), "ran", None)]
 
 
-def test_going_back_over_a_due_time_that_ran_does_not_run_it_again(world: World) -> None:
-    """The hour is voided where its due time lies ahead again, and then it is due again: the clock says so."""
+def test_a_clock_set_back_to_shortly_after_a_due_time_does_not_run_it_again(world: World) -> None:
+    """A row is voided only if its due time is in the future again; only then does it become due a second time."""
     schedule = world.schedule(world.repository())
     world.tick(at(2, 2, 30))
     world.end_all()
@@ -48,7 +48,7 @@ def test_going_back_over_a_due_time_that_ran_does_not_run_it_again(world: World)
     assert world.told(schedule) == [(at(2, 2), "ran", None)]
 
 
-def test_other_zone_data_recomputes_due_times_before_the_first_tick(world: World) -> None:
+def test_new_zone_data_recomputes_due_times_before_the_first_tick(world: World) -> None:
     schedule = world.schedule(world.repository(), tz_version="1999z", next_due_at=at(2, 5))
     process = world.new_process()
     world.tick(at(2, 2), process)

@@ -34,7 +34,7 @@ def test_the_threshold_is_the_gap_the_spread_and_some_grace(world: World) -> Non
     assert "mirror" not in found
 
 
-def test_of_several_schedules_the_shortest_counts_and_disabled_ones_do_not(world: World) -> None:
+def test_the_shortest_of_several_schedules_counts_and_disabled_ones_do_not(world: World) -> None:
     repository = world.repository()
     world.schedule(repository, cron_expression="0 2 * * 0")
     hourly = world.schedule(repository, cron_expression="0 * * * *")
@@ -43,7 +43,7 @@ def test_of_several_schedules_the_shortest_counts_and_disabled_ones_do_not(world
     assert thresholds(world, world.repository()) == {}
 
 
-def test_a_day_without_a_success_is_missed_by_its_due_day_in_the_zone_asked_for(world: World) -> None:
+def test_a_day_without_a_success_is_missed_on_its_due_day_in_the_requested_zone(world: World) -> None:
     repository = world.repository()
     world.schedule(repository, cron_expression="30 23 * * *")
     assert missed(world, repository) == (False, [])
@@ -66,7 +66,7 @@ def test_a_catch_up_the_next_morning_fills_the_day_on_which_it_was_due(world: Wo
     assert missed(world, repository)[1] == [date(2026, 3, 2), date(2026, 3, 3)]
 
 
-def test_what_a_persons_rule_skipped_is_not_missed_and_an_overlap_is(world: World) -> None:
+def test_runs_skipped_by_a_pause_are_not_missed_but_overlaps_are(world: World) -> None:
     repository = world.repository()
     world.schedule(repository)
     world.pause()
@@ -77,7 +77,7 @@ def test_what_a_persons_rule_skipped_is_not_missed_and_an_overlap_is(world: Worl
     assert missed(world, repository) == (True, [date(2026, 3, 4)])
 
 
-def test_a_backup_of_that_day_by_whomever_fills_it(world: World) -> None:
+def test_a_manual_backup_on_the_same_day_fills_it(world: World) -> None:
     repository = world.repository()
     world.schedule(repository)
     world.tick(at(2, 2))
@@ -90,7 +90,7 @@ def test_a_backup_of_that_day_by_whomever_fills_it(world: World) -> None:
     assert at(2, 18).tzinfo is UTC
 
 
-def test_reports_hear_what_was_missed_and_what_comes_next(world: World) -> None:
+def test_reports_get_the_missed_and_the_next_due_times(world: World) -> None:
     repository = world.repository()
     other = world.repository()
     schedule = world.schedule(repository, cron_expression="0 2 * * *", catch_up="once")

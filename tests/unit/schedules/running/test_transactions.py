@@ -1,4 +1,4 @@
-"""The size of the tick's transactions, and what many waiting runs look like."""
+"""The size of the tick's transactions, and how many waiting runs are shown."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from holdfast.schedules.running.tick import next_size
 from tests.unit.schedules.running.world import REGISTRY, World, at
 
 
-def test_a_slow_machine_does_less_in_a_transaction_and_a_fast_one_more() -> None:
+def test_transactions_shrink_on_a_slow_machine_and_grow_on_a_fast_one() -> None:
     assert next_size(100, seconds=0.08, most=200) == 50
     assert next_size(100, seconds=0.001, most=1000) == 200, "at most twice as much as the one before"
     assert next_size(100, seconds=0.001, most=150) == 150
@@ -21,7 +21,7 @@ def test_a_slow_machine_does_less_in_a_transaction_and_a_fast_one_more() -> None
     assert next_size(100, seconds=0.0, most=200) == 200
 
 
-def test_more_due_schedules_than_one_transaction_takes_are_all_released_in_one_tick(world: World) -> None:
+def test_more_due_schedules_than_fit_in_one_transaction_are_all_released_in_one_tick(world: World) -> None:
     number = tick.FIRST_SIZE + tick.LEAST_SIZE + 1
     schedules = [world.schedule(world.repository()) for _ in range(number)]
     world.tick(at(2, 2))
@@ -61,7 +61,7 @@ def test_a_window_with_an_upload_limit_is_refused_for_repositories_of_engine_2(w
 
 
 def statements_of_a_tick(world: World, number: int, due: datetime) -> int:
-    """How many statements a tick needs for this many schedules more, each of a repository of its own."""
+    """How many statements a tick needs for this many additional schedules, each with its own repository."""
     for _ in range(number):
         world.schedule(world.repository(), cron_expression="0 5 * * *", next_due_at=due)
     seen: list[str] = []

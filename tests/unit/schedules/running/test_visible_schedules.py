@@ -1,4 +1,4 @@
-"""What is read to show one schedule: its own targets, and the same ones that a list of all schedules shows."""
+"""What is read to show one schedule: only its own targets, the same ones that the list of all schedules shows."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-def test_one_schedule_has_the_targets_that_it_has_among_all(database: Database) -> None:
+def test_a_schedule_has_the_same_targets_alone_as_in_the_list(database: Database) -> None:
     world = World(database)
     ids = [world.repository(labels={"place": "cellar" if number % 2 else "attic"}) for number in range(6)]
     some = {"exclude_repository_ids": [ids[1]]}
@@ -46,7 +46,7 @@ def test_one_schedule_has_the_targets_that_it_has_among_all(database: Database) 
                 assert alone.sees(schedule) == among_all.sees(schedule)
 
 
-def test_of_many_repositories_only_those_are_read_that_the_schedule_names(database: Database) -> None:
+def test_only_repositories_named_by_the_schedule_are_read(database: Database) -> None:
     world = World(database)
     ids = [world.repository() for _ in range(5)]
     schedule = world.read(world.schedule(*ids[:2]))
@@ -60,7 +60,7 @@ def test_of_many_repositories_only_those_are_read_that_the_schedule_names(databa
     assert str(ids[4]) not in str(found)
 
 
-def test_the_last_result_is_the_worst_of_the_repositories_that_the_reader_may_see(database: Database) -> None:
+def test_the_last_result_is_the_worst_of_the_repositories_that_the_caller_may_see(database: Database) -> None:
     world = World(database)
     broken, well = world.repository(), world.repository()
     schedule = world.schedule(broken, well)
@@ -80,7 +80,7 @@ def test_the_last_result_is_the_worst_of_the_repositories_that_the_reader_may_se
         assert last_result(frozenset({well})) == "completed"
 
 
-def test_a_list_says_of_each_schedule_what_it_says_alone(database: Database) -> None:
+def test_a_list_shows_each_schedule_as_it_is_shown_alone(database: Database) -> None:
     world = World(database)
     ids = [world.repository(name=f'a "name" {number}', labels={"n": str(number % 2)}) for number in range(4)]
     world.schedule(*ids)

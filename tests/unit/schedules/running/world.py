@@ -1,4 +1,4 @@
-"""A store with repositories and schedules, and a clock that the test sets: words for tests of the tick."""
+"""A store with repositories and schedules, and a clock that the test sets: helpers for tests of the tick."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class World:
     def __post_init__(self) -> None:
         self.ticks.append(Tick(self.database, REGISTRY, Supervisor()))
 
-    # --- making things ------------------------------------------------------------------------------------------------
+    # --- creating rows ------------------------------------------------------------------------------------------------
 
     def repository(self, name: str | None = None, **values: Any) -> int:
         number = uuid4().hex
@@ -210,7 +210,7 @@ class World:
             transitions.finish(session, REGISTRY, operation, Outcome(status, error_key=error_key))
 
     def end_all(self, status: Status = Status.COMPLETED, error_key: str | None = None) -> int:
-        """End everything in the queue in its order; return how many. What was skipped meanwhile is left alone."""
+        """End everything in the queue in its order; return the number. What was skipped meanwhile is left alone."""
         number = 0
         while waiting := [one for one in self.operations() if one.status in ("pending", "running")]:
             free = [
@@ -224,7 +224,7 @@ class World:
         return number
 
     def backup_by_hand(self, repository_id: int, completed_at: datetime) -> int:
-        """A backup that no schedule asked for, and that succeeded."""
+        """A successful backup that no schedule started."""
         with self.database.writing() as session:
             repository = session.get_one(Repository, repository_id)
             asked = queue.Origin(Trigger.MANUAL)
