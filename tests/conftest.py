@@ -104,7 +104,7 @@ What differs there is tested each time: the whole story, the contract, and kills
 AT_LENGTH = (
     "attacks/identity/test_imports_of_many_archives.py::test_the_history_of_an_import_does_not_wait_for_the_sizes",
     "attacks/identity/test_remotes.py",
-    "attacks/identity/test_repository_identity.py::test_an_older_copy_is_imported_after_the_record_of_the_lost_one_was_deleted",
+    "attacks/identity/test_repository_identity.py::test_an_older_copy_is_imported_after_the_lost_repositorys_record_was_deleted",
     "contract/engine2/test_maintenance.py::test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_a_compaction",
     "contract/mirror/test_engine_2.py",
     "contract/notifications/test_routes.py::test_a_backup_fails_and_recovers_and_both_are_heard_of_by_mail_and_webhook",

@@ -1,4 +1,4 @@
-"""A service that was broken into cannot have an agent write where its machine does not allow it."""
+"""A compromised service cannot make an agent write where its machine does not allow it."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from tests.support.warm_engines import warm_program
 
 ENGINE = warm_program(ENGINES[max(ENGINES)])
 FILE = "holdfast-attack-on-an-agent"
-"""Not the name of a file that a machine has: without the rule it is written there."""
+"""A name that no machine has: without the rule a file of this name would be written."""
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +63,17 @@ def assert_refused(ended: Ended) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/etc", "/etc/cron.d", "/usr/local/bin", "/boot", "/root/.ssh", "/bin", "/proc/1"])
-def test_by_default_nothing_is_restored_to_the_system(folder: str) -> None:
+def test_by_default_restores_to_system_folders_are_refused(folder: str) -> None:
     with pytest.raises(NotAllowedThere, match="restore_to"):
         RestoreTo().require(os.fsencode(folder))
 
 
 @pytest.mark.parametrize("folder", ["/", "/home/anna", "/srv", "/etcetera", "/var/lib/postgresql", "/rootless"])
-def test_by_default_other_folders_are_open(folder: str) -> None:
+def test_by_default_restores_to_other_folders_are_allowed(folder: str) -> None:
     RestoreTo().require(os.fsencode(folder))
 
 
-def test_an_agent_told_to_restore_to_etc_refuses_and_writes_nothing(tmp_path: Path, repository: Path) -> None:
+def test_an_agent_refuses_a_restore_to_etc_and_writes_nothing(tmp_path: Path, repository: Path) -> None:
     place = Path("/etc") / FILE
 
     assert_refused(extract(tmp_path, repository, place, RestoreTo()))
@@ -81,8 +81,8 @@ def test_an_agent_told_to_restore_to_etc_refuses_and_writes_nothing(tmp_path: Pa
     assert not place.exists()
 
 
-def test_an_agent_told_to_restore_etc_below_the_root_folder_refuses(tmp_path: Path, repository: Path) -> None:
-    """The destination is allowed; what lands below it is not."""
+def test_an_agent_refuses_a_restore_of_etc_below_the_root_folder(tmp_path: Path, repository: Path) -> None:
+    """The destination is allowed; a path below it is not."""
     before = sorted(os.listdir("/"))
 
     assert_refused(extract(tmp_path, repository, "/", RestoreTo()))
@@ -91,19 +91,19 @@ def test_an_agent_told_to_restore_etc_below_the_root_folder_refuses(tmp_path: Pa
     assert sorted(os.listdir("/")) == before
 
 
-def test_what_the_service_does_not_announce_is_refused_before_it_is_moved(tmp_path: Path) -> None:
-    """A stream may hold more than its list: then it lies in the private folder, which is removed."""
+def test_files_the_service_did_not_announce_are_refused_before_they_are_placed(tmp_path: Path) -> None:
+    """A stream may contain more than its list: the excess is in the private folder, which is removed."""
     root = tmp_path / "root"
     (root / "etc").mkdir(parents=True)
     rule = RestoreTo()
-    rule._system = RestoreTo([str(root / "etc")])._allowed or []  # the same rule for a folder that a test may use
+    rule._system = RestoreTo([str(root / "etc")])._allowed or []  # the same rule for a folder that a test may write to
 
     assert_refused(receive(tmp_path, root, rule, listed=False))
 
     assert sorted(path.name for path in root.rglob("*")) == ["etc"]
 
 
-def test_a_shut_folder_that_is_mounted_elsewhere_too_is_known_by_its_inode(tmp_path: Path) -> None:
+def test_a_forbidden_folder_mounted_elsewhere_is_recognised_by_its_inode(tmp_path: Path) -> None:
     root = tmp_path / "root"
     (root / "etc").mkdir(parents=True)
     rule = RestoreTo()
@@ -116,7 +116,7 @@ def test_a_shut_folder_that_is_mounted_elsewhere_too_is_known_by_its_inode(tmp_p
     assert sorted(path.name for path in root.rglob("*")) == ["etc"]
 
 
-def test_restore_to_is_all_that_is_open(tmp_path: Path, repository: Path) -> None:
+def test_only_the_folders_in_restore_to_are_allowed(tmp_path: Path, repository: Path) -> None:
     allowed = tmp_path / "allowed"
     rule = RestoreTo([str(allowed)])
 
@@ -129,11 +129,11 @@ def test_restore_to_is_all_that_is_open(tmp_path: Path, repository: Path) -> Non
     assert not (tmp_path / "other").exists()
 
 
-def test_nothing_is_restored_to_an_empty_list_of_folders(tmp_path: Path, repository: Path) -> None:
+def test_an_empty_restore_to_allows_no_restore(tmp_path: Path, repository: Path) -> None:
     assert_refused(extract(tmp_path, repository, tmp_path / "anywhere", RestoreTo([])))
 
 
-def test_a_link_into_a_shut_folder_does_not_open_it(tmp_path: Path, repository: Path) -> None:
+def test_a_link_to_a_forbidden_folder_does_not_permit_it(tmp_path: Path, repository: Path) -> None:
     (tmp_path / "shut").mkdir()
     (tmp_path / "allowed").mkdir()
     (tmp_path / "allowed" / "link").symlink_to(tmp_path / "shut")
@@ -144,8 +144,8 @@ def test_a_link_into_a_shut_folder_does_not_open_it(tmp_path: Path, repository: 
     assert list((tmp_path / "shut").iterdir()) == []
 
 
-def test_a_shut_folder_is_known_by_another_name(tmp_path: Path) -> None:
-    """As `/bin` is, where it is a link to `/usr/bin`: the rule holds for the folder, not for a way to it."""
+def test_a_forbidden_folder_is_recognised_under_another_name(tmp_path: Path) -> None:
+    """Like `/bin`, where it is a link to `/usr/bin`: the rule applies to the folder, not to one path to it."""
     (tmp_path / "real").mkdir()
     (tmp_path / "name").symlink_to("real")
     rule = RestoreTo(None, [tmp_path / "name"])
@@ -154,8 +154,8 @@ def test_a_shut_folder_is_known_by_another_name(tmp_path: Path) -> None:
         rule.require(bytes(tmp_path / "real" / "below"))
 
 
-def test_the_agent_never_restores_over_itself_even_where_all_is_allowed(tmp_path: Path, repository: Path) -> None:
-    """Else a service that was broken into would first replace the configuration, and then restore anywhere."""
+def test_the_agent_never_restores_over_itself_even_if_every_folder_is_allowed(tmp_path: Path, repository: Path) -> None:
+    """Otherwise a compromised service would first replace the configuration, and then restore anywhere."""
     root = tmp_path / "root"
     places = Places(root / "etc", tmp_path / "state")
     (root / "etc").mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_the_agent_never_restores_over_itself_even_where_all_is_allowed(tmp_path
     assert [path.name for path in (root / "etc").iterdir()] == ["config.toml"]
 
 
-def test_contents_that_would_land_at_the_agents_own_place_are_passed_over(tmp_path: Path, repository: Path) -> None:
+def test_contents_that_would_replace_the_agents_own_files_are_skipped(tmp_path: Path, repository: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / FILE).write_text("the agent's own")

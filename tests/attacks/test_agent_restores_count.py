@@ -1,4 +1,4 @@
-"""An agent whose engine restores less than the archive lists says so, and names what is missing."""
+"""An agent whose engine restores less than the archive lists reports it, and names the missing files."""
 
 import io
 import json
@@ -73,7 +73,7 @@ def test_an_agent_that_restores_one_of_three_files_fails_and_names_the_others(tm
     assert (tmp_path / "made" / "source" / "file-0").read_text() == "content 0"
 
 
-def test_a_file_that_the_engine_cut_short_is_not_restored_by_the_agent(tmp_path: Path) -> None:
+def test_an_agent_does_not_restore_a_file_that_the_engine_truncated(tmp_path: Path) -> None:
     repository = backed_up(tmp_path, 1)
     script = tmp_path / "borg"
     short = 'case " $* " in *" extract "*) {engine} "$@" && printf x > source/file-1; exit 0 ;; esac'
@@ -89,8 +89,8 @@ def test_a_file_that_the_engine_cut_short_is_not_restored_by_the_agent(tmp_path:
     assert sorted(path.name for path in (tmp_path / "made" / "source").iterdir()) == ["file-0", "file-2"]
 
 
-def test_a_link_that_an_agent_leaves_out_is_reported(tmp_path: Path) -> None:
-    """The archive holds files below a symbolic link: the engine would write through it."""
+def test_a_link_that_an_agent_omits_is_reported(tmp_path: Path) -> None:
+    """The archive contains files below a symbolic link: the engine would write through it."""
     source, outside = tmp_path / "source", tmp_path / "outside"
     source.mkdir()
     outside.mkdir()
@@ -143,7 +143,7 @@ def test_an_agent_that_receives_one_of_three_files_fails_and_names_the_others(tm
     assert [item["path"] for item in ended.details["failed"]] == ["b", "c"]
 
 
-def test_an_agent_that_receives_all_files_is_done(tmp_path: Path) -> None:
+def test_an_agent_that_receives_all_files_completes(tmp_path: Path) -> None:
     ended = received(tmp_path, stream_of({"a": 1, "b/c": 2}, {"a": b"1", "b/c": b"22"}))
 
     assert isinstance(ended, Completed), ended
@@ -151,8 +151,8 @@ def test_an_agent_that_receives_all_files_is_done(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../victim", "/victim", "up/victim", "deep/../../victim"])
-def test_a_service_that_was_broken_into_cannot_remove_a_file_by_listing_it(tmp_path: Path, name: str) -> None:
-    """What is listed with another size than it has is removed from the received tree, and from nowhere else."""
+def test_a_compromised_service_cannot_remove_a_file_by_listing_it(tmp_path: Path, name: str) -> None:
+    """A file whose listed size is wrong is removed from the received tree only."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     stream = stream_of({"a": 1, "x/../" + name: 5, name: 5}, {"a": b"1"})
@@ -167,7 +167,7 @@ def test_a_service_that_was_broken_into_cannot_remove_a_file_by_listing_it(tmp_p
 
 
 def test_an_ssh_machine_that_restores_one_of_three_files_fails_and_names_the_others(tmp_path: Path) -> None:
-    """The engine there says that all went well; what it has not extracted is found by the listing."""
+    """The engine there reports success; the listing reveals what it has not extracted."""
     services = Services(tmp_path / "services")
     (tmp_path / "services").mkdir()
     (tmp_path / "engine").mkdir()

@@ -1,6 +1,4 @@
-"""An ssh machine answers short questions with whatever it likes: that costs no memory, and is never an internal
-error.
-"""
+"""An ssh machine may respond to short queries with anything: that never fills memory or causes an internal error."""
 
 import tracemalloc
 
@@ -22,7 +20,7 @@ BOUND = 64 * MIB
     ["[" + "[]," * 5_000_000 + "[]]", "\n" * (16 * MIB), "[" * 1_000_000, "x\n" * (8 * MIB)],
     ids=["lists", "empty lines", "nested", "lines"],
 )
-def test_an_answer_of_many_small_values_takes_little_memory(output: str) -> None:
+def test_a_response_of_many_small_values_takes_little_memory(output: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r".*"):
@@ -32,7 +30,7 @@ def test_an_answer_of_many_small_values_takes_little_memory(output: str) -> None
         tracemalloc.stop()
 
 
-def test_the_last_line_is_the_answer() -> None:
+def test_the_last_line_is_the_response() -> None:
     assert Answer(0, 'Welcome!\n{"a": [1]}\n', "").document() == {"a": [1]}
 
 
@@ -43,7 +41,7 @@ def test_the_last_line_is_the_answer() -> None:
         *('{"count": 1, "found": [["???", "there"]]}', '{"count": -1}', '{"link": []}', '{"found": {}}'),
     ],
 )
-def test_a_machine_that_answers_nonsense_about_a_destination_is_refused_in_a_sentence(answer: str) -> None:
+def test_an_invalid_response_about_a_destination_is_refused_with_a_clear_error(answer: str) -> None:
     program = ("/bin/sh", "-c", f"cat > /dev/null; printf '%s\\n' '{answer}'", "sh")
     there = ExistingFilesThere(
         Machine("there", program, "/usr/bin/python3"), Placement((), contents_only=False), b"/srv"

@@ -1,4 +1,4 @@
-"""However much an engine, an ssh machine or a service writes, its reader takes a bounded part of it, and says so."""
+"""However much an engine, an ssh machine or a service writes, its reader accepts a bounded amount and reports that."""
 
 import contextlib
 import io
@@ -42,8 +42,8 @@ ENDLESS = {
     "an end that comes at once": "exec head -c 3000000 /dev/zero",
     "output in spite of signals": "trap '' TERM; head -c 3000000 /dev/zero; while :; do sleep 1; done",
 }
-"""More than the bound of the tests, and then nothing: without the bound, the engine would go on and the disk stay
-as it is.
+"""More than the limit of the tests, and then nothing: without the limit, the engine would keep running and its output
+would stay on the disk.
 """
 
 
@@ -64,7 +64,7 @@ def outcome_of(spool: Spool, command: Command) -> Outcome:
 
 
 def taken_below(folder: Path) -> int:
-    """Bytes of all files: others may remove some meanwhile."""
+    """The bytes of all files; other processes may remove some meanwhile."""
     size = 0
     for file in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):
@@ -92,8 +92,8 @@ def test_an_engine_on_an_ssh_machine_that_never_stops_writing_is_ended(tmp_path:
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-def test_an_engine_that_is_only_asked_for_its_repository_is_ended_too(tmp_path: Path, stream: int) -> None:
-    """The question before a run of a repository elsewhere: which one is it?"""
+def test_an_engine_that_is_only_queried_for_its_repository_is_ended_too(tmp_path: Path, stream: int) -> None:
+    """The query for the repository's id, before a run on a repository elsewhere."""
     borg = tmp_path / "borg"
     borg.write_text(f"#!/bin/sh\nhead -c 3000000 /dev/zero >&{stream}; exec sleep 600\n")
     borg.chmod(0o700)
@@ -107,7 +107,7 @@ def test_an_engine_that_is_only_asked_for_its_repository_is_ended_too(tmp_path: 
     assert spool.err.stat().st_size <= LARGEST_PROBE + 10_000
 
 
-def test_what_is_read_whole_has_a_smaller_bound_than_what_is_read_in_pieces() -> None:
+def test_results_read_as_a_whole_have_a_smaller_limit_than_streams() -> None:
     engine = Borg1Engine(EngineProgram("/bin/borg", "1.4.0", (1, 4, 0), 1), EngineEnvironment("/base", "one"), 1)
     location = RepositoryLocation("/repository")
     assert engine.list_archives(location, ListArchivesRequest()).most_output == LARGEST_RESULT
@@ -121,9 +121,7 @@ exec "{engine}" "$@"
 """  # noqa: E501
 
 
-def test_a_list_of_archives_without_an_end_fails_and_the_index_keeps_what_it_has(
-    tmp_path: Path, services: Services
-) -> None:
+def test_an_endless_list_of_archives_fails_and_leaves_the_index_unchanged(tmp_path: Path, services: Services) -> None:
     flag, program = tmp_path / "flood", tmp_path / "borg"
     program.write_text(FLOOD.format(flag=flag, engine=ENGINES["1.4"]))
     program.chmod(0o755)
@@ -178,7 +176,7 @@ def test_json_of_many_small_values_does_not_fill_the_memory(
     assert str(result).startswith(refusal)
 
 
-def test_the_longest_list_of_archives_that_is_read_takes_bounded_memory(tmp_path: Path) -> None:
+def test_the_longest_accepted_list_of_archives_takes_bounded_memory(tmp_path: Path) -> None:
     archive = {
         **dict.fromkeys(("start", "end", "time"), "2026-11-16T12:00:00.000000"),
         "name": "host-2026-11-16T12:00:00",
@@ -206,12 +204,12 @@ def test_a_survey_that_is_too_long_for_the_agent_is_sent_without_its_items() -> 
     assert RestoreStream(io.BytesIO(frame(SURVEY, few))).survey().listed == tuple(items[:1])  # type: ignore[union-attr]
 
 
-def test_a_survey_beyond_its_bound_is_not_received() -> None:
+def test_a_survey_above_its_limit_is_not_received() -> None:
     with pytest.raises(LinkCut):
         RestoreStream(io.BytesIO(frame(SURVEY, b'{"files": 1, "size": 1}' + b" " * LARGEST_MESSAGE))).survey()
 
 
-def test_json_of_very_many_values_is_refused_and_honest_json_read() -> None:
+def test_json_of_very_many_values_is_refused_and_legitimate_json_is_read() -> None:
     with pytest.raises(bounded_json.TooManyValues):
         bounded_json.document(b"[" + b"1," * bounded_json.MOST_VALUES + b"1]")
     with pytest.raises(GarbledOutput):
@@ -222,7 +220,7 @@ def test_json_of_very_many_values_is_refused_and_honest_json_read() -> None:
 # --- ssh -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_far_side_of_a_run_does_not_take_a_request_without_an_end() -> None:
+def test_the_far_side_of_a_run_refuses_an_endless_request() -> None:
     started_side = subprocess.Popen(
         [sys.executable, "-I", "-S", remote_run.__file__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
@@ -233,7 +231,7 @@ def test_the_far_side_of_a_run_does_not_take_a_request_without_an_end() -> None:
     assert started_side.wait(PATIENCE) == 2
 
 
-def test_what_ssh_says_takes_bounded_space_on_disk_and_its_last_words_stay(tmp_path: Path) -> None:
+def test_the_error_output_of_ssh_is_bounded_on_disk_and_keeps_its_end(tmp_path: Path) -> None:
     place = tmp_path / "said"
     with run.SshErrors(str(place)) as said:
         for _ in range(20):

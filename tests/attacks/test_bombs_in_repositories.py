@@ -1,4 +1,4 @@
-"""A small repository must not take much memory: not in the helper that unpacks it, not in the service that
+"""A small repository must not take much memory, neither in the helper that unpacks it nor in the service that
 indexes it.
 """
 
@@ -45,7 +45,7 @@ def deep(number: int) -> bytes:
 
 @cache
 def harmful() -> dict[str, list[bytes] | None]:
-    """Made when they are needed: every test process loads this module, and one plays it."""
+    """Created when they are needed: every test process loads this module, but only one runs its tests."""
     return {
         "an item of empty maps": [item(xattrs=[{}] * 60_000) + item(b"other", chunks=[{}] * (3 * MIB))],
         "a list of chunks that holds lists": [item(chunks=[[[]] * 1000 for _ in range(3_000)])],
@@ -75,7 +75,7 @@ def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="module")
 def archives(repository: HostileRepository) -> dict[str, str]:
-    """The engine's ids of one good archive and of all the others, by name."""
+    """The engine's ids of a good archive and all the others, by name."""
     many = item(b"file" * 50) * 1000
     return repository.write(
         HostileArchive("good", [item(b"a") + item(b"b")]),
@@ -91,7 +91,7 @@ def archives(repository: HostileRepository) -> dict[str, str]:
     )
 
 
-def test_a_helper_refuses_what_unpacks_to_far_more_than_is_stored(
+def test_a_helper_refuses_chunks_that_unpack_to_far_more_than_is_stored(
     repository: HostileRepository, archives: dict[str, str]
 ) -> None:
     with EngineChunks(repository.program, str(repository.location), environment=repository.environment) as chunks:
@@ -104,10 +104,10 @@ def test_a_helper_refuses_what_unpacks_to_far_more_than_is_stored(
         assert peak_of(chunks._process.pid) - before < BOUND
 
 
-def test_a_helper_is_refused_more_memory_than_its_limit(
+def test_a_helper_cannot_allocate_more_memory_than_its_limit(
     repository: HostileRepository, archives: dict[str, str]
 ) -> None:
-    """The engine's own reading of an archive's record cannot be bounded from outside, but the process can."""
+    """How the engine reads an archive's record cannot be limited from outside, but the process can."""
     with EngineChunks(repository.program, str(repository.location), environment=repository.environment) as chunks:
         assert chunks._process is not None
         before = peak_of(chunks._process.pid)
@@ -117,7 +117,7 @@ def test_a_helper_is_refused_more_memory_than_its_limit(
         assert peak_of(chunks._process.pid) - before < 2 * BOUND
 
 
-def test_a_reader_of_files_refuses_the_same(repository: HostileRepository, archives: dict[str, str]) -> None:
+def test_a_reader_of_files_refuses_the_same_chunks(repository: HostileRepository, archives: dict[str, str]) -> None:
     place = repository.program, str(repository.location)
     with EngineChunks(*place, environment=repository.environment) as chunks:
         ids = {name: chunks.chunk_ids(archives[name])[0] for name in (*BOMBS, "good")}
@@ -147,7 +147,7 @@ def test_the_helper_of_engine_2_refuses_chunks_that_are_too_large(tmp_path: Path
             list(chunks.chunks([bomb]))
     with (
         FileChunks(*place, environment=made.environment, major=2) as files,
-        pytest.raises(ChunkRouteFailed, match="ro_type"),  # metadata is never handed out as the content of a file
+        pytest.raises(ChunkRouteFailed, match="ro_type"),  # metadata is never returned as the content of a file
     ):
         files.read([Part(bomb, 12 * MIB, 0, 1000)])
 
@@ -155,7 +155,7 @@ def test_the_helper_of_engine_2_refuses_chunks_that_are_too_large(tmp_path: Path
 def test_the_service_takes_little_memory_for_hostile_archives(
     repository: HostileRepository, archives: dict[str, str], tmp_path: Path
 ) -> None:
-    """Each archive in a process of its own, so that what one took is not counted for the next."""
+    """Each archive is indexed in its own process, so that the memory one took does not count for the next."""
     environment = json.dumps(repository.environment)
     ids = json.dumps([archives[name] for name in harmful()])
     measured = growths_of(INDEXED, str(repository.program), str(repository.location), ids, str(tmp_path), environment)

@@ -1,4 +1,4 @@
-"""No length, message or line that comes from elsewhere makes this side take more memory than it has said."""
+"""No length, message or line that comes from elsewhere makes the receiving side exceed its memory limits."""
 
 import io
 import json
@@ -39,7 +39,7 @@ DEEP = b"[" * 100_000
 
 
 def peak(work: Callable[[], object]) -> int:
-    """The most memory that Python took for it."""
+    """The peak memory that Python took for the work."""
     tracemalloc.start()
     try:
         work()
@@ -51,7 +51,7 @@ def peak(work: Callable[[], object]) -> int:
 # --- frames ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_small_frame_of_an_agent_does_not_unpack_to_more_than_memory_holds() -> None:
+def test_a_small_frame_of_an_agent_does_not_exhaust_memory_when_unpacked() -> None:
     bomb = zlib.compress(bytes(64 * MIB))
 
     def unpack() -> None:
@@ -63,12 +63,12 @@ def test_a_small_frame_of_an_agent_does_not_unpack_to_more_than_memory_holds() -
 
 
 @pytest.mark.parametrize("content", [b"", b"no zlib", zlib.compress(b"some words")[:-6]])
-def test_a_packed_frame_that_is_not_whole_cuts_the_link(content: bytes) -> None:
+def test_an_incomplete_packed_frame_cuts_the_link(content: bytes) -> None:
     with pytest.raises(agent_call.LinkCut):
         list(agent_call.unpacked(content))
 
 
-def test_an_honest_packed_frame_is_unpacked_whole() -> None:
+def test_a_legitimate_packed_frame_is_unpacked_completely() -> None:
     content = os.urandom(3 * MIB) + bytes(MIB)
     assert b"".join(agent_call.unpacked(zlib.compress(content, 1))) == content
 
@@ -77,7 +77,7 @@ def test_an_honest_packed_frame_is_unpacked_whole() -> None:
     ("letter", "size"),
     [(agent_call.END, agent_call.LARGEST_END + 1), (agent_call.OUTPUT, agent_call.LARGEST_FRAME + 1), (b"?", 1 << 20)],
 )
-def test_a_frame_that_says_it_is_too_long_is_not_waited_for(letter: bytes, size: int) -> None:
+def test_a_frame_that_announces_an_excessive_length_is_not_awaited(letter: bytes, size: int) -> None:
     here, there = socket.socketpair()
     with here, there:
         here.settimeout(PATIENCE)
@@ -104,7 +104,7 @@ sys.stdin.read()
         'struct.pack(">cQ", b"x", 20) + b\'{"state": "exited"  }\'',
     ],
 )
-def test_an_ssh_machine_that_does_not_send_frames_ends_the_run_and_fills_no_memory(tmp_path: Path, lie: str) -> None:
+def test_an_ssh_machine_that_sends_invalid_frames_ends_the_run_with_a_clear_error(tmp_path: Path, lie: str) -> None:
     request = tmp_path / "request.far"
     words = {"ssh": [sys.executable, "-c", LIAR % lie], "python": "python3", "piped": False, "patience_seconds": 3600}
     request.write_text(json.dumps({**words, "run": "one", "command": {}}))
@@ -123,7 +123,7 @@ def test_an_ssh_machine_that_does_not_send_frames_ends_the_run_and_fills_no_memo
     assert (ended.returncode, ended.stderr.decode().strip()) == (2, run.UNREADABLE)
 
 
-def test_last_words_of_ssh_are_kept_and_no_more(tmp_path: Path) -> None:
+def test_only_the_end_of_ssh_error_output_is_kept(tmp_path: Path) -> None:
     with (tmp_path / "said").open("w+b") as said:
         said.write(b"x" * MIB + b"Connection refused")
         told = run.last_of(said)
@@ -134,14 +134,14 @@ def test_last_words_of_ssh_are_kept_and_no_more(tmp_path: Path) -> None:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def test_json_that_nests_too_deep_is_not_json_to_an_agent() -> None:
+def test_an_agent_refuses_json_that_is_nested_too_deeply() -> None:
     with pytest.raises(NoAnswer):
         _understood(200, HTTPMessage(), DEEP)
     with pytest.raises(StreamCut):
         RestoreStream(io.BytesIO(frame(SURVEY, DEEP))).survey()
 
 
-def test_json_that_nests_too_deep_is_not_json_to_the_service() -> None:
+def test_the_service_refuses_json_that_is_nested_too_deeply() -> None:
     assert _record(DEEP.decode()) is None
     with pytest.raises(GarbledOutput):
         parse_archives(DEEP)
@@ -150,7 +150,7 @@ def test_json_that_nests_too_deep_is_not_json_to_the_service() -> None:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_without_an_end_is_passed_on_in_pieces(tmp_path: Path) -> None:
+def test_an_endless_line_is_passed_on_in_pieces(tmp_path: Path) -> None:
     spooled = tmp_path / "err"
     spooled.write_bytes(b"x" * (5 * LONGEST_LINE) + b"\nlast\n")
     heard: list[int] = []
@@ -169,7 +169,7 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(tmp_path: Path) -> None:
 
 
 class Hostile(io.RawIOBase):
-    """A tar stream that begins as given and does not end for a long time."""
+    """A tar stream that begins as given and continues for a long time."""
 
     def __init__(self, beginning: bytes, filling: bytes, size: int = 32 * MIB) -> None:
         self._given = beginning
@@ -212,7 +212,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_headers_of_a_tar_stream_do_not_fill_the_memory_of_whoever_unpacks_it(tmp_path: Path, bomb: str) -> None:
+def test_headers_of_a_tar_stream_do_not_fill_the_memory_of_the_unpacker(tmp_path: Path, bomb: str) -> None:
     tree = opened(os.fsencode(tmp_path))
 
     def unpack() -> None:
@@ -232,7 +232,7 @@ def test_headers_of_a_tar_stream_do_not_fill_the_memory_of_a_download(bomb: str)
     assert peak(read) < 16 * MIB
 
 
-def test_long_names_links_and_attributes_pass_as_before() -> None:
+def test_legitimate_long_names_links_and_attributes_are_accepted() -> None:
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         entry = tarfile.TarInfo("n/" * 1500 + "n")
@@ -245,7 +245,7 @@ def test_long_names_links_and_attributes_pass_as_before() -> None:
     assert found.pax_headers["SCHILY.xattr.user.one"] == "v" * 65_536
 
 
-def test_attributes_of_folders_are_kept_up_to_a_bound(tmp_path: Path) -> None:
+def test_attributes_of_folders_are_kept_up_to_a_limit(tmp_path: Path) -> None:
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         for number in range(40):
@@ -263,11 +263,11 @@ def test_attributes_of_folders_are_kept_up_to_a_bound(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 40
 
 
-# --- answers of programs ---------------------------------------------------------------------------------------------
+# --- output of programs ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-def test_a_program_that_never_stops_talking_is_ended(stream: int) -> None:
+def test_a_program_that_never_stops_writing_is_ended(stream: int) -> None:
     def ask() -> None:
         with pytest.raises(bounded.TooMuchOutput):
             bounded.run(("/bin/sh", "-c", f"exec cat /dev/zero >&{stream}"), b"", PATIENCE, {"PATH": os.defpath})
@@ -275,12 +275,12 @@ def test_a_program_that_never_stops_talking_is_ended(stream: int) -> None:
     assert peak(ask) < 3 * bounded.LARGEST_ANSWER
 
 
-def test_an_ssh_machine_that_never_stops_talking_gives_no_answer() -> None:
+def test_the_output_of_an_ssh_machine_that_never_stops_writing_is_refused() -> None:
     answer = ssh._run(("/bin/sh", "-c", "exec cat /dev/zero"), "", PATIENCE)
     assert (answer.code, answer.output, answer.errors) == (ssh.FAILED, "", ssh.TOO_MUCH)
 
 
-def test_an_rclone_that_never_stops_talking_is_refused(tmp_path: Path) -> None:
+def test_the_output_of_an_rclone_that_never_stops_writing_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "rclone"
     program.write_text("#!/bin/sh\nexec cat /dev/zero\n")
     program.chmod(0o700)
@@ -289,13 +289,13 @@ def test_an_rclone_that_never_stops_talking_is_refused(tmp_path: Path) -> None:
     assert "answer is too long" in str(refused.value)
 
 
-def test_long_questions_and_answers_pass_whole() -> None:
+def test_long_input_and_output_pass_completely() -> None:
     question = os.urandom(3 * MIB)
     done = bounded.run(("/bin/sh", "-c", "cat; echo all >&2; exit 3"), question, PATIENCE, {"PATH": os.defpath})
     assert (done.returncode, done.stdout, done.stderr) == (3, question, b"all\n")
 
 
-def test_a_program_that_does_not_read_its_question_is_still_heard() -> None:
+def test_the_output_of_a_program_that_does_not_read_its_input_is_returned() -> None:
     done = bounded.run(("/bin/sh", "-c", "echo no"), bytes(3 * MIB), PATIENCE, {"PATH": os.defpath})
     assert done.stdout == b"no\n"
 

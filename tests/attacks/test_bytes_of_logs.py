@@ -1,4 +1,4 @@
-"""However much an engine or an agent writes, a log stays bounded, and so does each answer that reads it."""
+"""However much an engine or an agent writes, its log stays bounded, and so does each response that reads it."""
 
 from pathlib import Path
 
@@ -38,8 +38,8 @@ def test_a_log_that_is_too_large_keeps_its_beginning_and_its_end(tmp_path: Path)
     assert "omitted here" in content
 
 
-def test_a_log_that_was_cut_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    """The lines are produced again from the first one on; what the log has already is not written twice."""
+def test_a_shortened_log_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    """The lines are produced again from the first one; lines that the log already contains are not written twice."""
     lines = [f"{number:06} " + "x" * 100 for number in range(20_000)]
     whole, restarted = tmp_path / "whole.log", tmp_path / "restarted.log"
     for log, stops in ((whole, [20_000]), (restarted, [3_000, 15_000, 20_000])):
@@ -53,7 +53,7 @@ def test_a_log_that_was_cut_is_the_same_after_a_restart(tmp_path: Path) -> None:
     assert kept == [line for line in whole.read_text().splitlines() if not line.startswith("[")]
 
 
-def test_the_log_of_an_agent_that_never_stops_stays_bounded(tmp_path: Path) -> None:
+def test_the_log_of_an_agent_that_never_stops_writing_stays_bounded(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     lines = 0
     for batch in range(60):
@@ -65,7 +65,7 @@ def test_the_log_of_an_agent_that_never_stops_stays_bounded(tmp_path: Path) -> N
     assert not (tmp_path / "job.tail").exists()
 
 
-def test_a_line_without_end_is_cut_with_a_mark(tmp_path: Path) -> None:
+def test_an_endless_line_is_cut_and_marked(tmp_path: Path) -> None:
     log = tmp_path / "one.log"
     writer = LogWriter(log, 0)
     writer.write(["é" * 5 * MIB, "next"])
@@ -78,7 +78,7 @@ def test_a_line_without_end_is_cut_with_a_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [10, 50_000])
-def test_a_page_of_a_log_has_a_bound_in_bytes_and_the_next_goes_on_there(tmp_path: Path, length: int) -> None:
+def test_a_page_of_a_log_is_limited_in_bytes_and_the_next_one_continues_there(tmp_path: Path, length: int) -> None:
     log = tmp_path / "one.log"
     writer = LogWriter(log, 0)
     writer.write([f"{number:05}".ljust(length, "z") for number in range(200)])
@@ -110,7 +110,7 @@ def on_disk(folder: Path) -> int:
 
 
 def delivered(log: JobLog, first: int = 1) -> list[tuple[int, str]]:
-    """What the service would get, batch by batch."""
+    """The entries the service would receive, batch by batch."""
     found: list[tuple[int, str]] = []
     while batch := log.entries(first, 1000, MIB):
         found += [(entry.sequence, entry.message) for entry in batch]
@@ -119,7 +119,7 @@ def delivered(log: JobLog, first: int = 1) -> list[tuple[int, str]]:
 
 
 @pytest.mark.usefixtures("small_spool")
-def test_an_agent_that_cannot_deliver_keeps_the_end_of_a_log_and_says_what_it_left_out(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_deliver_keeps_the_end_of_a_log_and_counts_the_omitted_lines(tmp_path: Path) -> None:
     log = JobLog(tmp_path / "1" / "log")
     for first in range(1, 20_001, 50):
         log.write([f"{number:06} " + "x" * 1000 for number in range(first, first + 50)])
@@ -133,7 +133,7 @@ def test_an_agent_that_cannot_deliver_keeps_the_end_of_a_log_and_says_what_it_le
 
 
 @pytest.mark.usefixtures("small_spool")
-def test_a_log_that_was_left_out_in_part_goes_on_after_a_restart_of_the_agent(tmp_path: Path) -> None:
+def test_a_partly_omitted_log_continues_after_a_restart_of_the_agent(tmp_path: Path) -> None:
     lines = [f"{number:06} " + "x" * 1000 for number in range(1, 5_001)]
     JobLog(tmp_path / "1" / "log").write(lines[:4_000])
     again = JobLog(tmp_path / "1" / "log")
@@ -154,7 +154,7 @@ def test_the_logs_of_many_jobs_are_bounded_together(tmp_path: Path) -> None:
     assert all(delivered(log)[-1][1].startswith("002000 ") for log in logs)
 
 
-def test_lines_that_the_service_has_taken_are_never_said_to_be_left_out(tmp_path: Path) -> None:
+def test_acknowledged_lines_are_never_reported_as_omitted(tmp_path: Path) -> None:
     log = JobLog(tmp_path / "1" / "log")
     for first in range(1, 5_001, 10):
         log.write([f"{number:06} " + "x" * 1000 for number in range(first, first + 10)])

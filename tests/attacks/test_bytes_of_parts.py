@@ -1,6 +1,4 @@
-"""However much an agent sends as its result, the service stores and reads a bounded part of it, and the job
-still ends.
-"""
+"""However much an agent sends as its result, the service stores and reads a bounded amount, and the job still ends."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +30,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 
 def listing(machines: Machines) -> tuple[Agent, dict[str, Any], int]:
-    """A job whose result comes in parts, begun by its agent."""
+    """A job whose result is sent in parts, started by its agent."""
     agent = machines.agent()
     repository = machines.repository(agent)
     (job,) = machines.admin.post(f"/api/repositories/{repository['id']}/resync").json()["operations"]
@@ -44,7 +42,7 @@ def sent(agent: Agent, job: int, part: int, items: list[dict[str, Any]]) -> Any:
     return agent.post(job, "parts", {"part": part, "items": items})
 
 
-def test_an_agent_sends_no_more_parts_than_allowed_and_may_send_each_again(machines: Machines) -> None:
+def test_an_agent_may_resend_parts_but_not_exceed_their_number(machines: Machines) -> None:
     agent, _, job = listing(machines)
     for part in range(MOST_PARTS):
         assert sent(agent, job, part, []).status_code == 200
@@ -55,7 +53,7 @@ def test_an_agent_sends_no_more_parts_than_allowed_and_may_send_each_again(machi
 
 
 @pytest.mark.parametrize("item", [{"comment": "x" * 200_000}, {"comment": [[]] * 2_000}])
-def test_parts_that_take_too_much_together_are_refused_and_leave_nothing_behind(
+def test_parts_that_are_too_large_together_are_refused_and_leave_nothing_behind(
     machines: Machines, item: dict[str, Any]
 ) -> None:
     agent, repository, job = listing(machines)
@@ -71,8 +69,8 @@ def test_parts_that_take_too_much_together_are_refused_and_leave_nothing_behind(
 
 
 @pytest.mark.parametrize("key", ["agents.too_many_parts", "agents.parts_too_large"])
-def test_an_agent_whose_result_is_too_large_ends_its_job_as_failed(tmp_path: Path, key: str) -> None:
-    """Else it would send the same parts for ever, and the repository would stay busy."""
+def test_an_agent_whose_result_is_too_large_fails_its_job(tmp_path: Path, key: str) -> None:
+    """Otherwise it would send the same parts indefinitely, and the repository would stay busy."""
     heard: list[tuple[str, Any]] = []
 
     def service(request: Request) -> Answer:
@@ -97,5 +95,5 @@ def test_an_agent_whose_result_is_too_large_ends_its_job_as_failed(tmp_path: Pat
     assert not job.folder.exists()
 
 
-def test_small_values_count_for_what_they_take() -> None:
+def test_small_values_are_weighed_by_the_memory_they_take() -> None:
     assert bounded_json.weight(b"[" + b"[]," * 100_000 + b"[]]") > 6 * MIB

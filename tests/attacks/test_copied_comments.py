@@ -1,4 +1,4 @@
-"""A comment that carries the key of another backup, copied from an archive or written on purpose."""
+"""A comment that contains another backup's key, copied from an archive or written on purpose."""
 
 from typing import Any
 
@@ -29,11 +29,11 @@ def archive_with(comment: str) -> dict[str, Any]:
         ("holdfast:mine and more words", False),
     ],
 )
-def test_a_backup_that_failed_is_not_completed_by_the_archive_whose_comment_it_was_given(
+def test_a_failed_backup_is_not_completed_by_an_archive_whose_comment_was_copied_from_it(
     in_the_archive: str, is_its_own: bool
 ) -> None:
     host = ScriptedHost({"create": FAILING, "evidence": archive_with(in_the_archive)})
-    comment = "nightly holdfast:theirs holdfast:mine"  # what a person gave, and the key of this backup
+    comment = "nightly holdfast:theirs holdfast:mine"  # the user's comment, and the key of this backup
     block = BackupBlock(archive_name="one", source_paths=("/srv",), compression="lz4", comment=comment)
 
     work = Work(host, an_engine(), RepositoryLocation("/srv/repository"), block, NoSources())

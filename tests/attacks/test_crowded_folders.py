@@ -1,4 +1,4 @@
-"""A folder with very many names is listed live without keeping them all."""
+"""A folder with very many names is listed live without keeping all of them in memory."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_a_folder_with_very_many_names_takes_little_memory(tmp_path: Path) -> No
     assert growth < 64 * MIB
 
 
-def test_the_pages_of_a_crowded_folder_have_every_name_once(tmp_path: Path) -> None:
+def test_the_pages_of_a_crowded_folder_contain_every_name_once(tmp_path: Path) -> None:
     file = listing(tmp_path / "listing", 5_003)
     seen: list[bytes] = []
     cursor = None

@@ -1,4 +1,4 @@
-"""A path of very many folders, as an archive can hold it, is judged like any other."""
+"""A path of very many folders, as an archive can contain it, is checked like any other."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from backup_engine.protected_places import ProtectedPlaces, ProtectedTargets
 DEEP = b"d/" * 2000
 
 
-def test_targets_below_very_many_folders_are_judged(tmp_path: Path) -> None:
+def test_targets_below_very_many_folders_are_checked(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
     targets = ProtectedTargets(ProtectedPlaces([os.fsencode(place)]), os.fsencode(tmp_path))

@@ -1,5 +1,5 @@
-"""An archive can hold more levels of folders than Python calls functions, or than a process may open files: that
-breaks nothing.
+"""An archive can contain more levels of folders than Python's recursion limit or a process's limit of open files: it is
+still handled.
 """
 
 import os
@@ -42,7 +42,7 @@ def private(tmp_path: Path) -> Iterator[PrivateTree]:
 
 
 def deepen(folder: Path) -> None:
-    """Make very many folders in one another, with a file in the last."""
+    """Create very many nested folders, with a file in the innermost."""
     here = os.open(folder, OPEN)
     for _ in range(LEVELS):
         os.mkdir(NAME, dir_fd=here)
@@ -83,7 +83,7 @@ def test_a_very_deep_tree_is_counted_cleaned_and_moved(private: PrivateTree, tmp
     assert files_below(tmp_path / "target" / os.fsdecode(NAME)) == [b"/".join([NAME] * (LEVELS - 1) + [b"file"])]
 
 
-def test_a_very_deep_tree_over_one_that_is_there_is_compared_to_the_last_file(
+def test_a_very_deep_tree_is_compared_with_an_existing_one_down_to_the_last_file(
     private: PrivateTree, tmp_path: Path
 ) -> None:
     deepen(tree_of(private))
@@ -97,7 +97,7 @@ def test_a_very_deep_tree_over_one_that_is_there_is_compared_to_the_last_file(
     assert placed.failed.named[0][1] == "the folders are nested too deeply"
 
 
-def test_an_agent_judges_a_very_deep_tree_over_one_that_is_there(private: PrivateTree, tmp_path: Path) -> None:
+def test_an_agent_checks_a_very_deep_tree_against_an_existing_one(private: PrivateTree, tmp_path: Path) -> None:
     deepen(tree_of(private))
     deepen(tmp_path / "target")
     rule = RestoreTo()
@@ -108,7 +108,7 @@ def test_an_agent_judges_a_very_deep_tree_over_one_that_is_there(private: Privat
         rule.require_tree(private, os.fsencode(tmp_path / "target"), ())
 
 
-def test_a_folder_that_is_moved_away_under_a_walk_ends_it(tmp_path: Path) -> None:
+def test_a_walk_ends_if_a_folder_is_moved_away_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "tree" / "one" / "two").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     descriptor = os.open(tmp_path / "tree", OPEN)

@@ -1,4 +1,4 @@
-"""An operator of one repository cannot fill the queue that everybody shares."""
+"""An operator of one repository cannot fill the queue that all users share."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.support.warm_engines import warm_program
 from tests.unit.operations.kernel import BACKUP, claim, enqueue
 
 
-def test_what_waits_for_one_repository_is_bounded_and_others_have_room(
+def test_the_operations_waiting_for_one_repository_are_bounded_and_others_have_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue, "MOST_WAITING", 2)
@@ -23,7 +23,7 @@ def test_what_waits_for_one_repository_is_bounded_and_others_have_room(
         for _ in range(3):
             assert has_room(database, 1)
             enqueue(database, BACKUP, 1)
-            claim(database, capacity=1)  # the first runs, and counts no more
+            claim(database, capacity=1)  # the first one runs, and no longer counts
 
         assert not has_room(database, 1)
         assert has_room(database, 2)
@@ -38,7 +38,7 @@ def has_room(database: Database, repository: int) -> bool:
         return True
 
 
-def test_every_way_to_start_work_stops_at_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_way_to_start_work_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with started(tmp_path / "data", borg1=str(warm_program(ENGINES["1.4"]))) as running:
         admin = running.login()
         place = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "source_paths": [str(tmp_path)]}

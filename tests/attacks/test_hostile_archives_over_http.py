@@ -1,11 +1,10 @@
-"""Archives with random malice in their items, all the way over HTTP: index, browse, WebDAV, downloads, restore check,
-restore.
+"""Archives with random hostile items, all the way over HTTP: index, browse, WebDAV, downloads, restore check, restore.
 
-Every request gets a clear answer, every job an end with a key, nothing appears outside the destination, and the service
-takes little memory. Seeds as in `test_hostile_repositories`: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone.
+Every request gets a clear response, every failed job an error key, nothing appears outside the destination, and the
+service takes little memory. Seeds as in `test_hostile_repositories`: `HOLDFAST_HOSTILE_SEEDS=17` runs only that one.
 
-`make test` indexes 50 archives, and browses and takes every third through one of the other ways; the campaign plays
-1,000 of each engine, and each in every way.
+`make test` indexes 50 archives, and browses and reads every third one in one of the other ways; the campaign runs
+1,000 of each engine, each in every way.
 """
 
 import io
@@ -38,17 +37,17 @@ BOUND = 64 * MIB
 IN_EVERY_RUN = 25
 IN_THE_CAMPAIGN = 1000
 OF_A_REPOSITORY = 50
-"""Archives of one repository: each restore check asks the engine for the list of all of them."""
+"""Archives per repository: each restore check makes the engine list all of them."""
 WAYS = ("files", "tar", "zip", "check", "restore")
 ENDS = {"completed", "completed_with_warnings", "failed"}
 AT_A_TIME = 2
 MOST_FOLDERS = 50
-"""Some archives have a thousand folders in each other."""
+"""Some archives have a thousand nested folders."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """A folder with what nobody may touch, and the destination within it."""
+    """A folder with files that nothing may touch, and the destination within it."""
 
     folder: Path
 
@@ -61,7 +60,7 @@ class Surroundings:
         return self.folder / "destination"
 
     def seen(self) -> dict[str, tuple[Any, ...]]:
-        """All but the inside of the destination."""
+        """Everything except the contents of the destination."""
         found = {}
         for place, folders, files in os.walk(self.folder):
             if Path(place) == self.destination:
@@ -99,7 +98,7 @@ def surroundings(tmp_path: Path) -> Surroundings:
         pytest.param(IN_THE_CAMPAIGN, len(WAYS), 1, id="many", marks=pytest.mark.campaign),
     ],
 )
-def test_every_hostile_archive_gets_a_clear_answer_and_nothing_is_written_outside(
+def test_every_hostile_archive_gets_a_clear_response_and_nothing_is_written_outside(
     running: Running, surroundings: Surroundings, cases: int, ways: int, each: int, major: int
 ) -> None:
     assert running.process.process is not None
@@ -128,7 +127,7 @@ def test_every_hostile_archive_gets_a_clear_answer_and_nothing_is_written_outsid
 
 
 def chosen(number: int, ways: int, each: int) -> set[str]:
-    """This many of the ways for each n-th archive, others for the next one."""
+    """This many of the ways for every n-th archive, and other ones for the next."""
     taken, left = divmod(number, each)
     return set() if left else {WAYS[(taken + more) % len(WAYS)] for more in range(ways)}
 
@@ -165,7 +164,7 @@ def none_pending(running: Running, base: str) -> list[dict[str, Any]] | None:
     return None if is_pending or not archives else archives
 
 
-# --- what is done with each -----------------------------------------------------------------------------------------
+# --- ways to read each archive --------------------------------------------------------------------------------------
 
 
 def play(
@@ -174,7 +173,7 @@ def play(
     with running.process.client() as client:
         client.headers.update(running.admin.headers)
         base = f"/api/repositories/{repository['id']}/archives/{archive['id']}"
-        for path in ("", "tree", "link") if ways else ():  # not indexed, each needs an engine of its own
+        for path in ("", "tree", "link") if ways else ():  # if it is not indexed, each request runs an engine
             fetch(client, f"{base}/browse", path=path)
         if archive["history_state"] == "indexed":
             walk_as_a_drive(client, repository, archive, reads="files" in ways)
@@ -218,7 +217,7 @@ def restore(client: Client, repository: dict[str, Any], archive: dict[str, Any],
 
 
 def fetch(client: Client, url: str, **query: str) -> bytes | None:
-    """The content; nothing if the answer is a refusal with a key, or a connection that was cut."""
+    """The content; None if the request is refused with a key, or the connection is cut."""
     try:
         answer = client.get(url, params=query)
     except httpx2.RemoteProtocolError:
@@ -232,7 +231,7 @@ def fetch(client: Client, url: str, **query: str) -> bytes | None:
 
 
 def walk_as_a_drive(client: Client, repository: dict[str, Any], archive: dict[str, Any], reads: bool) -> None:
-    """Every answer is XML whose addresses stay below the folder that was asked for; every file is read, if wanted."""
+    """Every response is XML whose addresses stay below the requested folder; every file is read if `reads` is set."""
     folders = [f"/dav/{quote(repository['name'])}/{quote(archive['name'])}/"]
     for folder in folders:
         answer = client.request("PROPFIND", folder, headers={"Depth": "1"})
@@ -252,7 +251,7 @@ def walk_as_a_drive(client: Client, repository: dict[str, Any], archive: dict[st
 
 
 def harmless(content: bytes, form: str) -> None:
-    """A whole file whose names and links stay below the folder where it is unpacked."""
+    """Check that a file is complete and its names and links stay below the folder where it is unpacked."""
     if form == "tar":
         with tarfile.open(fileobj=io.BytesIO(content), errors="surrogateescape") as tar:
             members = [(member.name, member.linkname if member.issym() else None) for member in tar.getmembers()]
@@ -270,5 +269,5 @@ def harmless(content: bytes, form: str) -> None:
 
 
 def link_of(content: bytes) -> str:
-    """A link may lead to any bytes."""
+    """A link's target may be any bytes."""
     return content.decode("utf-8", "surrogateescape")

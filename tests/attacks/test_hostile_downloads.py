@@ -1,4 +1,4 @@
-"""A hostile archive cannot make whoever downloads it write outside the folder that they unpack the file to."""
+"""A hostile archive cannot make a user who downloads it write outside the folder where they unpack the file."""
 
 import io
 import os
@@ -27,7 +27,7 @@ LINKS = {"out": "/etc", "up": "..", "deep/up": "../..", "behind": "deep/../..", 
 
 
 class Stream(io.BytesIO):
-    """The engine's tar stream, as a source gives it."""
+    """The engine's tar stream, as a source returns it."""
 
     def require_good_end(self) -> None:
         assert self.read() == b""
@@ -39,7 +39,7 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tuple[t
     content = b"content" if kind == tarfile.REGTYPE else b""
     info.size = len(content)
     if "\0" in name:
-        info.pax_headers = {"path": name}  # in the older form of a header a NUL ends the name
+        info.pax_headers = {"path": name}  # in the older header format a NUL ends the name
     return info, content
 
 
@@ -59,7 +59,7 @@ def download(stream: bytes, form: str) -> bytes:
 
 
 def names_in(content: bytes, form: str) -> dict[str, str]:
-    """Names with the targets of links."""
+    """Names, with the targets of links."""
     if form == "tar":
         with tarfile.open(fileobj=io.BytesIO(content), errors="surrogateescape") as tar:
             return {member.name: member.linkname for member in tar.getmembers()}
@@ -100,7 +100,7 @@ def an_entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", **numbe
         ([an_entry("out", tarfile.SYMTYPE, "../victim")], "out", LINK_TO_LEFT_OUT),
     ],
 )
-def test_a_hard_link_leads_through_no_link_to_no_place_outside_and_to_nothing_left_out(
+def test_hard_links_through_links_to_outside_paths_or_to_omitted_entries_are_omitted(
     before: list[tarfile.TarInfo], target: str, reason: str
 ) -> None:
     entry_filter = EntryFilter()
@@ -112,7 +112,7 @@ def test_a_hard_link_leads_through_no_link_to_no_place_outside_and_to_nothing_le
     assert entry_filter.passes(an_entry("another", tarfile.LNKTYPE, "file")), "an honest one"
 
 
-def test_numbers_that_no_file_can_have_are_set_right() -> None:
+def test_metadata_that_no_file_can_have_is_corrected() -> None:
     wild = [
         an_entry("a", mtime=float("inf"), uid=-1, gid=2**40, mode=0o7777777),
         an_entry("b", mtime=1e300),
@@ -130,7 +130,7 @@ def test_numbers_that_no_file_can_have_are_set_right() -> None:
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_leads_out_is_left_out_of_a_download_and_said_so(name: str, form: str) -> None:
+def test_a_name_that_leads_outside_is_omitted_from_a_download_and_listed(name: str, form: str) -> None:
     content = download(stream_of(entry("before"), entry(name), entry("after")), form)
 
     assert sorted(names_in(content, form)) == [MANIFEST, "after", "before"]
@@ -142,7 +142,7 @@ def test_a_name_that_leads_out_is_left_out_of_a_download_and_said_so(name: str, 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
 @pytest.mark.parametrize("name", sorted(LINKS))
-def test_a_link_that_leads_out_is_left_out_and_its_target_is_told(name: str, form: str) -> None:
+def test_a_link_that_leads_outside_is_omitted_and_listed_with_its_target(name: str, form: str) -> None:
     link = entry(name, tarfile.SYMTYPE, LINKS[name])
     content = download(stream_of(entry("deep", tarfile.DIRTYPE), link, entry("after")), form)
 
@@ -151,7 +151,7 @@ def test_a_link_that_leads_out_is_left_out_and_its_target_is_told(name: str, for
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
-def test_nothing_is_handed_out_below_a_link_nor_a_hard_link_through_one(form: str) -> None:
+def test_entries_below_a_link_and_hard_links_through_one_are_omitted(form: str) -> None:
     stream = stream_of(
         entry("folder", tarfile.DIRTYPE),
         entry("link", tarfile.SYMTYPE, "folder"),
@@ -169,7 +169,7 @@ def test_nothing_is_handed_out_below_a_link_nor_a_hard_link_through_one(form: st
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
-def test_an_honest_tree_is_handed_out_whole_and_without_a_manifest(form: str) -> None:
+def test_a_legitimate_tree_is_downloaded_completely_and_without_a_manifest(form: str) -> None:
     stream = stream_of(
         entry(".", tarfile.DIRTYPE),
         entry("a", tarfile.DIRTYPE),
@@ -188,7 +188,7 @@ def test_an_honest_tree_is_handed_out_whole_and_without_a_manifest(form: str) ->
     assert found["a/b/up"] == "../../a/b/file"
 
 
-def test_a_manifest_does_not_take_the_place_of_a_file_of_the_same_name() -> None:
+def test_a_manifest_does_not_replace_a_file_with_the_same_name() -> None:
     content = download(stream_of(entry(MANIFEST), entry("../evil")), "tar")
 
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -222,7 +222,7 @@ def test_a_tar_file_keeps_content_times_owners_and_attributes(form: int) -> None
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
-def test_numbers_that_no_file_can_have_do_not_break_a_download(form: str) -> None:
+def test_metadata_that_no_file_can_have_does_not_break_a_download(form: str) -> None:
     info, content = entry("file")
     info.pax_headers = {"mtime": "inf", "uid": "99999999999999999999", "path": "../evil", "size": "7"}
     other, _ = entry("other")
@@ -234,7 +234,7 @@ def test_numbers_that_no_file_can_have_do_not_break_a_download(form: str) -> Non
     assert not any(".." in name for name in names_in(made, form))
 
 
-def test_a_stream_that_is_cut_is_never_ended_as_if_it_were_whole() -> None:
+def test_a_cut_stream_never_ends_as_if_it_were_complete() -> None:
     stream = stream_of(entry("one"), entry("two"))[:1024]
 
     class Cut(Stream):
@@ -247,7 +247,7 @@ def test_a_stream_that_is_cut_is_never_ended_as_if_it_were_whole() -> None:
         b"".join(tar_blocks(entries, entries.next()))
 
 
-def test_one_rule_holds_for_what_is_unpacked_and_what_is_downloaded(tmp_path: Path) -> None:
+def test_the_same_rule_applies_to_unpacking_and_downloads(tmp_path: Path) -> None:
     told: dict[bytes, str] = {}
     names = [name for name in NAMES if "\\" not in name]
     stream = stream_of(entry("good"), *(entry(name) for name in names))
@@ -261,8 +261,8 @@ def test_one_rule_holds_for_what_is_unpacked_and_what_is_downloaded(tmp_path: Pa
     assert len(told) == len(names)
 
 
-def test_an_entry_that_no_system_takes_does_not_end_the_unpacking(tmp_path: Path) -> None:
-    """Else the traceback's exit code would look like an end with warnings."""
+def test_an_entry_that_no_system_accepts_does_not_end_the_unpacking(tmp_path: Path) -> None:
+    """Otherwise the traceback's exit code would look like a completion with warnings."""
     info, content = entry("odd")
     info.pax_headers = {"mtime": "no number", "uid": "99999999999999999999"}
     descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
@@ -289,7 +289,7 @@ def test_an_entry_that_no_system_takes_does_not_end_the_unpacking(tmp_path: Path
         (b"a", b"b" * (LONGEST_NAME + 1), False),
     ],
 )
-def test_where_a_link_may_lead(name: bytes, target: bytes, stays: bool) -> None:
+def test_a_link_may_only_lead_to_paths_inside(name: bytes, target: bytes, stays: bool) -> None:
     assert (link_fault(name, target) is None) is stays
 
 
@@ -304,7 +304,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_downloads_of_a_hostile_repository_hold_nothing_that_leads_out(
+def test_downloads_of_a_hostile_repository_contain_nothing_that_leads_outside(
     workshop: Workshop, tmp_path: Path, major: int
 ) -> None:
     assert ENGINE_2 is not None

@@ -1,4 +1,4 @@
-"""An archive that claims a file to be a hard link to one outside the restored folder: the link is never made."""
+"""An archive that claims a file to be a hard link to one outside the restored folder: the link is never created."""
 
 import base64
 import io
@@ -26,12 +26,12 @@ from tests.support.engines import ENGINES
 from tests.support.running import Services
 
 OLDER = ENGINES["1.2"]
-"""It makes such links itself; newer ones refuse."""
+"""It creates these links; newer engines refuse to."""
 
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A file beside the destination, on the same file system, with one name."""
+    """A file beside the destination, on the same file system, without hard links."""
     file = tmp_path / "victim"
     file.write_text("somebody else's")
     return file
@@ -46,7 +46,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def hostile_items(levels: int) -> list[dict[str, object]]:
-    """Links to the victim: by steps back, and through a symbolic link. Beside them an honest hard link."""
+    """Links to the victim, via parent folders and through a symbolic link; and a legitimate hard link."""
     back = "/".join([".."] * levels)
     return [
         hard_link("direct", f"{back}/victim"),
@@ -67,7 +67,7 @@ def check(victim: Path, destination: Path) -> None:
 
 
 @pytest.mark.parametrize("series", sorted(ENGINES))
-def test_an_agent_never_restores_a_name_of_a_file_outside(
+def test_an_agent_never_restores_a_hard_link_to_an_outside_file(
     series: str, tmp_path: Path, source: Path, victim: Path
 ) -> None:
     repository, environment = tmp_path / "repository", {"BORG_BASE_DIR": str(tmp_path / "base")}
@@ -91,7 +91,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     services.stop()
 
 
-def test_the_service_never_restores_a_name_of_a_file_outside(
+def test_the_service_never_restores_a_hard_link_to_an_outside_file(
     older: Workshop, tmp_path: Path, source: Path, victim: Path
 ) -> None:
     path = older.running.new_path()
@@ -109,7 +109,7 @@ def test_the_service_never_restores_a_name_of_a_file_outside(
     check(victim, destination)
 
 
-def test_an_ssh_machine_never_restores_a_name_of_a_file_outside(tmp_path: Path, victim: Path) -> None:
+def test_an_ssh_machine_never_restores_a_hard_link_to_an_outside_file(tmp_path: Path, victim: Path) -> None:
     destination = tmp_path / "destination"
     private = PrivateTree(bytes(destination), "0" * 32)
     private.make()
@@ -133,8 +133,8 @@ def test_an_ssh_machine_never_restores_a_name_of_a_file_outside(tmp_path: Path, 
     assert list((destination / "folder").iterdir()) == [], "no FIFO is restored"
 
 
-def test_a_stream_of_files_never_names_a_file_outside(tmp_path: Path, victim: Path) -> None:
-    """What an ssh machine and an agent unpack, streamed from elsewhere."""
+def test_unpacking_a_stream_never_links_to_an_outside_file(tmp_path: Path, victim: Path) -> None:
+    """The stream that an ssh machine and an agent unpack."""
     tree = tmp_path / "tree"
     tree.mkdir()
     told: list[bytes] = []
@@ -148,7 +148,7 @@ def test_a_stream_of_files_never_names_a_file_outside(tmp_path: Path, victim: Pa
     assert sorted(path.name for path in tree.iterdir()) == ["file", "honest", "up"], "and no folder for it"
 
 
-def test_an_agent_that_receives_files_names_what_it_did_not_link(tmp_path: Path, victim: Path) -> None:
+def test_an_agent_that_receives_files_names_the_links_it_did_not_create(tmp_path: Path, victim: Path) -> None:
     listed = [
         {"path": name, "type": kind, "size": size, **({"hard_link": True} if name in LINKS else {})}
         for name, kind, size in (
@@ -190,7 +190,7 @@ def hostile_tar() -> bytes:
     return written.getvalue()
 
 
-def test_what_is_taken_out_of_a_tree_leaves_the_times_of_its_folders(tmp_path: Path, victim: Path) -> None:
+def test_removing_entries_from_a_tree_preserves_the_times_of_its_folders(tmp_path: Path, victim: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "a" / "b").mkdir(parents=True)
     os.link(victim, tree / "a" / "b" / "one")

@@ -1,6 +1,6 @@
-"""Archives with random malice in their items: the index takes each, or refuses it in a sentence, in little memory.
+"""Archives with random hostile items: the index accepts each or refuses it with a clear error, using little memory.
 
-Every case is an archive of its own, made from its seed: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone, `0-999` a
+Every case is its own archive, generated from its seed: `HOLDFAST_HOSTILE_SEEDS=17` runs only that one, `0-999` a
 thousand.
 """
 
@@ -64,7 +64,9 @@ measured(lambda: {str(file): listed(file) for file in Path(sys.argv[1]).iterdir(
         pytest.param(IN_THE_CAMPAIGN, LISTED_IN_THE_CAMPAIGN, id="many", marks=pytest.mark.campaign),
     ],
 )
-def test_every_hostile_archive_is_indexed_or_refused_in_a_sentence(tmp_path: Path, cases: int, listed: int) -> None:
+def test_every_hostile_archive_is_indexed_or_refused_with_a_clear_error(
+    tmp_path: Path, cases: int, listed: int
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     made = hostile_repository(ENGINES["1.4"], tmp_path / "engine")
@@ -91,7 +93,7 @@ def test_every_hostile_archive_is_indexed_or_refused_in_a_sentence(tmp_path: Pat
 
 @pytest.mark.campaign
 @pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
-def test_every_hostile_archive_of_engine_2_is_indexed_or_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_every_hostile_archive_of_engine_2_is_indexed_or_refused_with_a_clear_error(tmp_path: Path) -> None:
     assert ENGINE_2 is not None
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -106,7 +108,7 @@ def test_every_hostile_archive_of_engine_2_is_indexed_or_refused_in_a_sentence(t
 
 
 def write_listing(made: HostileRepository, name: str, file: Path) -> None:
-    """What the engine prints of an archive, up to where it gives up."""
+    """Write what the engine lists of an archive, until it gives up."""
     command = [str(made.program), *listing_arguments(str(made.location), name)]
     environment = {**made.environment, **ENVIRONMENT}
     with file.open("wb") as output:

@@ -1,4 +1,4 @@
-"""Archives with random malice in their items: a check by chunks proves what the engine can extract, or leaves it to the
+"""Archives with random hostile items: a check by chunks proves only what the engine can extract, or leaves it to the
 engine.
 
 Seeds as in `test_hostile_repositories`.
@@ -55,7 +55,7 @@ with ArchiveChunks(Path(program), repository, environment=json.loads(environment
         pytest.param(IN_THE_CAMPAIGN, id="many", marks=pytest.mark.campaign),
     ],
 )
-def test_what_a_check_by_chunks_proves_of_a_hostile_archive_the_engine_extracts(tmp_path: Path, cases: int) -> None:
+def test_the_engine_extracts_whatever_a_check_by_chunks_proves_of_a_hostile_archive(tmp_path: Path, cases: int) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     made = hostile_repository(ENGINES["1.4"], tmp_path / "engine")
@@ -75,7 +75,7 @@ def test_what_a_check_by_chunks_proves_of_a_hostile_archive_the_engine_extracts(
 
 
 def extracted(made: HostileRepository, name: str, folder: Path) -> tuple[int, int]:
-    """The files and bytes of an archive that the engine lists, and extracts to nowhere without a warning."""
+    """The files and bytes of an archive that the engine lists, and extracts in a dry run without a warning."""
     listing = folder / "listing"
     listing.write_bytes(made.run("list", f"--format={RECORD_FORMAT}", f"{made.location}::{name}"))
     command = [str(made.program), "extract", "--dry-run", f"{made.location}::{name}"]

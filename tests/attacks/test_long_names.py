@@ -1,5 +1,5 @@
-"""Names, links and owners of many kilobytes, and names with very many versions: a page ends before it is large, and the
-next one goes on there. Nothing is left out, and no page takes much memory.
+"""Names of many kilobytes, and names with very many versions: a page ends before it is large, and the next one
+continues there. Nothing is omitted, and no page takes much memory.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def long_entry(number: int, mtime: int = 1) -> Entry:
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two archives with the same long names, each of which has another time in the second."""
+    """Two archives with the same long names, each with another time in the second archive."""
     file = tmp_path_factory.mktemp("long-names") / "history.db"
     index = HistoryIndex(SqliteStore.create(file))
     for archive, mtime in (("one", 1), ("two", 2)):
@@ -53,7 +53,7 @@ def pages(ask: Callable[[str | None], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("sort", list(BrowseSort))
-def test_pages_of_a_folder_with_long_names_are_short_and_have_every_name_once(
+def test_pages_of_a_folder_with_long_names_are_short_and_contain_every_name_once(
     index: HistoryIndex, sort: BrowseSort
 ) -> None:
     found = pages(lambda cursor: index.browse("one", b"folder", limit=LIMIT, cursor=cursor, sort=sort))
@@ -65,14 +65,14 @@ def test_pages_of_a_folder_with_long_names_are_short_and_have_every_name_once(
     assert all(page.total == NAMES for page in found)
 
 
-def test_a_text_is_found_in_names_that_are_too_long_to_be_kept(index: HistoryIndex) -> None:
+def test_a_text_is_found_in_names_that_are_too_long_to_be_stored(index: HistoryIndex) -> None:
     page = index.browse("one", b"folder", limit=LIMIT, text="0042\x01")
     assert [entry.path[:11] for entry in page.entries] == [b"folder/0042"]
     hidden = page.entries[0].path.removeprefix(b"folder/")
     assert index.browse("one", b"folder", limit=1, without=[hidden]).total == NAMES - 1
 
 
-def test_pages_of_changes_with_long_names_are_short_and_have_every_name_once(index: HistoryIndex) -> None:
+def test_pages_of_changes_with_long_names_are_short_and_contain_every_name_once(index: HistoryIndex) -> None:
     found = pages(lambda cursor: index.changes("one", "two", limit=LIMIT, cursor=cursor))
     assert len({change.path for page in found for change in page.changes}) == NAMES
     assert all(sum(2 * len(change.path) for change in page.changes) <= MOST_TEXT for page in found)
@@ -83,7 +83,7 @@ def test_pages_of_changes_with_long_names_are_short_and_have_every_name_once(ind
     assert all(sum(len(group.path) for group in page.groups) <= MOST_TEXT for page in grouped)
 
 
-def test_pages_of_lanes_losses_and_hits_with_long_names_are_short_and_have_every_name_once(
+def test_pages_of_lanes_losses_and_hits_with_long_names_are_short_and_contain_every_name_once(
     index: HistoryIndex,
 ) -> None:
     for ask in (
@@ -113,7 +113,7 @@ def test_a_page_of_a_listing_with_long_names_is_short(tmp_path: Path) -> None:
     assert all(sum(len(entry.path) for entry in page.entries) <= MOST_TEXT for page in found)
 
 
-def test_names_with_very_many_versions_share_no_page(tmp_path: Path) -> None:
+def test_pages_of_names_with_very_many_versions_are_short(tmp_path: Path) -> None:
     index = HistoryIndex(SqliteStore.create(tmp_path / "history.db"))
     archives = 60
     names = 3 * MOST_PRESENCES // archives // 2

@@ -1,4 +1,4 @@
-"""One archive that the engine cannot read does not take the others of its repository with it."""
+"""One archive that the engine cannot read does not affect the others of its repository."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("malformed", MALFORMED)
-def test_a_repository_with_a_malformed_archive_is_imported_and_the_archive_is_named(
+def test_a_repository_with_a_malformed_archive_is_imported_and_that_archive_is_named(
     running: Running, malformed: str
 ) -> None:
     admin, bad = running.admin, MALFORMED[malformed]
@@ -58,7 +58,7 @@ def test_a_repository_with_a_malformed_archive_is_imported_and_the_archive_is_na
     "field",
     ['"comment": 5', '"hostname": ["x"]', '"username": {}', '"end": "never"', '"end": 7', '"comment": "\\ud800"'],
 )
-def test_what_an_archive_tells_of_itself_does_not_spoil_the_list(field: str) -> None:
+def test_invalid_metadata_of_an_archive_does_not_break_the_list(field: str) -> None:
     start = '"start": "2026-01-01T00:00:00.000000"'
     good, bad = f'{{"name": "good", "id": "1", {start}}}', f'{{"name": "bad", "id": "2", {start}, {field}}}'
 
@@ -67,7 +67,7 @@ def test_what_an_archive_tells_of_itself_does_not_spoil_the_list(field: str) -> 
     assert [archive.name for archive in listed] == ["good", "bad"]
 
 
-def test_a_list_of_names_leaves_what_is_known_of_archives_alone() -> None:
+def test_an_archive_listed_without_details_is_recognised() -> None:
     bare, full = parse_archives(
         b'{"archives": [{"name": "a", "id": "1", "start": "2026-01-01T00:00:00"},'
         b' {"name": "b", "id": "2", "start": "2026-01-01T00:00:00", "comment": ""}]}'

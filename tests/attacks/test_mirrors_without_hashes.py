@@ -1,4 +1,4 @@
-"""A remote without hashes compares files by size alone: what that leaves open is said, and can be looked at."""
+"""A remote without hashes compares files by size only: the service reports this, and can verify a sample."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def change_a_byte_of_each(world: World) -> None:
             file.write_bytes(content)
 
 
-def test_a_changed_byte_does_not_pass_as_compared_content(services: Services, tmp_path: Path) -> None:
+def test_a_sample_detects_changed_bytes_on_a_remote_without_hashes(services: Services, tmp_path: Path) -> None:
     with serving("webdav", tmp_path / "served") as backend:
         world = a_world(services.get(), backend, 1)
         first = world.end(world.start_sync())

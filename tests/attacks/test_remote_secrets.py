@@ -1,4 +1,4 @@
-"""Options of rclone that open a door are never returned, whatever rclone calls them and whenever they were stored."""
+"""Options of rclone that grant access are never returned, however rclone marks them."""
 
 from typing import Any
 
@@ -19,16 +19,16 @@ def is_secret(**told: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_what_opens_a_door_is_secret_although_rclone_does_not_mark_it(name: str) -> None:
+def test_an_option_that_grants_access_is_secret_even_if_rclone_does_not_mark_it(name: str) -> None:
     assert is_secret(Name=name)
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_only_names_a_place_can_be_read_again(name: str) -> None:
+def test_an_option_that_only_names_a_place_is_readable(name: str) -> None:
     assert not is_secret(Name=name)
 
 
-def test_what_rclone_marks_is_secret_whatever_its_name() -> None:
+def test_an_option_that_rclone_marks_is_secret_unless_it_is_the_host() -> None:
     assert is_secret(Name="harmless", IsPassword=True)
     assert is_secret(Name="harmless", Sensitive=True)
     assert not is_secret(Name="host", Sensitive=True)
@@ -44,5 +44,5 @@ def test_what_rclone_marks_is_secret_whatever_its_name() -> None:
         ("anna:hunter2", False),
     ],
 )
-def test_an_address_with_a_password_in_it_is_secret(value: str, secret: bool) -> None:
+def test_an_address_that_contains_a_password_is_secret(value: str, secret: bool) -> None:
     assert holds_secret(value) is secret

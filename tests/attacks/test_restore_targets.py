@@ -1,6 +1,6 @@
-"""An operator restores to the repository's own machine, or to what an admin has granted.
+"""An operator restores to the repository's own machine, or to folders that an admin has granted.
 
-All else does not exist for them.
+For them, other targets do not exist.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def running(machines: Machines) -> Running:
 
 @dataclass
 class Operator:
-    """An operator of one repository, which the service's machine opens."""
+    """An operator of one repository, whose engine runs on the service's machine."""
 
     running: Running
     user: dict[str, Any]
@@ -50,7 +50,7 @@ class Operator:
         }
 
     def tries(self, kind: str, machine_id: int | None, destination: str = "/etc", **more: Any) -> dict[str, Any]:
-        """The answers to a start and a preview, by route."""
+        """The responses to a start and a preview, by route."""
         body = self.body(kind, machine_id, destination, **more)
         return {word: self.client.post(f"/api/restore/{word}", json=body) for word in ("start", "preview")}
 
@@ -107,9 +107,7 @@ def test_an_operator_cannot_restore_to_an_ssh_machine_and_cannot_tell_whether_it
     assert operator.tries("agent", NOT_THERE)["start"].text == answers[0].text
 
 
-def test_an_operator_of_an_agents_repository_restores_there_and_nowhere_else(
-    machines: Machines, running: Running
-) -> None:
+def test_an_operator_of_an_agents_repository_restores_only_to_that_agent(machines: Machines, running: Running) -> None:
     agent, other = machines.agent(), machines.agent()
     repository = machines.repository(agent)
     client = running.client_with_right(repository, "operator")
@@ -124,7 +122,7 @@ def test_an_operator_of_an_agents_repository_restores_there_and_nowhere_else(
     assert error_of(tried(destination_type="local")) == NOT_FOUND
 
 
-def test_a_grant_opens_one_folder_of_one_machine_to_one_user(
+def test_a_grant_permits_one_user_one_folder_of_one_machine(
     machines: Machines, running: Running, operator: Operator
 ) -> None:
     agent, other = machines.agent().id, machines.agent().id
@@ -144,7 +142,7 @@ def test_a_grant_opens_one_folder_of_one_machine_to_one_user(
     assert error_of(stranger.post("/api/restore/start", json=body)) == NOT_FOUND
 
 
-def test_a_grant_to_a_role_holds_for_everybody_who_has_it(
+def test_a_grant_to_a_role_applies_only_to_users_with_that_role(
     running: Running, operator: Operator, ssh_machine: int
 ) -> None:
     body = {"role": "operator", "machine_type": "ssh", "machine_id": ssh_machine, "folder": "/srv"}
@@ -159,7 +157,7 @@ def test_a_grant_to_a_role_holds_for_everybody_who_has_it(
     assert error_of(viewer.post("/api/restore/preview", json=wanted)) == NOT_FOUND
 
 
-def test_a_restore_that_waited_fails_when_its_grant_was_taken_back(machines: Machines, operator: Operator) -> None:
+def test_a_waiting_agent_restore_fails_when_its_grant_is_revoked(machines: Machines, operator: Operator) -> None:
     agent = machines.agent()
     grant = operator.grant("agent", agent.id, "/srv")
     job = operator.tries("agent", agent.id, "/srv/x")["start"].json()["job_id"]
@@ -171,10 +169,10 @@ def test_a_restore_that_waited_fails_when_its_grant_was_taken_back(machines: Mac
     assert (ended["status"], ended["error_key"]) == ("failed", "restore.not_granted")
 
 
-def test_a_restore_by_a_runner_that_waited_fails_when_its_grant_was_taken_back(
+def test_a_waiting_restore_of_a_runner_fails_when_its_grant_is_revoked(
     running: Running, operator: Operator, ssh_machine: int
 ) -> None:
-    repository = running.new_repository()  # restores that other tests have left wait at the known one
+    repository = running.new_repository()  # restores left by other tests wait for the shared one
     archive = running.admin.wait_for_end(running.admin.start_backup(repository))["archive_name"]
     right = f"/api/users/{operator.user['id']}/repositories/{repository['id']}"
     assert running.admin.put(right, json={"role": "operator"}).status_code == 200
@@ -189,7 +187,7 @@ def test_a_restore_by_a_runner_that_waited_fails_when_its_grant_was_taken_back(
     assert (ended["status"], ended["error_key"]) == ("failed", "restore.not_granted")
 
 
-def test_grants_go_with_their_machine_and_their_user(
+def test_grants_are_deleted_with_their_machine_or_user(
     machines: Machines, running: Running, operator: Operator, ssh_machine: int
 ) -> None:
     agent = machines.agent().id
@@ -207,7 +205,7 @@ def test_grants_go_with_their_machine_and_their_user(
     assert own not in known()
 
 
-def test_grants_are_for_admins_and_leave_a_trail(running: Running, operator: Operator) -> None:
+def test_only_admins_manage_grants_and_changes_are_audited(running: Running, operator: Operator) -> None:
     body = {"role": "operator", "machine_type": "local", "folder": "/"}
     assert error_of(operator.client.post("/api/restore-grants", json=body)) == (403, "access.forbidden")
     assert error_of(operator.client.get("/api/restore-grants")) == (403, "access.forbidden")
@@ -237,9 +235,7 @@ def test_grants_are_for_admins_and_leave_a_trail(running: Running, operator: Ope
         ({"folder": "/srv/../etc"}, (422, "restore.bad_destination")),
     ],
 )
-def test_a_grant_that_makes_no_sense_is_refused(
-    running: Running, changes: dict[str, Any], refusal: tuple[int, str]
-) -> None:
+def test_an_invalid_grant_is_refused(running: Running, changes: dict[str, Any], refusal: tuple[int, str]) -> None:
     body = {"role": "operator", "machine_type": "local", "folder": "/srv", **changes}
 
     assert error_of(running.admin.post("/api/restore-grants", json=body)) == refusal
@@ -259,16 +255,16 @@ def test_a_grant_that_makes_no_sense_is_refused(
         ("/var/spool", {"paths": ["cron/crontabs/root"]}),
     ],
 )
-def test_an_operator_does_not_become_root_by_a_restore_over_the_system(
+def test_an_operator_cannot_become_root_by_restoring_over_system_folders(
     operator: Operator, destination: str, more: dict[str, Any]
 ) -> None:
-    # A dry run is judged like any other restore, and harms no machine on which the rule is missing.
+    # A dry run is checked like any other restore, and is harmless if the rule is missing.
     answers = operator.tries("local", None, destination, dry_run=True, **more)
 
     assert {error_of(answer) for answer in answers.values()} == {NOT_FOUND}
 
 
-def test_an_operator_restores_to_the_place_that_files_came_from(operator: Operator) -> None:
+def test_an_operator_may_restore_files_to_their_original_folder(operator: Operator) -> None:
     source = operator.running.known.repository["source_paths"][0]
 
     answers = operator.tries("local", None, "/", paths=[source], dry_run=True)
@@ -276,7 +272,7 @@ def test_an_operator_restores_to_the_place_that_files_came_from(operator: Operat
     assert {answer.status_code for answer in answers.values()} == {200}
 
 
-def test_a_grant_opens_a_folder_of_the_system_on_the_own_machine(operator: Operator) -> None:
+def test_a_grant_permits_a_system_folder_of_the_services_machine(operator: Operator) -> None:
     operator.grant("local", None, "/etc/restored")
 
     assert operator.tries("local", None, "/etc/restored", dry_run=True)["preview"].status_code == 200

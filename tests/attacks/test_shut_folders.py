@@ -1,6 +1,6 @@
-"""Folders that nobody may enter, in archives and at destinations, for a program that is not above the rights of files.
+"""Folders without any permissions, in archives and at destinations, for a program that file permissions apply to.
 
-Root usually is; the tests run the restore without that right, as any other user would.
+They usually do not apply to root; the tests drop those capabilities, so that the restore runs like any other user's.
 """
 
 import json
@@ -43,7 +43,7 @@ def restored(folder: Path, repository: Path, destination: Path, major: int) -> d
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_a_shut_folder_of_an_archive_is_restored_as_it_was(tmp_path: Path, major: int) -> None:
+def test_a_folder_without_permissions_in_an_archive_is_restored_unchanged(tmp_path: Path, major: int) -> None:
     (tmp_path / "source" / "tree" / "shut").mkdir(parents=True)
     (tmp_path / "source" / "tree" / "shut" / "within").write_text("of the archive")
     (tmp_path / "source" / "tree" / "shut").chmod(0)
@@ -59,7 +59,9 @@ def test_a_shut_folder_of_an_archive_is_restored_as_it_was(tmp_path: Path, major
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_a_shut_folder_at_the_destination_is_named_and_left_as_it_is(tmp_path: Path, major: int) -> None:
+def test_a_folder_without_permissions_at_the_destination_is_named_and_left_unchanged(
+    tmp_path: Path, major: int
+) -> None:
     repository = archive_of(tmp_path, major, "tree/shut/within", "tree/open")
     destination = tmp_path / "destination"
     (destination / "tree" / "shut").mkdir(parents=True)

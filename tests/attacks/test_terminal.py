@@ -1,4 +1,4 @@
-"""Names, logs and answers that carry terminal escape sequences, markup or forged lines."""
+"""Names, logs and responses that contain terminal escape sequences, markup or forged lines."""
 
 import json
 import re
@@ -124,17 +124,17 @@ def assert_harmless(shown: Shown) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
-def test_no_answer_of_a_service_controls_the_terminal(
+def test_no_response_of_a_service_controls_the_terminal(
     command: str, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = run(monkeypatch, *command.split(), is_terminal=is_terminal)
 
     assert_harmless(shown)
-    assert shown.code != 2, shown.err  # it was a command that exists
+    assert shown.code != 2, shown.err  # the command exists
 
 
 @pytest.mark.parametrize("command", ["repos", "ops list", "logs 3", "users"])
-def test_json_is_the_same_text_without_characters_that_a_terminal_obeys(
+def test_json_output_keeps_the_text_but_contains_no_terminal_control_characters(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = run(monkeypatch, *command.split(), "--json", is_terminal=True)
@@ -143,21 +143,21 @@ def test_json_is_the_same_text_without_characters_that_a_terminal_obeys(
     assert HOSTILE in _texts(json.loads(shown.out))
 
 
-def test_a_name_with_a_line_end_does_not_forge_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_break_in_a_name_does_not_forge_an_extra_line(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run(monkeypatch, "repos", is_terminal=False)
 
     assert len(shown.out.splitlines()) == 1
     assert "\\r\\nforged\\tcell" in shown.out
 
 
-def test_markup_in_a_name_is_shown_and_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markup_in_a_name_is_shown_and_not_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run(monkeypatch, "logs", "3", is_terminal=True)
 
     assert "[red]x[/red]" in shown.out
     assert "\\x1b]0;pwn\\x07" in shown.out
 
 
-def test_an_error_of_a_hostile_service_is_shown_without_its_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_hostile_service_is_shown_without_escape_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = {"detail": {"key": HOSTILE, "message": HOSTILE, "params": {}}}
     with serving({("GET", "/api/repositories/"): refusal}, status=403) as address:
         monkeypatch.setenv("HOLDFAST_SERVER", address)

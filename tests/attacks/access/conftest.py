@@ -1,4 +1,4 @@
-"""The access routes in an application of their own, as the contract tests have them."""
+"""The access routes in their own application, as in the contract tests."""
 
 from tests.contract.access.conftest import cheap_hashes, database, service, settings
 

@@ -1,4 +1,4 @@
-"""What somebody can do who found an account token in a script."""
+"""What an attacker who found an account token in a script can do."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def admin(service: Service) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("scope", ["read", "operate", "admin"])
-def test_an_account_token_of_an_admin_creates_no_user_and_no_token(
+def test_an_admins_account_token_can_create_neither_users_nor_tokens(
     service: Service, admin: dict[str, str], scope: str
 ) -> None:
     user_id = service.add_user("anna")
@@ -39,7 +39,7 @@ def test_an_account_token_of_an_admin_creates_no_user_and_no_token(
 
 
 @pytest.mark.parametrize(("scope", "refused"), [("read", "auth.scope_too_narrow"), ("operate", "access.forbidden")])
-def test_a_scope_is_the_most_that_a_token_of_an_admin_may_change(
+def test_the_scope_limits_what_an_admins_token_may_change(
     service: Service, admin: dict[str, str], scope: str, refused: str
 ) -> None:
     repository_id = service.add_repository()
@@ -53,16 +53,16 @@ def test_a_scope_is_the_most_that_a_token_of_an_admin_may_change(
     assert service.client.post("/probe/admin", headers=service.account_token(admin, scope="admin")).status_code == 200
 
 
-def test_a_wide_scope_gives_a_user_no_more_than_they_have(service: Service) -> None:
+def test_a_wide_scope_gives_a_user_no_additional_rights(service: Service) -> None:
     repository_id = service.add_repository()
     service.add_user("anna", Role.VIEWER)
     token = service.account_token(service.log_in("anna"), scope="admin")
-    for ask in (service.client.get, service.client.post):  # the scope counts for what changes something
+    for ask in (service.client.get, service.client.post):  # a scope restricts only requests that change something
         assert ask("/probe/admin", headers=token).status_code == 403
         assert ask(f"/probe/repositories/{repository_id}/viewer", headers=token).status_code == 404
 
 
-def test_a_token_without_a_scope_only_reads_and_expires_within_a_year(service: Service, admin: dict[str, str]) -> None:
+def test_by_default_a_token_is_read_only_and_expires_after_a_year(service: Service, admin: dict[str, str]) -> None:
     created = service.client.post("/api/settings/tokens", json={"name": "script"}, headers=admin).json()
     assert created["scope"] == "read"
     with time_machine.travel(clock.now() + timedelta(days=364), tick=False):
@@ -72,7 +72,7 @@ def test_a_token_without_a_scope_only_reads_and_expires_within_a_year(service: S
         assert (answer.status_code, key_of(answer)) == (401, "auth.token_expired")
 
 
-def test_an_expired_token_ends_what_outlives_its_request(service: Service, admin: dict[str, str]) -> None:
+def test_work_that_outlives_its_request_ends_when_the_token_expires(service: Service, admin: dict[str, str]) -> None:
     token = service.account_token(admin, expires_in_days=1)["X-Backup-Authorization"].removeprefix("Bearer ")
     access = service.access
     found = identify(service.database, service.settings, access.vault, token, None, may_be_expired=False)
@@ -83,7 +83,7 @@ def test_an_expired_token_ends_what_outlives_its_request(service: Service, admin
 
 
 @pytest.mark.parametrize("wanted", [{"scope": "root"}, {"expires_in_days": 0}, {"expires_in_days": 4000}])
-def test_an_unknown_scope_or_an_endless_life_is_refused(
+def test_an_unknown_scope_or_an_invalid_lifetime_is_refused(
     service: Service, admin: dict[str, str], wanted: dict[str, object]
 ) -> None:
     answer = service.client.post("/api/settings/tokens", json={"name": "script", **wanted}, headers=admin)
@@ -91,7 +91,7 @@ def test_an_unknown_scope_or_an_endless_life_is_refused(
     assert service.client.get("/api/settings/tokens", headers=admin).json() == {"tokens": []}
 
 
-def test_disabling_a_user_ends_their_tokens_for_good(service: Service, admin: dict[str, str]) -> None:
+def test_disabling_a_user_permanently_ends_their_tokens(service: Service, admin: dict[str, str]) -> None:
     user_id = service.add_user("anna")
     token = service.account_token(service.log_in("anna"))
     service.client.put(f"/api/users/{user_id}", json={"disabled": True}, headers=admin)
@@ -100,7 +100,7 @@ def test_disabling_a_user_ends_their_tokens_for_good(service: Service, admin: di
     assert service.client.get("/api/settings/tokens", headers=service.log_in("anna")).json() == {"tokens": []}
 
 
-def test_a_new_password_ends_the_tokens_if_the_user_asks_for_it(service: Service) -> None:
+def test_a_password_change_ends_the_tokens_on_request(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     token = service.account_token(login)
@@ -113,7 +113,7 @@ def test_a_new_password_ends_the_tokens_if_the_user_asks_for_it(service: Service
     assert service.client.get("/probe/signed-in", headers=token).status_code == 401
 
 
-def test_an_admin_ends_the_tokens_of_a_user_with_their_password(service: Service, admin: dict[str, str]) -> None:
+def test_an_admin_who_resets_a_password_can_end_the_users_tokens(service: Service, admin: dict[str, str]) -> None:
     user_id = service.add_user("anna")
     token = service.account_token(service.log_in("anna"))
     body = {"password": "chosen by the admin", "end_tokens": True}
@@ -121,7 +121,7 @@ def test_an_admin_ends_the_tokens_of_a_user_with_their_password(service: Service
     assert service.client.get("/probe/signed-in", headers=token).status_code == 401
 
 
-def test_a_token_can_end_itself_and_no_other(service: Service) -> None:
+def test_a_token_can_revoke_itself_but_no_other_token(service: Service) -> None:
     service.add_user("anna")
     login = service.log_in("anna")
     token, other = service.account_token(login), service.account_token(login)

@@ -1,4 +1,4 @@
-"""Lists are given again as they are while nothing was committed: never to somebody else, and never after a change."""
+"""Lists are served from the cache while nothing was committed: never to another user, and never after a change."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -63,16 +63,14 @@ def test_a_list_shows_what_another_process_has_changed(running: InProcess, admin
             assert name in names(read(running, REPOSITORIES, admin))
 
 
-def test_nobody_gets_the_list_of_somebody_else(
-    running: InProcess, admin: dict[str, str], viewer: dict[str, str]
-) -> None:
+def test_no_user_gets_another_users_list(running: InProcess, admin: dict[str, str], viewer: dict[str, str]) -> None:
     for _ in range(3):
         assert len(names(read(running, REPOSITORIES, admin))) == 50
         assert len(names(read(running, REPOSITORIES, viewer))) == 5
         assert {item["repository_id"] for item in read(running, OPERATIONS, viewer)["items"]} <= {1, 2, 3, 4, 5}
 
 
-def test_a_right_that_is_taken_away_counts_at_the_next_list(running: InProcess, viewer: dict[str, str]) -> None:
+def test_a_revoked_right_takes_effect_with_the_next_list(running: InProcess, viewer: dict[str, str]) -> None:
     taken = "repository_rights WHERE user_id = (SELECT id FROM users WHERE username = 'few') AND repository_id = 5"
     assert len(names(read(running, REPOSITORIES, viewer))) == len(names(read(running, REPOSITORIES, viewer))) == 5
     change(running, f"DELETE FROM {taken}")
@@ -81,7 +79,7 @@ def test_a_right_that_is_taken_away_counts_at_the_next_list(running: InProcess, 
     assert len(names(read(running, REPOSITORIES, viewer))) == 5
 
 
-def test_pages_and_filters_are_lists_of_their_own(running: InProcess, admin: dict[str, str]) -> None:
+def test_each_page_size_and_filter_is_cached_separately(running: InProcess, admin: dict[str, str]) -> None:
     for _ in range(2):
         assert len(read(running, OPERATIONS, admin, limit=3)["items"]) == 3
         assert len(read(running, OPERATIONS, admin, limit=4)["items"]) == 4
@@ -90,13 +88,13 @@ def test_pages_and_filters_are_lists_of_their_own(running: InProcess, admin: dic
         }
 
 
-def test_what_runs_grows_older_in_every_list(running: InProcess, admin: dict[str, str]) -> None:
+def test_a_running_operation_ages_in_every_list(running: InProcess, admin: dict[str, str]) -> None:
     first, second = (read(running, OPERATIONS, admin, status="running")["items"][0] for _ in range(2))
     assert first["id"] == second["id"]
     assert second["duration_seconds"] > first["duration_seconds"]
 
 
-def test_a_list_that_was_given_before_still_needs_a_credential(running: InProcess, admin: dict[str, str]) -> None:
+def test_a_cached_list_still_requires_a_credential(running: InProcess, admin: dict[str, str]) -> None:
     read(running, REPOSITORIES, admin)
     read(running, REPOSITORIES, admin)
     assert running.client.get(REPOSITORIES).status_code == 401

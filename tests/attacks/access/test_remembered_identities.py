@@ -1,5 +1,5 @@
-"""Identities are remembered between requests. Whatever ends or changes one counts from the very next request on,
-whoever makes the change: this process, another one on the same store, or somebody with a database client.
+"""Identities are cached between requests. A change to one takes effect with the very next request, no matter who makes
+it: this process, another one on the same store, or a user with a database client.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ def admin(service: Service) -> dict[str, str]:
 
 @pytest.fixture
 def anna(service: Service) -> dict[str, str]:
-    """A login that the service has seen, and remembers."""
+    """A login that the service has cached."""
     service.add_user("anna", Role.OPERATOR)
     login = service.log_in("anna")
     for _ in range(3):
@@ -71,7 +71,7 @@ def _in_another_process(service: Service, statement: str) -> None:
         ("DELETE FROM login_sessions", (401, "auth.token_invalid")),
     ],
 )
-def test_a_change_by_another_process_counts_at_the_next_request(
+def test_a_change_by_another_process_takes_effect_with_the_next_request(
     service: Service, anna: dict[str, str], statement: str, expected: tuple[int, str]
 ) -> None:
     _in_another_process(service, statement)
@@ -85,7 +85,7 @@ def test_a_change_by_another_process_counts_at_the_next_request(
         ("UPDATE account_tokens SET expires_at = '2020-01-01 00:00:00.000000'", (401, "auth.token_expired")),
     ],
 )
-def test_a_token_that_another_process_ends_is_refused_at_once(
+def test_a_token_that_another_process_ended_is_refused_immediately(
     service: Service, anna: dict[str, str], statement: str, expected: tuple[int, str]
 ) -> None:
     token = service.account_token(anna)
@@ -94,7 +94,9 @@ def test_a_token_that_another_process_ends_is_refused_at_once(
     assert _answer(service, token) == expected
 
 
-def test_rights_taken_by_another_process_are_gone_from_the_own_account(service: Service, anna: dict[str, str]) -> None:
+def test_rights_revoked_by_another_process_disappear_from_the_users_account(
+    service: Service, anna: dict[str, str]
+) -> None:
     repository_id = service.add_repository()
     _in_another_process(
         service,
@@ -108,7 +110,7 @@ def test_rights_taken_by_another_process_are_gone_from_the_own_account(service: 
     assert service.client.get("/api/auth/me", headers=anna).json()["repositories"] == []
 
 
-def test_a_logout_a_new_password_and_a_new_role_count_at_the_next_request(
+def test_a_logout_a_new_password_and_a_new_role_take_effect_with_the_next_request(
     service: Service, admin: dict[str, str], anna: dict[str, str]
 ) -> None:
     second = service.log_in("anna")
@@ -127,7 +129,7 @@ def test_a_logout_a_new_password_and_a_new_role_count_at_the_next_request(
     assert _answer(service, third) == (401, "auth.session_ended")
 
 
-def test_a_remembered_credential_expires_in_time(service: Service, anna: dict[str, str]) -> None:
+def test_a_cached_credential_expires_on_time(service: Service, anna: dict[str, str]) -> None:
     token = service.account_token(anna, expires_in_days=1)
     assert _answer(service, token) == (200, "operator")
     with time_machine.travel(clock.now() + timedelta(days=2), tick=False):
@@ -135,7 +137,7 @@ def test_a_remembered_credential_expires_in_time(service: Service, anna: dict[st
         assert _answer(service, anna) == (401, "auth.token_expired")
 
 
-def test_a_remembered_login_ends_with_the_key_that_signed_it(service: Service, anna: dict[str, str]) -> None:
+def test_a_cached_login_ends_with_the_key_that_signed_it(service: Service, anna: dict[str, str]) -> None:
     rotate_key(service.database, service.settings)
     assert _answer(service, anna) == (200, "operator")
     with time_machine.travel(clock.now() + timedelta(minutes=11), tick=True):
@@ -144,7 +146,7 @@ def test_a_remembered_login_ends_with_the_key_that_signed_it(service: Service, a
         assert _answer(service, anna) == (401, "auth.token_invalid")
 
 
-def test_a_credential_that_was_refused_is_not_remembered(service: Service) -> None:
+def test_a_refused_credential_is_not_cached(service: Service) -> None:
     service.add_user("anna", Role.OPERATOR)
     login = service.log_in("anna")
     _in_another_process(service, "UPDATE users SET disabled = (1 = 1) WHERE username = 'anna'")
@@ -153,20 +155,20 @@ def test_a_credential_that_was_refused_is_not_remembered(service: Service) -> No
     assert _answer(service, login) == (200, "operator")
 
 
-def test_a_forged_token_is_refused_however_often_it_comes(service: Service, anna: dict[str, str]) -> None:
+def test_a_forged_token_is_refused_however_often_it_is_sent(service: Service, anna: dict[str, str]) -> None:
     forged = header(anna["X-Backup-Authorization"].removeprefix("Bearer ")[:-4] + "AAAA")
     for _ in range(3):
         assert _answer(service, forged) == (401, "auth.token_invalid")
     assert _answer(service, anna) == (200, "operator")
 
 
-def test_other_work_does_not_send_a_known_caller_to_the_queue_for_threads(
+def test_unrelated_commits_do_not_make_a_cached_caller_wait_for_a_thread(
     service: Service, anna: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if service.database.version is None:
         pytest.skip("on PostgreSQL every lookup goes over the network, in a thread")
     assert service.client.get("/api/auth/me", headers=anna).status_code == 200
-    service.add_repository()  # any commit ends what is remembered
+    service.add_repository()  # any commit invalidates the cache
 
     async def no_thread(*_arguments: object) -> None:
         raise AssertionError("a known caller waited for a thread")
@@ -176,7 +178,7 @@ def test_other_work_does_not_send_a_known_caller_to_the_queue_for_threads(
     assert service.client.get("/api/auth/me", headers=anna).json()["username"] == "anna"
 
 
-def test_other_work_does_not_make_a_known_caller_be_looked_up_again(
+def test_unrelated_commits_do_not_cause_a_cached_caller_to_be_looked_up_again(
     service: Service, anna: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if service.database.version is None:

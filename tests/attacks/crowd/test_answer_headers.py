@@ -1,4 +1,4 @@
-"""Answers without these headers can be framed, sniffed and cached by browsers and proxies."""
+"""Responses without these headers can be framed, sniffed and cached by browsers and proxies."""
 
 from collections.abc import Iterator
 
@@ -39,14 +39,16 @@ def expect_protected(headers: object) -> None:
         ("GET", "/api/agents/jobs/poll", 401),
     ],
 )
-def test_every_answer_has_the_security_headers(running: InProcess, method: str, path: str, status: int) -> None:
+def test_every_response_has_the_security_headers(running: InProcess, method: str, path: str, status: int) -> None:
     answer = running.client.request(method, path)
 
     assert answer.status_code == status
     expect_protected(answer.headers)
 
 
-def test_an_answer_to_an_unexpected_error_has_them_too(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_to_an_unexpected_error_has_the_security_headers(
+    running: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(running.service.parts[SUPERVISOR], "failing", lambda: 1 / 0)
 
     answer = running.client.get("/health/ready")
@@ -55,7 +57,7 @@ def test_an_answer_to_an_unexpected_error_has_them_too(running: InProcess, monke
     expect_protected(answer.headers)
 
 
-def test_the_answers_that_a_fleet_gets_all_day_have_them_too(running: InProcess) -> None:
+def test_poll_responses_to_agents_have_the_security_headers(running: InProcess) -> None:
     agent = enrolled(running)
 
     answer = running.client.get("/api/agents/jobs/poll", headers=agent.headers)
@@ -64,7 +66,7 @@ def test_the_answers_that_a_fleet_gets_all_day_have_them_too(running: InProcess)
     expect_protected(answer.headers)
 
 
-def test_a_route_may_set_its_own_content_policy_and_caching_and_nothing_else() -> None:
+def test_a_route_may_override_only_the_content_policy_and_caching() -> None:
     own = [
         (b"content-security-policy", b"default-src 'self'"),
         (b"cache-control", b"max-age=60"),

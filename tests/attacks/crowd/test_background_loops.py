@@ -1,4 +1,4 @@
-"""One exception ended the reconcile loop for good, while /health/ready reported that all was well."""
+"""One exception ended the reconcile loop permanently, while /health/ready still reported success."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.service import wait_until
 
 
 class Unexpected(BaseException):
-    """No subclass of Exception: a loop that catches only those dies of it."""
+    """Not a subclass of Exception: it ends a loop that catches only those."""
 
 
 def loop_of(running: InProcess, name: str) -> dict[str, object]:
@@ -52,7 +52,7 @@ def test_an_exception_of_an_unexpected_class_does_not_end_reconcile(
         assert loop_of(running, "reconcile")["state"] == "running"
 
 
-def test_every_loop_of_the_service_is_reported_to_administrators_alone(tmp_path: Path) -> None:
+def test_every_loop_of_the_service_is_reported_to_administrators_only(tmp_path: Path) -> None:
     with started(tmp_path / "data") as running:
         admin = running.login()
         running.client.post(
@@ -71,7 +71,7 @@ def test_every_loop_of_the_service_is_reported_to_administrators_alone(tmp_path:
         assert running.client.get("/api/system/info", headers=viewer).json()["loops"] is None
 
 
-def test_a_loop_that_raises_or_returns_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_raises_or_returns_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "FIRST_DELAY_SECONDS", 0.0)
     rounds = iter([Unexpected("first"), ValueError("second"), None])
     settled = threading.Event()
@@ -99,7 +99,7 @@ def test_a_loop_that_raises_or_returns_is_started_again(monkeypatch: pytest.Monk
     assert not thread.is_alive()
 
 
-def test_a_failing_step_waits_longer_each_time_and_does_not_hold_up_the_others() -> None:
+def test_a_failing_step_backs_off_without_delaying_the_others() -> None:
     kept, done = supervisor.Supervisor(), []
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""25 previews of a schedule with 50 windows, asked for by one viewer, took every thread that reads for minutes; later,
+"""25 previews of a schedule with 50 windows, requested by one viewer, occupied every reading thread for minutes; later,
 computed one at a time in a thread, they made everyone else's requests five to eight times as slow.
 """
 
@@ -50,7 +50,7 @@ def computed(*packed: bytes, computer: ComputeProcess | None = None) -> list[Any
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is awaited tells nobody
+        while not condition():  # noqa: ASYNC110 - the condition sends no signal
             await asyncio.sleep(0.01)
 
 
@@ -61,7 +61,7 @@ def kind_of(error: pytest.ExceptionInfo[Any]) -> tuple[int, str]:
 # --- the process ------------------------------------------------------------------------------------------------------
 
 
-def test_a_computation_gives_way_to_the_service_and_knows_none_of_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computations_run_at_low_priority_and_without_the_services_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SECRET_KEY", "a secret")
     answers = computed(pack_call(os.nice, 0), pack_call(os.getenv, "HOLDFAST_SECRET_KEY"), pack_call(os.getpid))
     assert answers[:2] == [os.nice(0) + NICENESS, None]
@@ -75,7 +75,7 @@ def test_the_process_loads_neither_the_store_nor_the_api() -> None:
 
 
 @pytest.mark.parametrize("is_computing", [True, False])
-def test_a_process_that_is_killed_costs_one_answer_at_most(*, is_computing: bool) -> None:
+def test_a_killed_process_costs_at_most_one_response(*, is_computing: bool) -> None:
     async def run() -> None:
         computer = ComputeProcess()
         first = await computer.compute(pack_call(os.getpid))
@@ -93,7 +93,7 @@ def test_a_process_that_is_killed_costs_one_answer_at_most(*, is_computing: bool
     asyncio.run(run())
 
 
-def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_works() -> None:
+def test_a_computation_or_result_that_is_too_large_is_refused_and_the_next_one_works() -> None:
     for much in (pack_call(bytes, 2 << 30), pack_call(bytes, compute_process.MOST_BYTES_ANSWERED + 1)):
         with pytest.raises(Unprocessable) as refused:
             computed(SMALL, much)
@@ -110,7 +110,7 @@ def test_what_is_too_large_for_the_process_is_refused_and_the_next_computation_w
     assert asyncio.run(run()) == [120]
 
 
-def test_values_that_are_too_many_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_process, "MOST_BYTES_GIVEN", 1000)
     with pytest.raises(Unprocessable) as refused:
         pack_call(len, b"x" * 1000)
@@ -129,7 +129,7 @@ def test_a_computation_that_takes_too_long_is_ended(limit: dict[str, int], packe
     assert computer.pid is None
 
 
-def test_a_function_that_fails_is_told_and_does_not_end_the_process() -> None:
+def test_a_failing_function_is_reported_and_does_not_end_the_process() -> None:
     async def run() -> None:
         computer = ComputeProcess()
         first = await computer.compute(pack_call(os.getpid))
@@ -141,12 +141,12 @@ def test_a_function_that_fails_is_told_and_does_not_end_the_process() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_can_make_the_service_run_nothing() -> None:
+def test_a_result_cannot_make_the_service_run_code() -> None:
     with pytest.raises(Exception, match=r"an answer holds pathlib\.PosixPath"):
         computed(pack_call(Path, "/"))
 
 
-def test_the_process_ends_when_nobody_has_needed_it_for_a_while() -> None:
+def test_an_idle_process_ends_after_a_while() -> None:
     async def run() -> int:
         computer = ComputeProcess(idle_seconds=0.01)
         pid: int = await computer.compute(pack_call(os.getpid))
@@ -172,7 +172,7 @@ def test_the_process_ends_with_the_service(tmp_path: Path) -> None:
 
 
 class Client:
-    """What a request tells of its client."""
+    """A request's view of its client."""
 
     has_left = False
 
@@ -197,7 +197,7 @@ def waiting(answered: list[str], name: str, packed: bytes = SMALL) -> Callable[[
     return steps
 
 
-def test_users_take_turns_however_many_requests_one_of_them_sends() -> None:
+def test_users_take_turns_no_matter_how_many_requests_one_of_them_sends() -> None:
     answered: list[str] = []
 
     async def run() -> None:
@@ -215,7 +215,7 @@ def test_users_take_turns_however_many_requests_one_of_them_sends() -> None:
 
 
 @pytest.mark.parametrize("how", ["cancelled", "left"])
-def test_a_request_that_nobody_waits_for_any_more_frees_its_place(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abandoned_request_frees_its_place(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computations, "LOOK_SECONDS", 0.01)
     answered: list[str] = []
 
@@ -237,7 +237,7 @@ def test_a_request_that_nobody_waits_for_any_more_frees_its_place(how: str, monk
     assert answered == ["first", "second"]
 
 
-def test_a_request_waits_for_its_turn_no_longer_than_others_wait_for_engines() -> None:
+def test_a_request_waits_for_its_turn_no_longer_than_inline_calls_may_wait() -> None:
     async def run() -> None:
         place = the_computations(inline_wait_seconds=0.05)
         first = ask(place, 1, waiting([], "first", ENDLESS))
@@ -253,7 +253,7 @@ def test_a_request_waits_for_its_turn_no_longer_than_others_wait_for_engines() -
     asyncio.run(run())
 
 
-def test_all_users_together_have_a_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_computations_of_all_users_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computations, "MOST_IN_ALL", 3)
 
     async def run() -> None:
@@ -287,7 +287,7 @@ def calendar(running: InProcess, headers: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("route", [preview, calendar])
-def test_a_crowd_that_computes_takes_no_thread_and_what_is_too_much_is_refused(
+def test_many_computations_occupy_no_thread_and_excess_requests_are_refused(
     running: InProcess, route: Callable[[InProcess, dict[str, str]], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go_on = threading.Event(), threading.Event()

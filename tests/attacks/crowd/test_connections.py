@@ -1,4 +1,4 @@
-"""Slow heads and bodies, and answers that nobody reads, kept others out: the descriptors were used up."""
+"""Slow heads and bodies, and unread responses, used up the descriptors and kept other clients out."""
 
 import asyncio
 import contextlib
@@ -38,9 +38,9 @@ Ask = Callable[..., Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Reads the body, takes `/known` for a valid credential, and answers with as much as `/large` asks for.
+    """Reads the body, treats `/known` as a valid credential, and serves a large response at `/large`.
 
-    In pieces, as lists and downloads are: the server closes a connection whose whole answer it was given by itself.
+    It responds in pieces, as lists and downloads do: the server itself closes a connection whose whole response it has.
     """
     if scope["path"] == "/known":
         mark_authenticated(scope)
@@ -118,7 +118,7 @@ def test_a_head_that_arrives_too_slowly_ends_its_connection(monkeypatch: pytest.
     play(story)
 
 
-def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(replace(LOOSE, head_seconds=0.2), monkeypatch) as (_, ask):
             reader, _writer = await ask(b"")
@@ -127,7 +127,7 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatc
     play(story)
 
 
-def test_a_second_head_on_a_kept_connection_has_its_time_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_head_on_a_kept_alive_connection_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(replace(LOOSE, head_seconds=0.2), monkeypatch) as (_, ask):
             reader, writer = await ask(REQUEST)
@@ -150,7 +150,7 @@ def test_a_body_that_arrives_too_slowly_ends_its_connection(monkeypatch: pytest.
     play(story)
 
 
-def test_output_that_an_agent_streams_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_streamed_by_an_agent_has_no_body_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         bounds = replace(LOOSE, body_seconds=0.05, streamed=("/stream/",))
         async with serving(bounds, monkeypatch) as (_, ask):
@@ -163,7 +163,7 @@ def test_output_that_an_agent_streams_may_take_its_time(monkeypatch: pytest.Monk
     play(story)
 
 
-def test_a_head_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_head_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(LOOSE, monkeypatch) as (_, ask):
             reader, writer = await ask(b"GET / HTTP/1.1\r\nx: ")
@@ -191,10 +191,10 @@ def head(size: int) -> bytes:
     ids=["just small enough", "a byte more", "65 KiB", "many fields"],
 )
 @pytest.mark.parametrize("piece", [2**18, 40_000, 1_000])
-def test_the_bound_of_a_head_is_exact_also_for_one_that_ends(
+def test_the_size_limit_of_a_head_is_exact(
     monkeypatch: pytest.MonkeyPatch, sent: bytes, status: int, piece: int
 ) -> None:
-    if piece < len(sent):  # what comes behind a refusal resets the connection, and the answer is lost
+    if piece < len(sent):  # bytes that arrive after a refusal reset the connection, and the response is lost
         sent = sent[: MOST_HEAD_BYTES + 1]
 
     async def story() -> None:
@@ -208,7 +208,7 @@ def test_the_bound_of_a_head_is_exact_also_for_one_that_ends(
     play(story)
 
 
-def test_many_small_requests_in_one_piece_are_no_large_head(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_requests_in_one_piece_do_not_count_as_a_large_head(monkeypatch: pytest.MonkeyPatch) -> None:
     many = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n" * 4_000 + b"GET / HTTP/1.1\r\nhost"
 
     async def story() -> None:
@@ -220,7 +220,7 @@ def test_many_small_requests_in_one_piece_are_no_large_head(monkeypatch: pytest.
     play(story)
 
 
-def test_a_request_to_upgrade_is_answered_and_leaves_nothing_in_the_log(
+def test_an_upgrade_request_is_served_and_logs_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -233,10 +233,8 @@ def test_a_request_to_upgrade_is_answered_and_leaves_nothing_in_the_log(
 
 
 @pytest.mark.parametrize("fields", [b"x: y\r\n" * 8000, b"y" * 48_000], ids=["many", "one without end"])
-def test_header_fields_behind_a_body_are_refused_before_they_fill_the_memory(
-    monkeypatch: pytest.MonkeyPatch, fields: bytes
-) -> None:
-    """A stranger took 550 MB of the service with 45 MB of them, in two seconds."""
+def test_trailer_fields_are_refused_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch, fields: bytes) -> None:
+    """A stranger made the service allocate 550 MB in two seconds by sending 45 MB of fields."""
 
     async def story() -> None:
         async with serving(LOOSE, monkeypatch) as (_, ask):
@@ -248,7 +246,7 @@ def test_header_fields_behind_a_body_are_refused_before_they_fill_the_memory(
     play(story)
 
 
-def test_a_body_in_many_small_chunks_is_taken_and_so_are_a_few_fields_behind_it(
+def test_a_body_in_many_small_chunks_with_a_few_trailer_fields_is_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story() -> None:
@@ -262,19 +260,19 @@ def test_a_body_in_many_small_chunks_is_taken_and_so_are_a_few_fields_behind_it(
     play(story)
 
 
-def test_an_answer_that_is_not_read_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_response_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(replace(LOOSE, stall_seconds=0.2), monkeypatch) as (gate, ask):
             _, writer = await ask(b"GET /large HTTP/1.1\r\nhost: here\r\n\r\n")
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             for expected in (1, 0):
-                while len(gate) != expected:  # noqa: ASYNC110 - the gate tells nobody
+                while len(gate) != expected:  # noqa: ASYNC110 - the gate sends no signal
                     await asyncio.sleep(0.01)
 
     play(story)
 
 
-def test_slow_heads_of_one_address_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_heads_from_one_address_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(replace(LOOSE, most=30), monkeypatch) as (gate, ask):
             slow = [await ask(b"GET / HT") for _ in range(60)]
@@ -287,7 +285,7 @@ def test_slow_heads_of_one_address_do_not_keep_others_out(monkeypatch: pytest.Mo
     play(story)
 
 
-def test_strangers_never_push_out_who_has_shown_a_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_never_displace_authenticated_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(replace(LOOSE, most=10), monkeypatch) as (_, ask):
             known = [await ask(b"GET /known HTTP/1.1\r\nhost: here\r\n\r\n") for _ in range(10)]
@@ -303,7 +301,7 @@ def test_strangers_never_push_out_who_has_shown_a_credential(monkeypatch: pytest
     play(story)
 
 
-def test_a_fleet_behind_one_address_is_not_taken_for_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_behind_one_address_is_not_mistaken_for_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_gate, "YOUNG_SECONDS", 0.0)
 
     async def story() -> None:
@@ -321,7 +319,7 @@ def test_a_fleet_behind_one_address_is_not_taken_for_a_flood(monkeypatch: pytest
     play(story)
 
 
-def test_the_bound_of_an_address_does_not_count_for_a_trusted_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_per_address_does_not_apply_to_a_trusted_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         bounds = replace(LOOSE, per_address=3, strangers_per_address=1, trusted=(ip_network("127.0.0.2"),))
         async with serving(bounds, monkeypatch) as (gate, ask):
@@ -369,7 +367,7 @@ def test_all_addresses_of_one_ipv6_network_count_as_one() -> None:
     assert not other.is_turned_away
 
 
-def test_a_closed_connection_is_ended_if_its_peer_does_not_read_the_rest() -> None:
+def test_a_closing_connection_is_aborted_if_its_peer_does_not_read_the_rest() -> None:
     gate, peer, other = Gate(LOOSE), Peer("192.0.2.1"), Peer("192.0.2.1")
     assert gate.admit(peer, 0.0)
     assert gate.admit(other, 0.0)
@@ -382,13 +380,13 @@ def test_a_closed_connection_is_ended_if_its_peer_does_not_read_the_rest() -> No
     assert (peer.is_turned_away, other.is_turned_away) == (True, False)
 
 
-def test_the_trusted_proxies_of_the_settings_are_networks_and_addresses() -> None:
+def test_trusted_proxies_in_the_settings_are_networks_or_addresses() -> None:
     assert trusted_networks("192.0.2.1, 10.0.0.0/8,nonsense") == (ip_network("192.0.2.1"), ip_network("10.0.0.0/8"))
     assert trusted_networks(None) == ()
     assert len(trusted_networks("*")) == 2
 
 
-def test_the_soft_descriptor_limit_is_raised_and_never_used_up_by_connections() -> None:
+def test_the_soft_descriptor_limit_is_raised_and_connections_never_use_it_up() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4000))\n"
         "from holdfast.entry.connection_gate import raise_descriptor_limit\n"
@@ -403,7 +401,7 @@ def test_the_soft_descriptor_limit_is_raised_and_never_used_up_by_connections() 
     assert connections_within(40_000, 100_000) == 40_000
 
 
-def test_a_service_with_few_descriptors_answers_beside_hundreds_of_slow_heads(tmp_path: Path) -> None:
+def test_a_service_with_few_descriptors_responds_despite_hundreds_of_slow_heads(tmp_path: Path) -> None:
     service = ServiceProcess(tmp_path / "data", prefix=("prlimit", "--nofile=200:600"))
     slow: list[socket.socket] = []
     try:

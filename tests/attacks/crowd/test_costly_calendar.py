@@ -40,7 +40,7 @@ def calendar(database: Database, days: int = 62) -> dict[str, Any]:
     return answer
 
 
-def test_a_calendar_ends_after_as_many_starts_as_one_answer_may_take_and_says_so(
+def test_a_calendar_stops_at_the_limit_of_starts_and_is_marked_as_truncated(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = calendar(database)

@@ -1,4 +1,4 @@
-"""64 bytes every 5 seconds held a backup off for ever; 40 downloads that nobody read were 40 engines and 2.2 GB."""
+"""A reader of 64 bytes every 5 seconds blocked a backup indefinitely; 40 unread downloads ran 40 engines in 2.2 GB."""
 
 import os
 import socket
@@ -41,7 +41,7 @@ def test_a_reader_of_a_few_bytes_at_a_time_is_too_slow_within_two_minutes() -> N
     assert pace.rate() < 20
 
 
-def test_a_slow_engine_is_not_the_fault_of_the_reader() -> None:
+def test_a_slow_engine_is_not_counted_against_the_reader() -> None:
     clock = Clock()
     pace = Pace(8192, clock)
     for _ in range(100):
@@ -53,7 +53,7 @@ def test_a_slow_engine_is_not_the_fault_of_the_reader() -> None:
     assert pace.rate() > 8192
 
 
-def test_a_pause_of_the_reader_is_forgiven_once_it_reads_on() -> None:
+def test_a_readers_pause_is_forgiven_once_it_resumes_reading() -> None:
     clock = Clock()
     pace = Pace(1000, clock)
     for _ in range(50):
@@ -62,7 +62,7 @@ def test_a_pause_of_the_reader_is_forgiven_once_it_reads_on() -> None:
         pace.end(100_000)
 
 
-def test_downloads_are_bounded_for_each_user_and_in_all(tmp_path: Path) -> None:
+def test_downloads_are_limited_per_user_and_in_total(tmp_path: Path) -> None:
     turns = DownloadLimits(Settings(data_dir=tmp_path, downloads=3, downloads_per_user=2))
 
     with turns.turn(1), turns.turn(1):
@@ -110,7 +110,7 @@ def repository(service: ServiceProcess, admin: Client, tmp_path_factory: pytest.
 
 
 def unread(service: ServiceProcess, admin: Client, path: str) -> socket.socket:
-    """A request whose answer is not read, on a connection that takes little of it."""
+    """A request whose response is not read, on a connection with a small receive buffer."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(PATIENCE)
@@ -121,7 +121,7 @@ def unread(service: ServiceProcess, admin: Client, path: str) -> socket.socket:
 
 
 def head_of(connection: socket.socket) -> bytes:
-    """The head of the answer, and not a byte more."""
+    """The head of the response, and not a byte more."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         head += connection.recv(1)
@@ -139,7 +139,7 @@ def rest_of(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("what", ["download?format=tar", "files?path={path}"])
-def test_a_backup_ends_a_download_that_is_not_read_and_what_was_sent_is_not_well_formed(
+def test_a_backup_ends_an_unread_download_whose_response_is_then_visibly_incomplete(
     service: ServiceProcess, admin: Client, repository: dict[str, Any], what: str
 ) -> None:
     path = repository["source"].lstrip("/") + "/large"
@@ -161,7 +161,7 @@ def test_a_backup_ends_a_download_that_is_not_read_and_what_was_sent_is_not_well
     assert "Traceback" not in service.own_log()
 
 
-def test_downloads_that_nobody_reads_never_run_more_engines_than_allowed(
+def test_unread_downloads_never_run_more_engines_than_allowed(
     service: ServiceProcess, admin: Client, repository: dict[str, Any]
 ) -> None:
     url = f"/api/repositories/{repository['id']}/archives/{repository['archive']['id']}/download"
@@ -185,7 +185,7 @@ def test_downloads_that_nobody_reads_never_run_more_engines_than_allowed(
     wait_until(served, what="whoever left has made room")
 
 
-def test_event_streams_are_bounded_for_each_user(service: ServiceProcess, admin: Client) -> None:
+def test_event_streams_are_limited_per_user(service: ServiceProcess, admin: Client) -> None:
     held = [unread(service, admin, "/api/events/stream") for _ in range(2)]
     for connection in held:
         assert head_of(connection).startswith(b"HTTP/1.1 200")

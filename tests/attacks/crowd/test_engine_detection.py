@@ -1,5 +1,5 @@
-"""The first request for the service's information ran each engine program for its version: it took seconds, and of a
-program that could not be used, every request did so again.
+"""The first request for the service's information ran each engine program for its version, which took seconds; an
+unusable program was run again by every request.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def times(runs: Path) -> int:
     return len(runs.read_text().splitlines()) if runs.exists() else 0
 
 
-def test_engines_are_detected_when_the_service_starts_and_not_by_a_request(tmp_path: Path) -> None:
+def test_engines_are_detected_at_startup_and_not_by_requests(tmp_path: Path) -> None:
     engine, runs = program(tmp_path, "borg 1.4.5")
     with started(tmp_path / "data", borg1=engine, borg2="/no/such/program") as running:
         wait_until(lambda: times(runs) == 1, what="the engine is detected without a request")
@@ -29,7 +29,7 @@ def test_engines_are_detected_when_the_service_starts_and_not_by_a_request(tmp_p
     assert times(runs) == 1
 
 
-def test_a_program_that_is_no_engine_is_not_run_again_for_each_request(tmp_path: Path) -> None:
+def test_a_program_that_is_not_an_engine_is_not_run_again_by_each_request(tmp_path: Path) -> None:
     engine, runs = program(tmp_path, "something else")
     with started(tmp_path / "data", borg1=engine, borg2="/no/such/program") as running:
         admin = running.login()

@@ -1,4 +1,4 @@
-"""45 live requests of one viewer took all threads: /health/ready took 30 seconds, and nobody could log in."""
+"""45 live requests of one viewer occupied all threads: /health/ready took 30 seconds, and no user could log in."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ def repository(running: InProcess, tmp_path: Path) -> dict[str, Any]:
     return created
 
 
-def test_live_requests_of_one_user_keep_nobody_else_waiting(
+def test_live_requests_of_one_user_do_not_keep_others_waiting(
     running: InProcess, repository: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_requests, "WAITING_FOR_EACH_PLACE", 1)
@@ -105,9 +105,7 @@ def test_live_requests_of_one_user_keep_nobody_else_waiting(
     assert waiting_requests(running) == 0
 
 
-def test_a_question_that_is_asked_many_times_at_once_is_put_to_the_engine_once(
-    running: InProcess, repository: dict[str, Any]
-) -> None:
+def test_simultaneous_identical_requests_share_one_engine_run(running: InProcess, repository: dict[str, Any]) -> None:
     admin = running.login()
     live = f"/api/repositories/{repository['id']}/archives/live"
     waiting = 2 * (1 + engine_requests.WAITING_FOR_EACH_PLACE)
@@ -126,7 +124,7 @@ def test_a_question_that_is_asked_many_times_at_once_is_put_to_the_engine_once(
     assert set(told) == {told[0]}
 
 
-def test_a_lane_that_stays_busy_is_told_with_a_time_to_come_back(tmp_path: Path) -> None:
+def test_a_request_for_a_busy_lane_is_refused_with_retry_after(tmp_path: Path) -> None:
     with started(tmp_path / "data", inline_wait_seconds=0.2) as running:
         admin = running.login()
         new = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "index_mode": "off"}
@@ -173,7 +171,7 @@ def asked_by(
     return asyncio.create_task(requests.run(waits(is_gone=is_gone), user, work, same=same))
 
 
-def test_a_question_that_comes_after_the_engine_was_started_waits_for_one_more_run(tmp_path: Path) -> None:
+def test_a_request_that_arrives_after_the_engine_started_waits_for_the_next_run(tmp_path: Path) -> None:
     chosen = settings(tmp_path, engine_requests_per_user=4, inline_wait_seconds=PATIENCE)
     requests = EngineRequests(chosen, Database(chosen.store_url))
     runs: list[int] = []
@@ -205,7 +203,7 @@ def test_a_question_that_comes_after_the_engine_was_started_waits_for_one_more_r
     assert runs == [1, 2, 3], "one run for those before, one for those after, and another user's"
 
 
-def test_a_question_that_comes_after_an_answer_was_looked_for_without_a_lane_does_not_share_it(tmp_path: Path) -> None:
+def test_a_request_that_arrives_after_a_read_without_a_lane_does_not_share_its_result(tmp_path: Path) -> None:
     chosen = settings(tmp_path, engine_requests_per_user=4, inline_wait_seconds=PATIENCE)
     requests = EngineRequests(chosen, Database(chosen.store_url))
     runs: list[bool] = []
@@ -241,7 +239,7 @@ def test_a_question_that_comes_after_an_answer_was_looked_for_without_a_lane_doe
 @pytest.mark.parametrize(
     ("many", "took", "pause"), [(3, 0.1, 1.0), (3, 3.0, 3.0), (3, 100.0, 5.0), (20, 0.1, 2.0), (40, 3.0, 4.0)]
 )
-def test_after_a_run_for_many_the_same_question_rests_for_as_long_as_the_run_took_and_longer_after_a_crowd(
+def test_after_a_shared_run_the_same_request_pauses_for_its_duration_and_longer_after_a_crowd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, took: float, pause: float
 ) -> None:
     chosen = settings(tmp_path, engine_requests_per_user=4, inline_wait_seconds=PATIENCE)
@@ -277,7 +275,7 @@ def test_after_a_run_for_many_the_same_question_rests_for_as_long_as_the_run_too
     assert asyncio.run(story()) == [[], [pytest.approx(pause)], [], []], "after the run for many, and after no other"
 
 
-def test_those_who_wait_for_an_answer_get_it_when_the_one_who_asked_first_has_left(tmp_path: Path) -> None:
+def test_waiting_clients_get_the_response_even_if_the_first_client_has_left(tmp_path: Path) -> None:
     chosen = settings(tmp_path, engine_requests_per_user=1, inline_wait_seconds=PATIENCE)
     requests = EngineRequests(chosen, Database(chosen.store_url))
 
@@ -290,7 +288,7 @@ def test_those_who_wait_for_an_answer_get_it_when_the_one_who_asked_first_has_le
     assert asyncio.run(story()) == 1, "the run that was asked for first"
 
 
-def test_an_error_reaches_everyone_who_waits_and_the_next_question_is_put_again(tmp_path: Path) -> None:
+def test_an_error_reaches_every_waiting_client_and_the_next_request_runs_again(tmp_path: Path) -> None:
     chosen = settings(tmp_path, inline_wait_seconds=PATIENCE)
     requests = EngineRequests(chosen, Database(chosen.store_url))
 
@@ -305,7 +303,7 @@ def test_an_error_reaches_everyone_who_waits_and_the_next_question_is_put_again(
     asyncio.run(story())
 
 
-def test_one_user_never_takes_the_places_of_all(tmp_path: Path) -> None:
+def test_one_user_never_takes_all_places(tmp_path: Path) -> None:
     chosen = settings(tmp_path, engine_requests=4, engine_requests_per_user=2, inline_wait_seconds=PATIENCE)
     requests = EngineRequests(chosen, Database(chosen.store_url))
     running: list[int] = []
@@ -333,7 +331,7 @@ def test_one_user_never_takes_the_places_of_all(tmp_path: Path) -> None:
     assert sorted(running) == [1] * 10 + [2]
 
 
-def test_of_simultaneous_requests_of_one_user_only_the_first_runs_at_the_usual_priority(tmp_path: Path) -> None:
+def test_only_the_first_of_a_users_simultaneous_requests_runs_at_normal_priority(tmp_path: Path) -> None:
     chosen = settings(tmp_path, engine_requests=8, engine_requests_per_user=3, inline_wait_seconds=PATIENCE)
     requests = EngineRequests(chosen, Database(chosen.store_url))
     seen: list[tuple[int, bool]] = []
@@ -360,7 +358,7 @@ def test_of_simultaneous_requests_of_one_user_only_the_first_runs_at_the_usual_p
     assert seen == [(1, False), (1, True), (1, True), (2, False), (1, False)]
 
 
-def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place_when_it_fails() -> None:
+def test_a_use_case_is_retried_until_its_lane_is_free_and_a_failure_gives_up_its_place() -> None:
     work, calls, withdrawn = ChangeSignal(), [0], [0]
 
     async def in_thread(call: Any) -> Any:
@@ -383,7 +381,7 @@ def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place
     assert withdrawn == [1]
 
 
-def test_a_place_in_a_queue_is_given_up_although_no_thread_is_free() -> None:
+def test_a_place_in_the_queue_is_given_up_even_if_no_thread_is_free() -> None:
     calls, given_up = [0], [0]
 
     async def in_thread(call: Any) -> Any:
@@ -406,7 +404,7 @@ def test_a_place_in_a_queue_is_given_up_although_no_thread_is_free() -> None:
 
 
 @pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 1), (4, 3)])
-def test_engines_of_one_users_requests_leave_a_processor_free(
+def test_the_engines_of_one_users_requests_leave_a_processor_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, at_once: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(processors)))

@@ -1,4 +1,4 @@
-"""A flood of false logins kept true ones waiting, and the cost of a login told which names exist."""
+"""A flood of false logins delayed true ones, and the cost of a login revealed which names exist."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ PLACES = passwords.THREADS
 
 
 class NotedThreads(HashingThreads):
-    """Notes whose turn came when. When a thread then does the work is the system's choice."""
+    """Records the order of turns. When a thread then does the work is the system's choice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class NotedThreads(HashingThreads):
 
 
 class Turns:
-    """Logins of which the first ones wait until the gate opens."""
+    """Logins whose hashing waits until the gate opens."""
 
     def __init__(self) -> None:
         self.threads = NotedThreads()
@@ -67,7 +67,7 @@ def test_parallel_false_logins_do_not_slow_a_true_one() -> None:
     assert turns.threads.turns.index("true") < 2 * PLACES, "after those that had a place, and one more of the flood"
 
 
-def test_an_address_that_floods_is_turned_away_and_others_are_not() -> None:
+def test_only_addresses_that_flood_are_turned_away() -> None:
     turns = Turns()
 
     async def flood() -> tuple[list[object], list[object]]:
@@ -119,7 +119,7 @@ def test_names_and_addresses_take_turns() -> None:
 
 
 class CountingHasher(PasswordHasher):
-    """Notes what each login costs."""
+    """Records what each login costs."""
 
     work: list[object]
 
@@ -138,14 +138,16 @@ def running(tmp_path: Path) -> Iterator[InProcess]:
         yield running
 
 
-def test_unknown_known_and_disabled_names_cost_the_same(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logins_with_unknown_existing_and_disabled_names_cost_the_same(
+    running: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     admin = running.login()
     for name in ("known", "disabled"):
         new = {"username": name, "password": "a good password", "role": "viewer"}
         made = running.client.post("/api/users", json=new, headers=admin).json()
         if name == "disabled":
             running.client.put(f"/api/users/{made['id']}", json={"disabled": True}, headers=admin)
-    passwords._hash_of_nobody.cache_clear()  # another test may have made it with a cheaper hasher
+    passwords._hash_of_nobody.cache_clear()  # another test may have created it with a cheaper hasher
     passwords._hash_of_nobody()
     hasher = CountingHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
     monkeypatch.setattr(passwords, "HASHER", hasher)

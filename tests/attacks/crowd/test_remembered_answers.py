@@ -1,4 +1,4 @@
-"""Answers that are remembered: no user gets another's, and no repository makes the proof or the memory costly."""
+"""The cache of live answers: no user gets another's, and no repository makes validating or storing them costly."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> RepositoryPlace:
 
 
 @pytest.mark.parametrize("where", [".", "data"])
-def test_a_repository_with_a_flood_of_files_is_given_up_soon(place: RepositoryPlace, where: str) -> None:
+def test_reading_the_state_of_a_repository_with_too_many_files_is_given_up(place: RepositoryPlace, where: str) -> None:
     assert state_of(place) is not None
 
     for number in range(MOST_FACTS):
@@ -41,9 +41,7 @@ def test_a_repository_with_a_flood_of_files_is_given_up_soon(place: RepositoryPl
     assert state_of(place) is None
 
 
-def test_of_a_flood_of_segments_no_more_names_are_read_than_a_bound(
-    place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_segment_names_read_is_bounded(place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(200):
         (Path(place.folder) / "data" / "0" / str(number)).touch()
     monkeypatch.setattr(repository_state, "MOST_NAMES", 100)
@@ -82,7 +80,7 @@ def keep(memory: LiveAnswerCache, place: RepositoryPlace, words: tuple[object, .
     memory.keep(words, before, (), answer)
 
 
-def test_the_memory_is_bounded_and_one_answer_never_takes_most_of_it(
+def test_the_cache_is_bounded_and_a_single_answer_never_takes_most_of_it(
     place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository_state, "SETTLED_SECONDS", -3600)
@@ -137,13 +135,13 @@ measured(long_owners)
 """
 
 
-def test_answers_with_long_words_take_no_more_memory_than_is_counted(place: RepositoryPlace) -> None:
+def test_answers_with_long_texts_take_no_more_memory_than_is_counted(place: RepositoryPlace) -> None:
     for growth, result in growths_of(LONG_WORDS, place.folder):
         assert result is None
         assert growth < MOST_BYTES * 1.25
 
 
-def test_what_is_not_settled_or_has_changed_meanwhile_is_not_remembered(
+def test_an_answer_is_not_cached_if_the_repository_has_just_changed(
     place: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = LiveAnswerCache()
@@ -158,7 +156,7 @@ def test_what_is_not_settled_or_has_changed_meanwhile_is_not_remembered(
     assert not memory.has(1, LIST), "the engine may have read the state before or after"
 
 
-def test_a_repository_whose_key_is_in_a_file_is_not_remembered(tmp_path: Path) -> None:
+def test_answers_of_a_repository_with_a_key_file_are_not_cached(tmp_path: Path) -> None:
     folder = str(tmp_path)
     guard = RepositoryGuard(1, "ab" * 32, folder, "borg", ())
     command = Command(("borg",), {"BORG_BASE_DIR": folder}, guard=guard)
@@ -181,7 +179,7 @@ def new_user(running: InProcess, admin: dict[str, str], name: str, repository_id
     return running.login(name, PASSWORD)
 
 
-def test_a_viewer_of_one_repository_gets_nothing_of_another_out_of_the_memory(tmp_path: Path) -> None:
+def test_a_viewer_of_one_repository_gets_nothing_of_another_from_the_cache(tmp_path: Path) -> None:
     with started(tmp_path / "data") as running:
         admin = running.login()
         urls, viewers = [], []

@@ -1,4 +1,4 @@
-"""An agent that was shut out stayed connected until its long poll ended by itself."""
+"""An agent that was revoked stayed connected until its long poll timed out."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ def running(tmp_path: Path) -> Iterator[InProcess]:
 
 
 def polled_while(running: InProcess, agent: EnrolledAgent, shut_out: Callable[[], object]) -> tuple[int, str]:
-    """The answer to a long poll during which the agent is shut out."""
+    """The response to a long poll during which the agent is shut out."""
     with ThreadPoolExecutor(1) as other:
         poll = other.submit(running.client.get, "/api/agents/jobs/poll?wait=30", headers=agent.headers)
         wait_until(lambda: agent.id in running.service.parts[GATEWAY].work_cache.waiting(), what="the agent waits")
@@ -32,7 +32,7 @@ def polled_while(running: InProcess, agent: EnrolledAgent, shut_out: Callable[[]
 
 
 @pytest.mark.parametrize("what", ["revoke", "disable"])
-def test_the_open_long_poll_of_an_agent_that_is_shut_out_ends_at_once(running: InProcess, what: str) -> None:
+def test_revoking_or_disabling_an_agent_ends_its_open_long_poll_immediately(running: InProcess, what: str) -> None:
     agent = enrolled(running)
     url = f"/api/managed-machines/agents/{agent.agent_id}/{what}"
 
@@ -42,7 +42,7 @@ def test_the_open_long_poll_of_an_agent_that_is_shut_out_ends_at_once(running: I
     assert told.startswith("agents.")
 
 
-def test_the_open_long_poll_of_a_deleted_agent_ends_at_once(running: InProcess) -> None:
+def test_deleting_an_agent_ends_its_open_long_poll_immediately(running: InProcess) -> None:
     agent = enrolled(running)
     url = f"/api/managed-machines/agents/{agent.agent_id}"
 
@@ -51,7 +51,7 @@ def test_the_open_long_poll_of_a_deleted_agent_ends_at_once(running: InProcess) 
     assert status == 401
 
 
-def test_a_long_poll_ends_also_when_another_process_shuts_the_agent_out(running: InProcess) -> None:
+def test_a_long_poll_also_ends_when_another_process_revokes_the_agent(running: InProcess) -> None:
     agent = enrolled(running)
     elsewhere = Database(running.service.settings.store_url)
 

@@ -1,4 +1,4 @@
-"""Engines of major 2 work on one repository at the same time, and none takes the other's traces for an attack."""
+"""Engines of major 2 work on one repository at the same time, and none mistakes another's traces for an attack."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

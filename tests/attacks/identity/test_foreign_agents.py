@@ -1,5 +1,5 @@
-"""An agent of another maker that works in whatever lies at the path: its report is compared with the repository that
-was meant.
+"""A third-party agent works in any repository it finds at the path: its report is compared with the intended
+repository.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 @pytest.fixture
 def known(machines: Machines) -> tuple[Agent, dict[str, Any]]:
-    """An agent and its repository with one archive, whose first backup has told the repository's id."""
+    """An agent and its repository with one archive, whose first backup has reported the repository's id."""
     agent = machines.agent()
     repository = machines.repository(agent)
     job = machines.backup(repository)
@@ -79,7 +79,7 @@ REPORTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("says", ["complete", "fail"])
 @pytest.mark.parametrize("what", sorted(REPORTS))
-def test_a_foreign_agent_that_worked_in_another_repository_fails_and_takes_nothing_from_the_index(
+def test_a_foreign_agents_job_in_another_repository_fails_and_leaves_the_index_unchanged(
     machines: Machines, known: tuple[Agent, dict[str, Any]], what: str, says: str
 ) -> None:
     agent, repository = known
@@ -99,7 +99,7 @@ def test_a_foreign_agent_that_worked_in_another_repository_fails_and_takes_nothi
     assert agent.poll(limit=10) == []
 
 
-def test_a_report_of_the_right_repository_or_without_an_id_counts(
+def test_a_report_with_the_right_repository_id_or_without_one_is_accepted(
     machines: Machines, known: tuple[Agent, dict[str, Any]]
 ) -> None:
     agent, repository = known
@@ -111,10 +111,10 @@ def test_a_report_of_the_right_repository_or_without_an_id_counts(
         agent.finish_all()
 
 
-def test_an_archive_that_is_not_the_backups_own_is_never_taken_for_it(
+def test_an_unrelated_archive_is_never_mistaken_for_the_backups_own(
     machines: Machines, known: tuple[Agent, dict[str, Any]]
 ) -> None:
-    """Of an agent that does not write the key of the backup into the comment, and names the archive by its template."""
+    """The agent does not write the backup's key into the comment, and names the archive by its template."""
     agent, repository = known
     job = machines.backup(repository)
     agent.begin(job)

@@ -1,4 +1,4 @@
-"""An import of many archives asks the engine once for all of them."""
+"""An import of many archives queries the engine once for all of them."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("mode", ["archives", pytest.param("full", marks=pytest.mark.campaign)])
-def test_the_sizes_of_all_imported_archives_are_asked_for_once(running: Running, mode: str) -> None:
+def test_the_sizes_of_all_imported_archives_are_queried_once(running: Running, mode: str) -> None:
     path, source = running.new_path("imported"), running.new_source()
     running.outside.init(path, encryption="none")
     for number in range(ARCHIVES):

@@ -1,4 +1,4 @@
-"""A job counts as lost only if its agent, while online, has left it out for long and nobody has news of it."""
+"""A job counts as lost only if its agent, while online, has omitted it for long and no process has news of it."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,8 +23,8 @@ WORK = JobWork("backup.create", lambda _session, _operation: Block(), lambda _se
 REPEATABLE = Registry.of([replace(BACKUP, agent=replace(WORK, may_repeat=True))])
 
 
-def test_the_time_in_which_an_agent_was_silent_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that sleeps for a night, and whose first heartbeats come before its jobs are found again, lost
+def test_the_time_during_which_an_agent_was_silent_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that sleeps overnight, and whose first heartbeats precede the rediscovery of its jobs, has lost
     nothing.
     """
     now = [0.0]
@@ -40,7 +40,9 @@ def test_the_time_in_which_an_agent_was_silent_does_not_count(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("seconds_ago", "status"), [(1, Status.RUNNING), (60, Status.PENDING)])
-def test_a_job_that_another_process_had_news_of_is_not_ended(tmp_path: Path, seconds_ago: int, status: Status) -> None:
+def test_a_job_that_another_process_has_recent_news_of_is_not_ended(
+    tmp_path: Path, seconds_ago: int, status: Status
+) -> None:
     with a_store("sqlite", tmp_path) as database:
         add_agent(database)
         job = enqueue(database, BACKUP, 1, executor="agent")

@@ -1,5 +1,5 @@
-"""On an ssh machine without Python a few lines of shell take the guard's place; what they cannot do is refused
-by name.
+"""On an ssh machine without Python a few lines of shell replace the guard; whatever needs Python is refused with an
+error that names it.
 """
 
 import os
@@ -32,14 +32,14 @@ def engine_run(
     return ended.status, ended.error_key, ran.exists()
 
 
-def test_another_repository_is_refused_there_too(tmp_path: Path, machine: Machine) -> None:
+def test_another_repository_is_refused_without_python(tmp_path: Path, machine: Machine) -> None:
     assert engine_run(tmp_path, machine, found=OTHER) == ("failed", "repository.replaced", False)
 
 
-def test_the_right_one_is_opened(tmp_path: Path, machine: Machine) -> None:
+def test_the_right_repository_is_opened_without_python(tmp_path: Path, machine: Machine) -> None:
     status, key, ran = engine_run(tmp_path, machine, found=OWN)
     assert (status, key, ran) in (("completed", None, True), ("completed_with_warnings", None, True))
 
 
-def test_a_dry_run_of_an_older_state_names_what_is_missing(tmp_path: Path, machine: Machine) -> None:
+def test_a_dry_run_on_an_older_copy_fails_because_python_is_missing(tmp_path: Path, machine: Machine) -> None:
     assert engine_run(tmp_path, machine, found=OWN, older="look") == ("failed", "ssh.python_missing", False)

@@ -1,4 +1,4 @@
-"""What lies at a path of another machine is made sure of there, or by asking the engine."""
+"""The repository at a path of another machine is verified there, or by querying the engine."""
 
 import shutil
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Site:
         }
 
     def repository(self, target: str, major: int) -> tuple[dict[str, Any], Path]:
-        """A repository of a target, and where it lies."""
+        """A repository of a target, and its path."""
         path = self.running.new_path("far")
         sources: list[Path | str] = [self.running.new_source()]
         more: dict[str, Any] = {"passphrase": PASSPHRASE, "encryption": ENCRYPTION[major], "index_mode": "archives"}
@@ -50,7 +50,7 @@ class Site:
         return made, path
 
     def older_copy(self, target: str, major: int) -> dict[str, Any]:
-        """A repository of a target that was set back to how it was before its second backup."""
+        """A repository of a target, reset to its state before its second backup."""
         repository, path = self.repository(target, major)
         backed_up(self.admin, repository)
         self.running.wait_until_idle()
@@ -83,7 +83,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize(("target", "major"), PLACES)
-def test_a_stranger_on_another_machine_is_neither_written_to_nor_listed(site: Site, target: str, major: int) -> None:
+def test_a_foreign_repository_on_another_machine_is_neither_written_to_nor_listed(
+    site: Site, target: str, major: int
+) -> None:
     admin = site.admin
     repository, path = site.repository(target, major)
     backed_up(admin, repository)
@@ -113,7 +115,7 @@ def test_a_stranger_on_another_machine_is_neither_written_to_nor_listed(site: Si
 
 
 @pytest.mark.parametrize(("target", "major"), PLACES)
-def test_an_older_copy_on_another_machine_is_used_after_a_persons_word(site: Site, target: str, major: int) -> None:
+def test_an_older_copy_on_another_machine_is_used_after_confirmation(site: Site, target: str, major: int) -> None:
     admin = site.admin
     repository = site.older_copy(target, major)
     confirm = f"/api/repositories/{repository['id']}/confirm-older"
@@ -131,7 +133,7 @@ def test_an_older_copy_on_another_machine_is_used_after_a_persons_word(site: Sit
 
 
 @pytest.mark.parametrize(("target", "major"), PLACES)
-def test_an_older_copy_on_another_machine_is_imported_after_a_persons_word(site: Site, target: str, major: int) -> None:
+def test_an_older_copy_on_another_machine_is_imported_after_confirmation(site: Site, target: str, major: int) -> None:
     admin = site.admin
     repository = site.older_copy(target, major)
     assert admin.delete(f"/api/repositories/{repository['id']}").status_code == 204

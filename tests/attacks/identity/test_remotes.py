@@ -1,4 +1,4 @@
-"""Engine 2 keeps a repository on a remote through rclone: what lies there is asked of the engine before it is used."""
+"""Engine 2 keeps a repository on a remote through rclone: the engine is queried for its identity before it is used."""
 
 import shutil
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRemote]:
     services.stop()
 
 
-def test_a_stranger_or_an_older_copy_on_a_remote_is_not_taken_for_the_repository(
+def test_a_foreign_repository_or_an_older_copy_on_a_remote_is_not_mistaken_for_the_repository(
     world: OnRemote, tmp_path: Path
 ) -> None:
     admin, running = world.admin, world.running

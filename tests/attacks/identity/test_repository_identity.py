@@ -1,4 +1,4 @@
-"""Another repository, or an older copy of the same one, lies where a known repository was."""
+"""Another repository, or an older copy of the same one, is at the path of a registered repository."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from tests.support.service import Client, wait_until
 
 MAJORS = [1, *([2] if ENGINE_2 else [])]
 ENGINE_1_FIRST = [1, *([pytest.param(2, marks=pytest.mark.campaign)] if ENGINE_2 else [])]
-"""For what follows once a replaced or older repository is noticed, and does not depend on the engine."""
+"""For tests of what happens after a replaced or older repository is noticed, which does not depend on the engine."""
 ENCRYPTION = {1: "repokey-blake2", 2: "aes256-ocb"}
 
 
@@ -55,7 +55,7 @@ def idle(running: Running) -> None:
 
 
 def plain_engine(running: Running, major: int, *arguments: str, **variables: str) -> str:
-    """The engine as another program of this machine runs it, under its own name."""
+    """Run the engine as another program on this machine would, under its own name."""
     base = running.folder / "plain"
     base.mkdir(exist_ok=True)
     program = ENGINES["1.4"] if major == 1 else ENGINE_2
@@ -126,7 +126,7 @@ def every_job(admin: Client, repository: dict[str, Any], archive: dict[str, Any]
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_another_repository_at_the_path_is_neither_written_to_nor_taken_for_the_known_one(
+def test_another_repository_at_the_path_is_neither_written_to_nor_mistaken_for_the_registered_one(
     running: Running, major: int
 ) -> None:
     admin = running.admin
@@ -160,7 +160,7 @@ def test_another_repository_at_the_path_is_neither_written_to_nor_taken_for_the_
 
 
 @pytest.mark.parametrize("major", ENGINE_1_FIRST)
-def test_an_admin_says_that_the_other_repository_is_meant(running: Running, major: int) -> None:
+def test_an_admin_can_accept_the_replacement_of_a_repository(running: Running, major: int) -> None:
     admin = running.admin
     repository = new_repository(running, major)
     backed_up(admin, repository)
@@ -183,7 +183,7 @@ def test_an_admin_says_that_the_other_repository_is_meant(running: Running, majo
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_an_older_copy_is_used_after_a_persons_word_and_what_it_lacks_is_shown_as_lost(
+def test_an_older_copy_is_used_after_confirmation_and_missing_archives_are_shown_as_lost(
     running: Running, major: int
 ) -> None:
     admin = running.admin
@@ -233,7 +233,7 @@ def test_an_older_copy_is_used_after_a_persons_word_and_what_it_lacks_is_shown_a
 
 
 @pytest.mark.parametrize("major", ENGINE_1_FIRST)
-def test_an_older_copy_is_imported_after_the_record_of_the_lost_one_was_deleted(running: Running, major: int) -> None:
+def test_an_older_copy_is_imported_after_the_lost_repositorys_record_was_deleted(running: Running, major: int) -> None:
     admin = running.admin
     repository = new_repository(running, major)
     backed_up(admin, repository)
@@ -260,7 +260,7 @@ def test_an_older_copy_is_imported_after_the_record_of_the_lost_one_was_deleted(
 
 
 @pytest.mark.parametrize("major", ENGINE_1_FIRST)
-def test_a_moved_repository_is_corrected_by_its_path(running: Running, major: int) -> None:
+def test_a_moved_repository_is_fixed_by_changing_its_path(running: Running, major: int) -> None:
     admin = running.admin
     repository = new_repository(running, major)
     other = new_repository(running, major)
@@ -283,7 +283,7 @@ def test_a_moved_repository_is_corrected_by_its_path(running: Running, major: in
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_lock_of_a_dead_engine_of_this_machine_does_not_stop_a_backup(running: Running, major: int) -> None:
-    """Somebody's own engine was killed: the engine clears its lock, whatever name the service takes locks under."""
+    """A user's own engine was killed: the engine clears its lock, whatever name the service takes locks under."""
     repository = new_repository(running, major)
     holder = leave_lock(running, major, Path(repository["path"]))
 
@@ -292,7 +292,7 @@ def test_a_lock_of_a_dead_engine_of_this_machine_does_not_stop_a_backup(running:
     assert str(holder) not in json.dumps(content_of_locks(Path(repository["path"])))
 
 
-def test_whoever_holds_the_lock_is_named(running: Running) -> None:
+def test_the_holder_of_the_engines_lock_is_named(running: Running) -> None:
     repository = new_repository(running, 1)
     running.outside.leave_lock(repository["path"])
 
@@ -340,8 +340,8 @@ def content_of_locks(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_a_key_that_was_changed_with_the_engine_itself_is_kept_in_the_store(running: Running, major: int) -> None:
-    """Else a process that has to put the key back would use the old one, which the new passphrase does not open."""
+def test_a_key_changed_outside_the_service_is_updated_in_the_store(running: Running, major: int) -> None:
+    """Otherwise a process that restores the key would use the old one, which the new passphrase does not open."""
     admin = running.admin
     repository = new_repository(running, major, encryption={1: "keyfile-blake2", 2: "keyfile-aes256-ocb"}[major])
     backed_up(admin, repository)

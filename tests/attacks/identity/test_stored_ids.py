@@ -1,4 +1,4 @@
-"""The id of a repository is learned once: only the word of an admin replaces it."""
+"""The id of a repository is stored once: only an admin can replace it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A service whose own data somebody is after."""
+"""A service whose own data is under attack."""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def data_folder(running: Running) -> Path:
 
 
 def repository_of(running: Running, *sources: Path | str, engine: int = 1, **more: Any) -> dict[str, Any]:
-    """A repository with these sources. What keeps a folder of the machine out of the way of the tests is excluded."""
+    """A repository with these sources, without the flags that exclude machine folders in the backups of other tests."""
     if engine == 2:
         more = {"encryption": "none", "engine_version": 2, **more}
     return running.new_repository(source_paths=[str(source) for source in sources], custom_flags=[], **more)
@@ -58,12 +58,12 @@ def listed(running: Running, repository: dict[str, Any], name: str, engine_id: s
 
 
 def own_files(paths: list[str]) -> list[str]:
-    """Those of the service; other tests may have left forged ones beside it."""
+    """The files of the service; other tests may have left forged ones beside them."""
     return [path for path in paths if path.rpartition("/")[2] in NAMES and "/forged-" not in path]
 
 
 def archive_id(client: Client, repository: dict[str, Any]) -> int:
-    """The id of the newest archive, once the index knows it."""
+    """The id of the newest archive, once it is in the index."""
 
     def known() -> int | None:
         archives = client.get(f"/api/repositories/{repository['id']}/archives").json()["archives"]
@@ -74,7 +74,7 @@ def archive_id(client: Client, repository: dict[str, Any]) -> int:
 
 @contextmanager
 def bound(folder: Path, at: Path) -> Iterator[None]:
-    """The folder a second time, at another path."""
+    """Bind-mount the folder at a second path."""
     at.mkdir(parents=True)
     ran = subprocess.run(["mount", "--bind", str(folder), str(at)], capture_output=True, text=True, check=False)
     if ran.returncode != 0:

@@ -1,6 +1,4 @@
-"""Jobs of an agent as a way to its own folders, to repositories on its machine, and to a service that runs
-there too.
-"""
+"""Agent jobs as a way to reach the agent's own folders, repositories on its machine, and a service on that machine."""
 
 import os
 import subprocess
@@ -81,7 +79,7 @@ class Machine:
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_a_wide_restore_passes_over_what_an_agent_must_leave_alone(tmp_path: Path, major: int) -> None:
+def test_a_wide_restore_skips_the_folders_an_agent_must_not_touch(tmp_path: Path, major: int) -> None:
     machine = Machine(tmp_path)
     names = ("agent/config", "agent/new", "repository/config", "service/config", "harmless")
     repository = archive_of(tmp_path, major, *names)
@@ -96,7 +94,7 @@ def test_a_wide_restore_passes_over_what_an_agent_must_leave_alone(tmp_path: Pat
 
 
 @pytest.mark.parametrize("chosen", ["agent/config", "repository", "service/config"])
-def test_a_restore_of_what_an_agent_must_leave_alone_is_refused(tmp_path: Path, chosen: str) -> None:
+def test_a_restore_of_paths_an_agent_must_not_touch_is_refused(tmp_path: Path, chosen: str) -> None:
     machine = Machine(tmp_path)
     repository = archive_of(tmp_path, 1, "agent/config", "repository/config", "service/config", "harmless")
 
@@ -139,7 +137,7 @@ def test_a_service_on_another_machine_does_not_protect_the_same_path_here(tmp_pa
     assert machine.forged() == [str(machine.service / "config")]
 
 
-def test_a_link_out_of_the_sources_is_no_way_out_on_an_agent(tmp_path: Path) -> None:
+def test_a_link_does_not_lead_out_of_the_sources_on_an_agent(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "out").symlink_to("/etc")
@@ -152,7 +150,7 @@ def test_a_link_out_of_the_sources_is_no_way_out_on_an_agent(tmp_path: Path) -> 
     assert sources_outside(BackupBlock(source_paths=("/etc/passwd",))) == []
 
 
-def test_a_backup_leaves_the_folders_of_agent_and_service_out(tmp_path: Path) -> None:
+def test_a_backup_excludes_the_folders_of_the_agent_and_the_service(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     found = machine.service.stat()
     there = {"path": str(machine.service), "device": found.st_dev, "inode": found.st_ino}

@@ -1,4 +1,4 @@
-"""Backups as a way to the service's own data: the key, the store, the password of the first admin."""
+"""Backups as a way to reach the service's own data: the key, the store, the first admin's password."""
 
 import os
 import re
@@ -29,7 +29,7 @@ Untouched = tuple[dict[str, Any], Client]
 
 @pytest.fixture(scope="module")
 def untouched(services: Services) -> Untouched:
-    """A repository without archives, and its operator: for what is refused."""
+    """A repository without archives, and its operator: for requests that are refused."""
     running = services.get()
     source = running.new_source()
     (source / "way-out").symlink_to("/etc")
@@ -53,7 +53,7 @@ def test_an_operator_cannot_back_up_the_data_folder(running: Running, untouched:
 
 
 @pytest.mark.parametrize("path", ["/etc", "{source}/../{data}", "{source}/./file-0", "{source}x", "/", "{link}/passwd"])
-def test_an_operator_cannot_back_up_what_is_outside_the_sources(
+def test_an_operator_cannot_back_up_paths_outside_the_sources(
     running: Running, untouched: Untouched, path: str
 ) -> None:
     repository, operator = untouched
@@ -65,7 +65,7 @@ def test_an_operator_cannot_back_up_what_is_outside_the_sources(
     assert refusal(operator, "/api/backup/start", body) == (403, "backup.sources_not_allowed")
 
 
-def test_an_operator_may_back_up_what_is_below_the_sources(running: Running) -> None:
+def test_an_operator_may_back_up_paths_below_the_sources(running: Running) -> None:
     source = running.new_source()
     repository = repository_of(running, source)
     operator = running.client_with_right(repository, "operator")
@@ -76,7 +76,7 @@ def test_an_operator_may_back_up_what_is_below_the_sources(running: Running) -> 
     assert archived(running, repository, ended) == [str(source / "file-1").lstrip("/")]
 
 
-def test_an_operator_cannot_repeat_the_wider_backup_of_an_admin(running: Running) -> None:
+def test_an_operator_cannot_retry_an_admins_wider_backup(running: Running) -> None:
     repository = repository_of(running, running.new_source())
     operator = running.client_with_right(repository, "operator")
     failed = running.admin.wait_for_end(
@@ -86,7 +86,7 @@ def test_an_operator_cannot_repeat_the_wider_backup_of_an_admin(running: Running
     assert refusal(operator, f"/api/backup/jobs/{failed['id']}/retry", {}) == (403, "backup.sources_not_allowed")
 
 
-def test_an_operator_may_repeat_a_backup_of_what_is_below_the_sources(running: Running) -> None:
+def test_an_operator_may_retry_a_backup_of_paths_below_the_sources(running: Running) -> None:
     source = running.new_source()
     repository = repository_of(running, source)
     operator = running.client_with_right(repository, "operator")
@@ -100,8 +100,8 @@ def test_an_operator_may_repeat_a_backup_of_what_is_below_the_sources(running: R
 
 
 @engines
-def test_a_backup_of_a_folder_above_leaves_the_data_folder_out(running: Running, engine: int) -> None:
-    """As of `/`, but of a smaller folder: the service's own one, beside which the tests keep theirs."""
+def test_a_backup_of_a_parent_folder_excludes_the_data_folder(running: Running, engine: int) -> None:
+    """Like a backup of `/`, but of a smaller folder: the data folder's parent, which also contains test folders."""
     above = data_folder(running).parent
     repository = repository_of(running, above, engine=engine, exclude_patterns=[f"{above}/repository-*"])
 
@@ -115,17 +115,17 @@ def test_a_backup_of_a_folder_above_leaves_the_data_folder_out(running: Running,
 
 
 def beside(folder: Path) -> str:
-    """A pattern for all that is beside the way from the root to a folder, so that a backup of the root is a small one.
+    """A pattern that excludes everything that is not on the path to a folder, so that a backup of the root is small.
 
-    Other tests make files while this one runs: what is left out must not depend on what there was before.
+    Other tests create files while this one runs: the exclusions must not depend on the files that existed before.
     """
     names = [re.escape("/".join(folder.parts[1 : count + 1])) for count in range(1, len(folder.parts))]
     kept = [r"\.?$", r"proc(/|$)", f"{names[-1]}(/|$)", *(f"{name}$" for name in names[:-1])]
     return f"re:^(?!/?({'|'.join(kept)}))"
 
 
-def test_a_backup_of_the_whole_machine_leaves_the_data_folder_and_processes_out(running: Running) -> None:
-    """Of the whole machine in the eyes of the service; the engine is spared what does not matter here."""
+def test_a_backup_of_the_whole_machine_excludes_the_data_folder_and_processes(running: Running) -> None:
+    """For the service it is the whole machine; the engine skips what does not matter here."""
     above = data_folder(running).parent
     repository = repository_of(running, "/", exclude_patterns=[beside(above), f"{above}/repository-*"])
 
@@ -138,7 +138,9 @@ def test_a_backup_of_the_whole_machine_leaves_the_data_folder_and_processes_out(
 
 
 @engines
-def test_a_symbolic_link_on_the_way_does_not_bring_the_data_folder_into_a_backup(running: Running, engine: int) -> None:
+def test_a_symbolic_link_in_the_path_does_not_bring_the_data_folder_into_a_backup(
+    running: Running, engine: int
+) -> None:
     link = running.new_path("link")
     link.symlink_to(data_folder(running).parent)
     inside = link / data_folder(running).name
@@ -164,7 +166,7 @@ def test_a_bind_mount_does_not_bring_the_data_folder_into_a_backup(running: Runn
     assert own_files(paths) == []
 
 
-def test_a_hard_link_of_the_key_is_not_backed_up_either(running: Running) -> None:
+def test_a_hard_link_to_the_key_is_not_backed_up(running: Running) -> None:
     source = running.new_source()
     os.link(data_folder(running) / "secret.key", source / "harmless")
     repository = repository_of(running, source)
@@ -189,7 +191,7 @@ def test_processes_are_not_backed_up(running: Running) -> None:
     assert not any(path.startswith("proc") for path in archived(running, repository, ended))
 
 
-def test_a_backup_of_nothing_but_own_places_fails(running: Running) -> None:
+def test_a_backup_of_only_the_services_own_folders_fails(running: Running) -> None:
     repository = repository_of(running, running.new_source())
 
     ended = backed_up(running.admin, repository, source_paths=[str(data_folder(running))])
@@ -197,7 +199,9 @@ def test_a_backup_of_nothing_but_own_places_fails(running: Running) -> None:
     assert (ended["status"], ended["error_key"]) == ("failed", "backup.own_places")
 
 
-def test_an_admin_is_told_before_own_places_become_sources(running: Running, untouched: Untouched) -> None:
+def test_the_services_own_folders_become_sources_only_after_confirmation(
+    running: Running, untouched: Untouched
+) -> None:
     repository, _ = untouched
     path, sources = f"/api/repositories/{repository['id']}", [str(data_folder(running))]
 
@@ -208,7 +212,7 @@ def test_an_admin_is_told_before_own_places_become_sources(running: Running, unt
     assert running.admin.get(path).json()["source_paths"] == repository["source_paths"]
 
 
-def test_own_places_that_an_admin_has_confirmed_are_backed_up(running: Running) -> None:
+def test_own_folders_confirmed_by_an_admin_are_backed_up(running: Running) -> None:
     source, data = running.new_source(), data_folder(running)
     repository = repository_of(running, source)
     path = f"/api/repositories/{repository['id']}"
@@ -224,7 +228,7 @@ def test_own_places_that_an_admin_has_confirmed_are_backed_up(running: Running) 
 
 
 @pytest.mark.parametrize("route", ["", "import"])
-def test_a_new_repository_asks_for_the_same_confirmation(running: Running, route: str) -> None:
+def test_a_new_or_imported_repository_requires_the_same_confirmation(running: Running, route: str) -> None:
     body = {
         "name": running.new_name("own"),
         "path": str(running.new_path()),
@@ -236,7 +240,7 @@ def test_a_new_repository_asks_for_the_same_confirmation(running: Running, route
     assert not Path(body["path"]).exists()
 
 
-def test_own_places_are_confirmed_under_their_real_name_alone(running: Running, untouched: Untouched) -> None:
+def test_own_folders_can_only_be_confirmed_by_their_real_path(running: Running, untouched: Untouched) -> None:
     repository, _ = untouched
     link = running.new_path("link")
     link.symlink_to(data_folder(running))

@@ -1,6 +1,6 @@
-"""The files of the command line and of the agent: what other users have left in their place, made writable or linked.
+"""The configuration files of the command line and the agent, after other users replaced, linked or could write them.
 
-Whoever writes them chooses the service that a user's secrets go to, and the programs that an agent starts.
+With write access an attacker chooses the service that receives a user's secrets, and the programs an agent starts.
 """
 
 import os
@@ -65,7 +65,7 @@ WAYS = [owned_by_somebody, linked_to_somebodys, writable_by_the_group, writable_
 
 
 @pytest.mark.parametrize("changed", WAYS)
-def test_a_login_that_others_can_write_is_not_used(
+def test_a_login_file_that_others_can_write_is_not_used(
     login_file: Path, changed: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     connection.save_login(LOGIN)
@@ -102,7 +102,7 @@ def save_agent(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("save", "part"), [(save_login, "holdfast/login.part"), (save_agent, "credential.key.part")])
-def test_a_secret_is_not_written_into_what_others_have_left_in_its_way(
+def test_a_secret_is_not_written_into_a_file_left_in_its_place_by_others(
     tmp_path: Path, login_file: Path, save: Callable[[Path], Path], part: str
 ) -> None:
     left = tmp_path / part

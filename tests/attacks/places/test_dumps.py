@@ -1,4 +1,4 @@
-"""Dumps as a way to the service's own data: whoever may write where an SQLite file lies puts a link in its place."""
+"""Dumps as a way to reach the service's own data: a user who may write to an SQLite file's folder plants a link."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from tests.support.running import Running
 
 
 @pytest.mark.parametrize("what", ["the file", "a folder above", "another name of the file"])
-def test_a_link_to_the_store_in_the_place_of_a_database_is_not_dumped(running: Running, what: str) -> None:
+def test_a_link_to_the_store_in_place_of_a_database_is_not_dumped(running: Running, what: str) -> None:
     folder = running.new_folder("database")
     database = new_sqlite(folder).rename(folder / "holdfast.db")
     repository = running.new_repository()
@@ -36,7 +36,7 @@ def test_a_link_to_the_store_in_the_place_of_a_database_is_not_dumped(running: R
     assert archives(running, repository) == []
 
 
-def test_a_link_that_takes_the_place_of_a_database_after_the_look_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_that_replaces_a_database_after_the_check_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.db").touch()
     with closing(sqlite3.connect(tmp_path / "secret.db")) as store, store:
         store.execute("CREATE TABLE secrets (word)")

@@ -1,4 +1,4 @@
-"""Archives that hold the service's own data: admins read it, and nobody else."""
+"""Archives that contain the service's own data: only admins can read it."""
 
 import io
 import tarfile
@@ -54,7 +54,7 @@ def all_held() -> dict[int, Holding]:
 WITHOUT_ENGINE_2 = pytest.mark.skipif(ENGINE_2 is None, reason="there is no engine 2")
 
 
-# What readers are refused is decided before an engine is asked: the rows with engine 2 repeat the others.
+# Access is refused before an engine is run: the rows with engine 2 repeat the others.
 @pytest.fixture(params=[1, pytest.param(2, marks=[WITHOUT_ENGINE_2, pytest.mark.campaign])])
 def holding(request: pytest.FixtureRequest, services: Services, all_held: dict[int, Holding]) -> Holding:
     if request.param not in all_held:
@@ -90,7 +90,7 @@ def test_a_viewer_cannot_download_the_data_folder(holding: Holding) -> None:
 
 
 @pytest.mark.parametrize("above", ["", "parent"])
-def test_the_tar_of_a_folder_above_comes_without_the_data_folder(holding: Holding, above: str) -> None:
+def test_the_tar_of_a_parent_folder_excludes_the_data_folder(holding: Holding, above: str) -> None:
     path = holding.data.rpartition("/")[0] if above else ""
 
     answer = holding.viewer.get(f"{holding.archive}/download", params={"path": path})
@@ -102,7 +102,7 @@ def test_the_tar_of_a_folder_above_comes_without_the_data_folder(holding: Holdin
     assert any(name.endswith("file-0") for name in names)
 
 
-def test_the_zip_of_everything_comes_without_the_data_folder(holding: Holding) -> None:
+def test_the_zip_of_everything_excludes_the_data_folder(holding: Holding) -> None:
     answer = holding.viewer.get(f"{holding.archive}/download", params={"format": "zip"})
 
     names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
@@ -125,7 +125,7 @@ def test_a_viewer_does_not_see_the_data_folder_in_listings(holding: Holding) -> 
 
 
 @pytest.mark.parametrize("route", ["browse", "history", "lanes", "changes"])
-def test_a_viewer_cannot_ask_about_the_data_folder(holding: Holding, route: str) -> None:
+def test_a_viewer_cannot_query_the_data_folder(holding: Holding, route: str) -> None:
     url, name = {
         "browse": (f"{holding.archive}/browse", "path"),
         "history": (f"{holding.url}/history", "path"),
@@ -137,7 +137,7 @@ def test_a_viewer_cannot_ask_about_the_data_folder(holding: Holding, route: str)
 
 
 def asked_everywhere(holding: Holding, client: Client) -> dict[str, Any]:
-    """The answers of each further reader of archives to a question that the data folder belongs to."""
+    """For each other route that reads archives: whether its response to a query matching the data folder names it."""
     parent = holding.data.rpartition("/")[0]
     archives = client.get(f"{holding.url}/archives").json()["archives"]
     everything = {"archive_ids": [archive["id"] for archive in archives], "limit": 1000}
@@ -157,14 +157,14 @@ def asked_everywhere(holding: Holding, client: Client) -> dict[str, Any]:
     return {**named, "history": [one["repository_id"] for one in history] == [holding.repository["id"]]}
 
 
-def test_no_other_reader_of_archives_names_what_is_in_the_data_folder(holding: Holding) -> None:
+def test_no_other_route_that_reads_archives_names_files_of_the_data_folder(holding: Holding) -> None:
     by_admin, by_viewer = (asked_everywhere(holding, client) for client in (holding.running.admin, holding.viewer))
 
     assert by_admin == dict.fromkeys(by_admin, True)
     assert by_viewer == dict.fromkeys(by_admin, False)
 
 
-def test_a_network_drive_of_a_viewer_has_no_data_folder(holding: Holding) -> None:
+def test_a_viewers_network_drive_does_not_contain_the_data_folder(holding: Holding) -> None:
     def drive(client: Client) -> Client:
         name = client.get("/api/auth/me").json()["username"]
         return Client(base_url=client.base_url, auth=(name, holding.running.account_token(client)))
@@ -181,7 +181,7 @@ def test_a_network_drive_of_a_viewer_has_no_data_folder(holding: Holding) -> Non
     assert seen == {"viewer": (False, 207, 404, 404), "admin": (True, 207, 207, 200)}
 
 
-def test_no_preview_and_no_ticket_of_a_viewer_opens_the_key(holding: Holding) -> None:
+def test_neither_a_preview_nor_a_download_ticket_gives_a_viewer_the_key(holding: Holding) -> None:
     path = f"{holding.data}/secret.key"
     ids = {"repository_id": holding.repository["id"], "archive_id": holding.archive_id}
     tickets = [{**ids, "paths": [path], "format": form} for form in ("file", "tar")]
@@ -196,7 +196,7 @@ def test_no_preview_and_no_ticket_of_a_viewer_opens_the_key(holding: Holding) ->
     assert any(name.endswith("file-0") for name in downloaded)
 
 
-def test_the_size_of_the_data_folder_cannot_be_read_from_a_folder_above_it(holding: Holding) -> None:
+def test_a_viewer_cannot_infer_the_size_of_the_data_folder_from_its_parents(holding: Holding) -> None:
     above, _, parent = holding.data.rpartition("/")[0].rpartition("/")
 
     def seen(client: Client) -> list[Any]:
@@ -215,7 +215,7 @@ def test_an_operator_cannot_restore_the_key_to_another_folder(holding: Holding, 
     assert key_of(holding.viewer.post("/api/restore/preview", json=body)) == (403, "archives.admins_only")
 
 
-def test_a_wider_restore_of_an_operator_comes_without_the_data_folder(holding: Holding, tmp_path: Path) -> None:
+def test_an_operators_wider_restore_excludes_the_data_folder(holding: Holding, tmp_path: Path) -> None:
     body = holding.body(destination=str(tmp_path / "out"))
 
     started = holding.operator.post("/api/restore/start", json=body).json()
@@ -227,7 +227,7 @@ def test_a_wider_restore_of_an_operator_comes_without_the_data_folder(holding: H
     assert any(path.endswith("file-0") for path in restored)
 
 
-def test_a_viewers_preview_tells_nothing_of_the_hosts_files(holding: Holding, tmp_path: Path) -> None:
+def test_a_viewers_restore_preview_reveals_nothing_about_the_hosts_files(holding: Holding, tmp_path: Path) -> None:
     source = Path(holding.repository["source_paths"][0])
     there = tmp_path / str(source).lstrip("/")
     there.mkdir(parents=True)

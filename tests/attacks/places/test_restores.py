@@ -28,7 +28,7 @@ def refusal(client: Client, body: dict[str, Any]) -> tuple[int, str]:
 
 
 class Forged:
-    """An archive that holds, under a prefix, what an attacker would like to have in a folder of the machine."""
+    """An archive that contains, under a prefix, files that an attacker wants to have in a folder of the machine."""
 
     def __init__(self, running: Running, engine: int = 1) -> None:
         self.running = running
@@ -44,7 +44,7 @@ class Forged:
                 copymode(there, folder)  # a restore to / gives the machine's folders the archived modes
 
     def body(self, destination: Path | str, **more: Any) -> dict[str, Any]:
-        """A restore of all that was put, which lands below the destination as if the prefix were not there."""
+        """A restore of all forged files, which are written below the destination without the prefix."""
         repository = repository_of(self.running, self.source, engine=self.engine)
         ended = backed_up(self.running.admin, repository)
         return {
@@ -59,14 +59,14 @@ class Forged:
 
 
 def own_archive(running: Running) -> dict[str, Any]:
-    """The start of a restore from an archive that holds the data folder and something beside it."""
+    """The request for a restore from an archive that contains the data folder and another source."""
     source, data = running.new_source(), data_folder(running)
     repository = repository_of(running, source, data, own_places_confirmed=True)
     ended = backed_up(running.admin, repository)
     return {"repository_id": repository["id"], "archive": ended["archive_name"], "overwrite": "replace"}
 
 
-def test_a_file_of_the_data_folder_is_not_replaced_by_name(running: Running) -> None:
+def test_a_restore_that_names_a_file_of_the_data_folder_does_not_replace_it(running: Running) -> None:
     install_id = data_folder(running) / "install-id"
     before = install_id.read_bytes(), install_id.stat().st_ino
 
@@ -78,7 +78,7 @@ def test_a_file_of_the_data_folder_is_not_replaced_by_name(running: Running) -> 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root restores to /")
 @engines
-def test_a_wide_restore_passes_over_the_data_folder_and_says_so(running: Running, engine: int) -> None:
+def test_a_wide_restore_skips_the_data_folder_and_warns_about_it(running: Running, engine: int) -> None:
     data, beside = data_folder(running), running.new_folder("beside")
     install_id = (data / "install-id").read_bytes()
     forged = Forged(running, engine)
@@ -110,7 +110,7 @@ def test_the_config_of_another_repository_is_not_overwritten(running: Running) -
     (other.parent / "harmless").unlink()
 
 
-def test_a_restore_of_nothing_but_own_files_is_refused_before_anything_is_written(running: Running) -> None:
+def test_a_restore_of_only_own_files_fails_before_anything_is_written(running: Running) -> None:
     data = data_folder(running)
     forged = Forged(running)
     forged.put(data / "new" / "file")
@@ -121,7 +121,7 @@ def test_a_restore_of_nothing_but_own_files_is_refused_before_anything_is_writte
     assert not (data / "new").exists()
 
 
-def test_a_second_mount_of_the_data_folder_is_no_way_in(running: Running, tmp_path: Path) -> None:
+def test_a_second_mount_of_the_data_folder_is_protected(running: Running, tmp_path: Path) -> None:
     install_id = (data_folder(running) / "install-id").read_bytes()
     forged = Forged(running)
     forged.put("mounted/install-id")
@@ -137,8 +137,8 @@ def test_a_second_mount_of_the_data_folder_is_no_way_in(running: Running, tmp_pa
     assert (status["result"]["files_restored"], status["result"]["files_passed_over"]) == (1, 2)
 
 
-def test_no_file_takes_the_place_of_a_link_above_a_repository(running: Running) -> None:
-    """The repository is registered under a path through a link; without the link nobody finds it any more."""
+def test_a_restored_file_does_not_replace_a_link_above_a_repository(running: Running) -> None:
+    """The repository is registered under a path through a link; without the link it cannot be found."""
     behind, link = running.new_folder("behind"), running.new_path("link")
     link.symlink_to(behind)
     running.new_repository(path=link / running.new_name("behind-link"))
@@ -154,7 +154,7 @@ def test_no_file_takes_the_place_of_a_link_above_a_repository(running: Running) 
     (link.parent / "harmless").unlink()
 
 
-def test_no_file_takes_the_place_of_a_folder_above_the_data_folder(running: Running) -> None:
+def test_a_restored_file_does_not_replace_a_folder_above_the_data_folder(running: Running) -> None:
     above = data_folder(running).parent
     forged = Forged(running)
     forged.put(above.name)
@@ -167,8 +167,8 @@ def test_no_file_takes_the_place_of_a_folder_above_the_data_folder(running: Runn
     (above.parent / "harmless").unlink()
 
 
-def test_a_repository_on_a_disk_that_is_not_mounted_is_not_made_anew(running: Running) -> None:
-    """Its folder does not exist now; what is put there would be hidden, or be taken for the repository."""
+def test_a_restore_does_not_recreate_a_repository_on_an_unmounted_disk(running: Running) -> None:
+    """Its folder does not exist; files written there would be hidden by the mount, or mistaken for the repository."""
     disk = running.new_folder("disk")
     repository = disk / running.new_name("unmounted")
     running.new_repository(path=repository)
@@ -187,7 +187,7 @@ def test_a_repository_on_a_disk_that_is_not_mounted_is_not_made_anew(running: Ru
     assert (status["result"]["files_restored"], status["result"]["files_passed_over"]) == (1, 1)
 
 
-def test_a_dry_run_says_what_would_be_passed_over(running: Running) -> None:
+def test_a_dry_run_counts_the_files_that_would_be_skipped(running: Running) -> None:
     forged = Forged(running)
     forged.put(data_folder(running) / "secret.key")
     forged.put("harmless")

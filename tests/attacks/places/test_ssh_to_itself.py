@@ -1,4 +1,4 @@
-"""An ssh connection that leads to the service's own machine, as another way to the service's own data."""
+"""An ssh connection to the service's own machine, as another way to reach the service's own data."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def running(services: Services) -> Running:
 
 @pytest.fixture(scope="module")
 def repository(running: Running, machine: Sshd) -> dict[str, Any]:
-    """Of the folder above the data folder; its engine runs by ssh, on this same machine."""
+    """A repository whose source is the parent of the data folder; its engine runs by ssh on this machine."""
     above = data_folder(running).parent
     return running.admin.create_repository(
         running.new_path("far"),
@@ -45,7 +45,7 @@ def set_python(running: Running, program: str | None) -> None:
         store.execute("UPDATE ssh_connections SET python_program = ?", (program,))
 
 
-def test_a_backup_by_ssh_of_the_services_own_machine_leaves_the_data_folder_out(
+def test_a_backup_by_ssh_of_the_services_own_machine_excludes_the_data_folder(
     running: Running, repository: dict[str, Any]
 ) -> None:
     ended = backed_up(running.admin, repository)
@@ -56,7 +56,7 @@ def test_a_backup_by_ssh_of_the_services_own_machine_leaves_the_data_folder_out(
     assert own_files(paths) == []
 
 
-def test_a_backup_by_ssh_leaves_out_what_the_service_keeps_on_the_machine(
+def test_a_backup_by_ssh_excludes_the_files_the_service_keeps_on_the_machine(
     running: Running, repository: dict[str, Any], machine: Sshd
 ) -> None:
     """The keys and records of engines, and the output of other runs, whose repositories the caller may not see."""
@@ -74,7 +74,7 @@ def test_a_backup_by_ssh_leaves_out_what_the_service_keeps_on_the_machine(
     assert not [path for path in paths if "of-another-repository" in path or "holdfast-shim" in path]
 
 
-def test_a_link_out_of_the_sources_is_no_way_out_on_an_ssh_machine(
+def test_a_link_does_not_lead_out_of_the_sources_on_an_ssh_machine(
     running: Running, repository: dict[str, Any]
 ) -> None:
     source = running.new_source()
@@ -87,7 +87,7 @@ def test_a_link_out_of_the_sources_is_no_way_out_on_an_ssh_machine(
 
 
 @pytest.mark.parametrize("program", [None, "/bin/false", "/bin/echo"])
-def test_without_an_answer_of_its_python_nothing_is_backed_up_there(
+def test_without_working_python_on_the_machine_nothing_is_backed_up(
     running: Running, repository: dict[str, Any], program: str | None
 ) -> None:
     set_python(running, program)

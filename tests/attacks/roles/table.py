@@ -1,15 +1,15 @@
-"""Who may call which route: the one place where it is written down. A route without a row fails a test.
+"""The only list of who may call which route. A route without a row fails a test.
 
-A row is a route, the least that its caller must be, and what is special about the credential:
+A row is a route, the least role its caller must have, and restrictions of the credential:
 
 | least | |
 |---|---|
-| `public` | everybody, without a credential |
+| `public` | everyone, without a credential |
 | `agent` | an agent, with its own credential |
-| `anyone` | every user; answers hold only what the caller may see |
-| `viewer`, `operator` | a user with this role on the repository; everybody else gets 404, a lower role 403 |
+| `anyone` | every user; responses contain only what the caller may see |
+| `viewer`, `operator` | a user with this role on the repository; users without rights get 404, a lower role 403 |
 | `admin` | an admin; users who may see the repository get 403, others 404 |
-| `administrator` | an admin; every other user gets 403: the route is about no repository |
+| `administrator` | an admin; every other user gets 403: the route does not concern a repository |
 
 | credential | |
 |---|---|

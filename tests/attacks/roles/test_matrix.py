@@ -1,8 +1,7 @@
-"""Every route, called by everybody: users of every role, account tokens of every scope, agents, and nobody.
+"""Every route, called by users of every role, account tokens of every scope, and agents.
 
-What each of them gets follows from the table beside this file. All is asked about a repository that the viewer and the
-operator have a right on, and that the stranger has not; what cannot be named by it is asked about things that do not
-exist.
+The expected responses follow from the table beside this file. Requests concern a repository on which the viewer and
+the operator have rights and the stranger has none; ids that it cannot provide are those of things that do not exist.
 """
 
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ ORDER = {"GET": 0, "POST": 1, "PUT": 1, "PATCH": 1, "DELETE": 2}
 
 @dataclass
 class Caller:
-    """A client, and what it takes to stay signed in while it calls everything."""
+    """A client that stays signed in while it calls every route."""
 
     client: Client
     username: str | None = None
@@ -44,7 +43,7 @@ class Caller:
 
 @pytest.fixture(scope="module")
 def document(hidden: Hidden) -> list[Route]:
-    """Reads first and deletions last, so that nobody takes away what somebody else is still to ask about."""
+    """Reads first and deletions last, so that no caller deletes what later requests are about."""
     return sorted(
         routes(hidden.running.anonymous()), key=lambda route: (route.path in ENDS_THE_AGENT, ORDER[route.method])
     )
@@ -73,7 +72,7 @@ def with_token(hidden: Hidden, scope: str) -> Caller:
 
 
 def agent(hidden: Hidden) -> tuple[Caller, str]:
-    """An agent by its credential, and its id."""
+    """An agent with its credential, and its id."""
     running = hidden.running
     body = {"enrollment_token": enrollment_token(running.admin), "name": running.new_name("agent"), "capabilities": []}
     machine = {"hostname": "machine", "os": "linux", "arch": "x86_64", "agent_version": "0", "engine_versions": []}
@@ -115,7 +114,7 @@ def test_a_stranger_is_refused_wherever_a_right_is_needed(hidden: Hidden, docume
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_a_right_on_the_repository_opens_what_the_table_says_and_no_more(
+def test_a_right_on_the_repository_permits_exactly_the_routes_in_the_table(
     hidden: Hidden, document: list[Route], role: str
 ) -> None:
     for route, row, status, text in outcomes(hidden, document, with_right(hidden, role)):
@@ -130,7 +129,7 @@ def test_a_right_on_the_repository_opens_what_the_table_says_and_no_more(
             assert refusal(status, text) == FORBIDDEN, (route.name, status, text)
 
 
-def test_an_account_token_for_metrics_opens_nothing_but_metrics(hidden: Hidden, document: list[Route]) -> None:
+def test_an_account_token_for_metrics_permits_only_metrics(hidden: Hidden, document: list[Route]) -> None:
     for route, row, status, text in outcomes(hidden, document, with_token(hidden, "metrics")):
         if route.path == "/metrics":
             assert status == 200, text
@@ -139,7 +138,7 @@ def test_an_account_token_for_metrics_opens_nothing_but_metrics(hidden: Hidden, 
 
 
 @pytest.mark.parametrize("scope", ["read", "operate", "admin"])
-def test_an_account_token_of_an_admin_does_what_its_scope_lets_it(
+def test_an_admins_account_token_permits_what_its_scope_allows(
     hidden: Hidden, document: list[Route], scope: str
 ) -> None:
     for route, row, status, text in outcomes(hidden, document, with_token(hidden, scope)):
@@ -157,7 +156,7 @@ def test_an_account_token_of_an_admin_does_what_its_scope_lets_it(
             assert status not in (401, 403), (route.name, status, text)
 
 
-def test_the_credential_of_an_agent_opens_nothing_of_users(hidden: Hidden, document: list[Route]) -> None:
+def test_an_agents_credential_does_not_permit_user_routes(hidden: Hidden, document: list[Route]) -> None:
     caller, _ = agent(hidden)
     caller.client.headers["X-Backup-Authorization"] = caller.client.headers[AGENT_HEADER]
     for route, row, status, text in outcomes(hidden, document, caller):
@@ -165,7 +164,7 @@ def test_the_credential_of_an_agent_opens_nothing_of_users(hidden: Hidden, docum
             assert status == 401, (route.name, status, text)
 
 
-def test_an_agent_learns_nothing_about_jobs_that_are_not_its_own(hidden: Hidden, document: list[Route]) -> None:
+def test_an_agent_cannot_access_jobs_of_other_agents(hidden: Hidden, document: list[Route]) -> None:
     caller, _ = agent(hidden)
     for route, row, status, text in outcomes(hidden, document, caller):
         if row.least == "agent" and "{job_id}" in route.path:
@@ -185,7 +184,7 @@ def test_a_revoked_agent_is_refused_everywhere(hidden: Hidden, document: list[Ro
             assert status == 401, (route.name, status, text)
 
 
-def test_credentials_of_users_open_nothing_of_agents(hidden: Hidden, document: list[Route]) -> None:
+def test_a_users_credential_does_not_permit_agent_routes(hidden: Hidden, document: list[Route]) -> None:
     caller = user(hidden.running, "admin")
     caller.client.headers[AGENT_HEADER] = caller.client.headers["X-Backup-Authorization"]
     for route in document:
@@ -195,8 +194,8 @@ def test_credentials_of_users_open_nothing_of_agents(hidden: Hidden, document: l
                 assert status == 401, (route.name, status, text)
 
 
-def test_an_admin_is_refused_nothing(hidden: Hidden, document: list[Route]) -> None:
-    """Last: an admin may delete what the others ask about."""
+def test_an_admin_is_never_refused(hidden: Hidden, document: list[Route]) -> None:
+    """Last: an admin may delete what the other requests are about."""
     for route, row, status, text in outcomes(hidden, document, user(hidden.running, "admin")):
         if row.least not in ("public", "agent"):
             assert status not in (401, 403) or key_of(text) not in (FORBIDDEN[1], READS_ONLY[1]), (route.name, text)
