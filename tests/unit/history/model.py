@@ -1,4 +1,4 @@
-"""What the index should answer, computed the slow way from plain dictionaries; and archives made up at random."""
+"""The expected results of the index, computed naively from plain dictionaries; and random archives."""
 
 import random
 import stat
@@ -76,7 +76,7 @@ class Model:
         return {name: files[path] for name, files in self.archives.items() if path in files}
 
     def browse(self, archive: str, directory: bytes) -> list[tuple[bytes, Entry | None]]:
-        """Names and entries in a directory, None for a directory that only its children show."""
+        """Names and entries in a folder; None for a folder that is known only from its children."""
         start = directory + b"/" if directory else b""
         found: dict[bytes, Entry | None] = {}
         for path, entry in self.archives[archive].items():
@@ -169,7 +169,7 @@ def all_changes(index: HistoryIndex, before: str, after: str, prefix: bytes = b"
 
 
 def check_everything(index: HistoryIndex, model: Model, rng: random.Random, *, pairs: int = 6) -> None:
-    """Compare every kind of answer of the index with the model."""
+    """Compare every kind of query of the index with the model."""
     assert {one.engine_id for one in index.archives()} == model.archives.keys()
     for name, files in model.archives.items():
         assert {entry.path: entry for entry in index.entries(name)} == files

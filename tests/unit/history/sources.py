@@ -1,4 +1,4 @@
-"""Archives in the two forms in which the engine gives them out, made from entries."""
+"""Archives built from entries, in the two forms in which the engine outputs them."""
 
 import io
 import stat
@@ -99,7 +99,7 @@ class FakeChunks:
         yield from (self.stored[name] for name in ids)
 
     def segments(self, joined_ids: bytes) -> bytes:
-        """The first byte of each id, in four."""
+        """The first byte of each id as a four-byte number."""
         return b"".join(bytes([0, 0, 0, joined_ids[at]]) for at in range(0, len(joined_ids), 32))
 
     def stored_sizes(self, joined_ids: bytes) -> bytes:
@@ -107,7 +107,7 @@ class FakeChunks:
 
 
 def cut(stream: bytes, mean: int) -> list[bytes]:
-    """Cut where the last eight bytes say so, wherever they stand in the stream."""
+    """Cut where a checksum of the last eight bytes decides so, regardless of the position in the stream."""
     pieces, start = [], 0
     for end in range(8, len(stream)):
         if end - start >= 16 and zlib.crc32(stream[end - 8 : end]) % mean == 0:

@@ -1,6 +1,4 @@
-"""The chunks of files: kept by the chunk route, the same for equal content, gone with the last archive that has
-them.
-"""
+"""The chunks of files: stored by the chunk route, shared by equal content, removed with the last archive using them."""
 
 import random
 
@@ -19,7 +17,7 @@ def add(index: HistoryIndex, name: str, files: Files, series: str = "daily") -> 
 
 
 def check(index: HistoryIndex, archives: dict[str, Files]) -> None:
-    """Every file of every archive has its own chunks, in order."""
+    """Check that every file of every archive has its own chunks, in order."""
     for name, files in archives.items():
         for path, entry in files.items():
             if entry.type != "-" or entry.link:
@@ -38,9 +36,7 @@ def numbers_in_use(index: HistoryIndex) -> int:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 20))])
-def test_every_file_of_every_archive_has_its_own_chunks_through_removals_and_sweeps(
-    index: HistoryIndex, seed: int
-) -> None:
+def test_files_keep_their_own_chunks_through_removals_and_sweeps(index: HistoryIndex, seed: int) -> None:
     rng = random.Random(seed)
     files = random_archive(rng)
     archives: dict[str, Files] = {}
@@ -63,7 +59,7 @@ def test_every_file_of_every_archive_has_its_own_chunks_through_removals_and_swe
     assert numbers_in_use(index) == 0
 
 
-def test_equal_content_is_one_row_and_the_last_archive_takes_it_along(index: HistoryIndex) -> None:
+def test_equal_content_shares_rows_until_the_last_archive_is_removed(index: HistoryIndex) -> None:
     add(index, "one", archive_of(a_file(b"a", size=2500, content=1), a_file(b"copy", size=2500, content=1)))
     assert numbers_in_use(index) == 3
     add(index, "two", archive_of(a_file(b"b", size=1500, content=1)))
@@ -78,13 +74,13 @@ def test_equal_content_is_one_row_and_the_last_archive_takes_it_along(index: His
     check(index, {"three": archive_of(a_file(b"c", size=2500, content=9))})
 
 
-def test_files_of_few_and_of_many_chunks_have_them_in_order(index: HistoryIndex) -> None:
+def test_files_with_few_or_many_chunks_have_them_in_order(index: HistoryIndex) -> None:
     files = archive_of(*(a_file(b"%d" % count, size=1000 * count, content=count) for count in (1, 31, 32, 33, 80)))
     add(index, "one", files)
     check(index, {"one": files})
 
 
-def test_sizes_and_segments_are_kept_with_the_chunk(index: HistoryIndex) -> None:
+def test_sizes_and_segments_are_stored_with_each_chunk(index: HistoryIndex) -> None:
     entry = a_file(b"a", size=2500, content=5)
     add(index, "one", archive_of(entry))
     expected = {(chunk[0][0], chunk[1], chunk[2]) for chunk in chunks_of(entry)}  # type: ignore[index]
@@ -94,7 +90,7 @@ def test_sizes_and_segments_are_kept_with_the_chunk(index: HistoryIndex) -> None
         assert set(rows) == expected
 
 
-def test_an_archive_read_by_the_listing_has_no_chunks_and_an_empty_file_needs_none(index: HistoryIndex) -> None:
+def test_an_archive_indexed_from_its_listing_has_no_chunks_and_empty_files_need_none(index: HistoryIndex) -> None:
     files = archive_of(a_file(b"a"), a_file(b"empty", size=0), a_directory(b"d"))
     index.ingest_listing("one", listing_of(files.values()))
     found, empty = index.file("one", b"a"), index.file("one", b"empty")
@@ -105,7 +101,7 @@ def test_an_archive_read_by_the_listing_has_no_chunks_and_an_empty_file_needs_no
     assert index.file("one", b"nothing") is None
 
 
-def test_the_chunks_of_a_hard_link_are_those_of_the_name_that_holds_the_content(index: HistoryIndex) -> None:
+def test_a_hard_link_has_the_chunks_of_the_name_that_holds_the_content(index: HistoryIndex) -> None:
     first = a_file(b"d/first", size=1500, content=3)
     second = a_file(b"second", size=0)._replace(link=b"d/first")
     add(index, "one", archive_of(first, second))
@@ -133,7 +129,7 @@ def test_the_chunks_of_a_hard_link_are_those_of_the_name_that_holds_the_content(
         [[b"x" * 32, 10, -5]],
     ],
 )
-def test_a_list_of_chunks_that_cannot_be_true_is_not_kept_and_the_file_is(
+def test_an_implausible_chunk_list_is_dropped_but_the_file_is_kept(
     index: HistoryIndex, chunks: list[list[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.unit.history.sources.chunks_of", lambda _entry: chunks)
@@ -146,7 +142,7 @@ def test_a_list_of_chunks_that_cannot_be_true_is_not_kept_and_the_file_is(
     assert index.damage() == []
 
 
-def test_two_ids_that_begin_alike_are_never_taken_for_one_another(
+def test_chunk_ids_with_the_same_prefix_are_never_confused(
     index: HistoryIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = {b"a": b"12345678" + b"a" * 24, b"b": b"12345678" + b"b" * 24, b"c": b"12345678" + b"c" * 24}
@@ -160,7 +156,7 @@ def test_two_ids_that_begin_alike_are_never_taken_for_one_another(
     assert sum(file.chunks is not None for file in found.values() if file) == 1
 
 
-def test_a_table_that_does_not_fit_the_files_is_reported(index: HistoryIndex) -> None:
+def test_a_chunk_table_that_does_not_match_the_files_is_reported(index: HistoryIndex) -> None:
     add(index, "one", archive_of(a_file(b"a", content=1), a_file(b"b", content=2)))
     first = _column(index)
     versions = np.flatnonzero(first)

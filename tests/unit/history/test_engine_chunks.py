@@ -1,4 +1,4 @@
-"""Our side of the helper, against helpers that misbehave; and the choice of the route."""
+"""The service's side of the helper protocol, against helpers that misbehave; and the choice of the route."""
 
 import sys
 import time
@@ -50,7 +50,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
         ('sys.stdin.readline(); frame(b\'E\', b\'{"kind": "LockTimeout", "message": "busy"}\')', "LockTimeout: busy"),
     ],
 )
-def test_a_helper_that_does_not_come_up_is_a_failed_route(start: Start, body: str, says: str) -> None:
+def test_a_helper_that_does_not_start_fails_the_route(start: Start, body: str, says: str) -> None:
     with pytest.raises(ChunkRouteFailed, match=says), start(body):
         pytest.fail("the helper came up")
 
@@ -66,12 +66,12 @@ def test_a_helper_that_does_not_come_up_is_a_failed_route(start: Start, body: st
         "os.write(1, struct.pack('>cQ', b'I', 1 << 30))",
     ],
 )
-def test_an_answer_that_is_no_list_of_chunk_ids_is_a_failed_route(start: Start, answer: str) -> None:
+def test_a_response_that_is_not_a_list_of_chunk_ids_fails_the_route(start: Start, answer: str) -> None:
     with start(f"hello(); sys.stdin.readline(); {answer}") as chunks, pytest.raises(ChunkRouteFailed):
         chunks.chunk_ids("00")
 
 
-def test_an_archive_that_is_gone_is_told_apart(start: Start) -> None:
+def test_an_archive_that_is_gone_raises_its_own_error(start: Start) -> None:
     body = 'hello(); sys.stdin.readline(); frame(b\'E\', b\'{"kind": "LookupError", "message": "no archive"}\')'
     with start(body) as chunks, pytest.raises(ArchiveGone, match="no archive"):
         chunks.chunk_ids("00")
@@ -86,7 +86,7 @@ for line in sys.stdin:
 """
 
 
-def test_chunks_come_in_the_order_asked_for(start: Start) -> None:
+def test_chunks_arrive_in_the_requested_order(start: Start) -> None:
     with start(SERVE) as chunks:
         ids = [bytes([number]) * 32 for number in range(100)]
         assert [data[:1] for data in chunks.chunks(ids)] == [one[:1] for one in ids]
@@ -94,7 +94,7 @@ def test_chunks_come_in_the_order_asked_for(start: Start) -> None:
         assert list(chunks.chunks([])) == []
 
 
-def test_after_an_answer_that_was_not_read_to_its_end_the_next_one_is_right(start: Start) -> None:
+def test_a_partly_read_response_does_not_disturb_the_next_request(start: Start) -> None:
     with start(SERVE) as chunks:
         unwanted = chunks.chunks([b"\7" * 32] * 50)
         next(unwanted)
@@ -103,7 +103,7 @@ def test_after_an_answer_that_was_not_read_to_its_end_the_next_one_is_right(star
         assert [data[:1] for data in chunks.chunks([b"\3" * 32])] == [b"\3"]
 
 
-def test_leaving_in_the_middle_does_not_wait_for_the_rest(start: Start) -> None:
+def test_closing_in_the_middle_of_a_response_does_not_wait_for_the_rest(start: Start) -> None:
     endless = "hello(); sys.stdin.readline()\nfor _ in range(10_000): frame(b'C', b'x' * 1000); time.sleep(0.05)"
     before = time.monotonic()
     with start(endless) as chunks:
@@ -111,7 +111,7 @@ def test_leaving_in_the_middle_does_not_wait_for_the_rest(start: Start) -> None:
     assert time.monotonic() - before < 100  # the rest would take 500
 
 
-def test_a_helper_that_dies_between_chunks_is_a_failed_route(start: Start) -> None:
+def test_a_helper_that_dies_between_chunks_fails_the_route(start: Start) -> None:
     with start("hello(); sys.stdin.readline(); frame(b'C', b'one'); sys.exit('out of memory')") as chunks:
         answer = chunks.chunks([b"\7" * 32] * 2)
         assert next(answer) == b"one"
@@ -119,7 +119,7 @@ def test_a_helper_that_dies_between_chunks_is_a_failed_route(start: Start) -> No
             next(answer)
 
 
-def test_a_chunk_larger_than_the_engine_makes_is_refused(start: Start) -> None:
+def test_a_chunk_larger_than_the_engine_creates_is_refused(start: Start) -> None:
     body = "hello(); sys.stdin.readline(); os.write(1, struct.pack('>cQ', b'C', 1 << 40))"
     with start(body) as chunks, pytest.raises(ChunkRouteFailed, match="garbled"):
         next(chunks.chunks([b"\7" * 32]))
@@ -138,14 +138,16 @@ def test_a_chunk_larger_than_the_engine_makes_is_refused(start: Start) -> None:
         (b"#!\n", None),
     ],
 )
-def test_the_python_of_a_program_is_read_from_its_first_line(
+def test_the_interpreter_of_a_program_is_read_from_its_first_line(
     tmp_path: Path, head: bytes, python: list[str] | None
 ) -> None:
     (tmp_path / "borg").write_bytes(head)
     assert interpreter_of(tmp_path / "borg") == python
 
 
-def test_env_in_a_first_line_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_named_through_env_is_looked_up_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "python9").write_text("")
     (tmp_path / "python9").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -187,13 +189,13 @@ def test_a_program_is_tested_once_and_again_when_it_changes(tmp_path: Path, prog
     assert tests.count == 3
 
 
-def test_a_failed_self_test_means_the_listing_and_says_why(tmp_path: Path, program: Path) -> None:
+def test_a_failed_self_test_selects_the_listing_and_reports_why(tmp_path: Path, program: Path) -> None:
     chooser = RouteChooser(tmp_path / "verdicts.json", test=SelfTests("3 files differ"))
     decision = chooser.choose(program, "1.2.4")
     assert (decision.route, "3 files differ" in decision.reason) == (Route.LISTING, True)
 
 
-def test_a_failure_is_tried_again_after_a_day_and_a_pass_stands(
+def test_a_failed_self_test_is_repeated_after_a_day_and_a_passed_one_never(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tests = SelfTests("disk full")
@@ -211,22 +213,20 @@ def test_a_failure_is_tried_again_after_a_day_and_a_pass_stands(
 
 
 @pytest.mark.parametrize("version", ["2.0.0b22", "2.0.0", "1.1.18", "1.5.0", "", "1.4.0b1"])
-def test_a_version_the_helper_was_not_written_for_is_not_even_tested(
-    tmp_path: Path, program: Path, version: str
-) -> None:
+def test_a_version_that_the_helper_does_not_support_is_not_tested(tmp_path: Path, program: Path, version: str) -> None:
     tests = SelfTests()
     decision = RouteChooser(tmp_path / "verdicts.json", test=tests).choose(program, version)
     assert (decision.route, tests.count) == (Route.LISTING, 0)
 
 
-def test_a_standalone_program_means_the_listing(tmp_path: Path) -> None:
+def test_a_standalone_program_selects_the_listing(tmp_path: Path) -> None:
     (tmp_path / "borg").write_bytes(b"\x7fELF")
     decision = RouteChooser(tmp_path / "verdicts.json", test=SelfTests()).choose(tmp_path / "borg", "1.4.5")
     assert decision.route is Route.LISTING
     assert "standalone" in decision.reason
 
 
-def test_a_damaged_file_of_verdicts_means_testing_again(tmp_path: Path, program: Path) -> None:
+def test_a_program_is_tested_again_after_its_verdict_is_damaged_or_forgotten(tmp_path: Path, program: Path) -> None:
     tests = SelfTests()
     (tmp_path / "verdicts.json").write_text('{"x": 1, "y": {"failure": 3}}[')
     chooser = RouteChooser(tmp_path / "verdicts.json", test=tests)
@@ -236,7 +236,7 @@ def test_a_damaged_file_of_verdicts_means_testing_again(tmp_path: Path, program:
     assert tests.count == 2
 
 
-def test_the_engine_of_an_agent_is_tested_once_for_its_version(tmp_path: Path) -> None:
+def test_an_agents_engine_is_tested_once_per_version(tmp_path: Path) -> None:
     chooser, tests = RouteChooser(tmp_path / "verdicts.json"), []
 
     def choose(agent: str, version: str) -> Route:
@@ -250,7 +250,7 @@ def test_the_engine_of_an_agent_is_tested_once_for_its_version(tmp_path: Path) -
     assert tests == [("1 /usr/bin/borg", "1.4.5"), ("1 /usr/bin/borg", "1.4.6"), ("2 /usr/bin/borg", "1.4.6")]
 
 
-def test_an_agent_whose_self_test_fails_is_asked_for_its_listing(tmp_path: Path) -> None:
+def test_a_failed_self_test_of_an_agents_engine_selects_the_listing(tmp_path: Path) -> None:
     chooser, tests = RouteChooser(tmp_path / "verdicts.json"), []
 
     def fail() -> None:

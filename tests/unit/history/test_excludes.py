@@ -1,4 +1,4 @@
-"""Patterns of what file history leaves out."""
+"""Patterns of paths that the file history leaves out."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from holdfast.history.excludes import Excludes
         ("a*b*c", b"a/b/b/c/d", True),
     ],
 )
-def test_a_pattern_leaves_out(pattern: str, path: bytes, *, left_out: bool) -> None:
+def test_a_pattern_leaves_out_the_paths_that_match_it(pattern: str, path: bytes, *, left_out: bool) -> None:
     assert Excludes([pattern]).match(path) is left_out
 
 
@@ -38,7 +38,7 @@ def test_nothing_is_left_out_without_patterns() -> None:
     assert not Excludes([""]).match(b"anything")
 
 
-def test_the_order_of_patterns_does_not_matter_and_another_set_does() -> None:
+def test_the_fingerprint_depends_on_the_set_of_patterns_and_not_on_their_order() -> None:
     assert Excludes(["a", "b"]).fingerprint == Excludes([b"b", "a", "a/"]).fingerprint
     assert Excludes(["a"]).fingerprint != Excludes(["b"]).fingerprint
     assert Excludes(["a"]).fingerprint != Excludes().fingerprint

@@ -1,4 +1,4 @@
-"""Sorted, filtered and weighed folders, and changes by folder, against the slow and obvious way."""
+"""Folders sorted, filtered and with sizes, and changes by folder, compared with a naive computation."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -164,7 +164,7 @@ def check_groups(index: HistoryIndex, model: Model, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_folders_and_groups_of_random_archives_are_as_brute_force_finds_them(index: HistoryIndex, seed: int) -> None:
+def test_folders_and_groups_of_random_archives_match_a_naive_computation(index: HistoryIndex, seed: int) -> None:
     rng = random.Random(300 + seed)
     model = Model()
     files = random_archive(rng, 60)
@@ -201,7 +201,7 @@ def test_a_folder_is_as_large_as_all_files_below_it(index: HistoryIndex) -> None
     assert index.browse("one", b"").facts[b"top"] == EntryFacts()
 
 
-def test_sizes_of_an_index_of_an_earlier_release_are_open_until_its_next_archive(index: HistoryIndex) -> None:
+def test_an_index_of_an_earlier_release_has_no_folder_sizes_until_its_next_archive(index: HistoryIndex) -> None:
     model = Model()
     files = archive_of(a_file(b"dir/a", size=3), a_file(b"dir/b", size=4))
     add_chunks(index, model, "one", files)
@@ -220,7 +220,7 @@ def test_sizes_of_an_index_of_an_earlier_release_are_open_until_its_next_archive
     complete_sizes(index._store)
 
 
-def test_changes_of_an_index_of_an_earlier_release_are_not_weighed(index: HistoryIndex) -> None:
+def test_changes_in_an_index_of_an_earlier_release_have_no_byte_counts(index: HistoryIndex) -> None:
     model = Model()
     add_chunks(index, model, "one", archive_of(a_file(b"dir/a", size=3)))
     add_chunks(index, model, "two", archive_of(a_file(b"dir/a", size=5)))
@@ -231,7 +231,7 @@ def test_changes_of_an_index_of_an_earlier_release_are_not_weighed(index: Histor
     assert (group.path, group.type, group.bytes, group.counts[ChangeKind.MODIFIED]) == (b"dir", "d", None, 1)
 
 
-def test_sizes_that_no_file_can_have_do_no_harm(index: HistoryIndex) -> None:
+def test_impossibly_large_file_sizes_do_not_overflow(index: HistoryIndex) -> None:
     files = archive_of(*(a_file(b"dir/%d" % number, size=2**63 - 1) for number in range(5)))
     index.ingest_listing("small", listing_of([a_file(b"dir/0", size=1)]))
     index.ingest_listing("huge", listing_of(files.values()))
@@ -253,7 +253,7 @@ def test_names_that_are_left_out_are_not_counted(index: HistoryIndex) -> None:
 
 
 @pytest.mark.parametrize("sort", list(BrowseSort))
-def test_a_cursor_is_of_one_order(index: HistoryIndex, sort: BrowseSort) -> None:
+def test_a_cursor_is_valid_for_its_sort_order_only(index: HistoryIndex, sort: BrowseSort) -> None:
     add_chunks(index, Model(), "one", archive_of(*(a_file(b"%d" % number, size=number) for number in range(4))))
     cursor = index.browse("one", b"", sort=sort, limit=2).next_cursor
     assert cursor is not None
@@ -278,7 +278,7 @@ def test_the_type_of_a_group_is_that_in_the_later_archive(index: HistoryIndex) -
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.1, 0.5, 1.0])
-def test_bits_give_back_the_ids_that_they_were_made_of(share: float) -> None:
+def test_packed_ids_are_unpacked_unchanged(share: float) -> None:
     rng = np.random.default_rng(3)
     ids = np.flatnonzero(rng.random(50_000) < share).astype(np.uint32)
     unpacked = bits.unpack(bits.pack(ids))

@@ -1,4 +1,4 @@
-"""The index against the slow and obvious way of computing the same answers."""
+"""The index compared with a naive computation of the same results."""
 
 import io
 import random
@@ -32,7 +32,7 @@ from tests.unit.history.model import (
 from tests.unit.history.sources import FakeChunks, listing_of, record
 
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 6))]
-"""Two are enough to notice a mistake; the campaign looks for the rare ones."""
+"""Two seeds are enough to notice most mistakes; the campaign looks for rare ones."""
 
 
 def add_listing(index: HistoryIndex, model: Model, name: str, files: Files, base: str | None = None) -> None:
@@ -46,7 +46,7 @@ def add_chunks(index: HistoryIndex, model: Model, name: str, files: Files, serie
 
 
 def as_item(index: HistoryIndex, path: bytes, archive: str, entry: Entry) -> Entry:
-    """Content ids are keyed by the index: take them from it, they are compared between archives all the same."""
+    """Content ids are keyed per index: take them from it; they are still compared between archives."""
     found = index.path_history(path).in_archive(archive)
     assert found is not None
     assert bool(found.entry.content) == bool(entry.content and not entry.link)
@@ -54,7 +54,7 @@ def as_item(index: HistoryIndex, path: bytes, archive: str, entry: Entry) -> Ent
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_archives_in_random_order_with_any_base_answer_like_the_model(index: HistoryIndex, seed: int) -> None:
+def test_random_archives_ingested_in_any_order_with_any_base_match_the_model(index: HistoryIndex, seed: int) -> None:
     rng = random.Random(seed)
     model = Model()
     days = [random_archive(rng)]
@@ -68,7 +68,7 @@ def test_random_archives_in_random_order_with_any_base_answer_like_the_model(ind
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_archives_of_both_routes_mixed_answer_like_the_model(index: HistoryIndex, seed: int) -> None:
+def test_archives_ingested_by_both_routes_match_the_model(index: HistoryIndex, seed: int) -> None:
     rng = random.Random(100 + seed)
     model = Model()
     files = random_archive(rng)
@@ -82,7 +82,7 @@ def test_archives_of_both_routes_mixed_answer_like_the_model(index: HistoryIndex
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_removal_and_sweep_leave_the_other_archives_as_they_were(index: HistoryIndex, seed: int) -> None:
+def test_removal_and_sweep_leave_other_archives_unchanged(index: HistoryIndex, seed: int) -> None:
     rng = random.Random(200 + seed)
     model = Model()
     files = random_archive(rng)
@@ -99,7 +99,7 @@ def test_removal_and_sweep_leave_the_other_archives_as_they_were(index: HistoryI
     assert index.damage() == []
 
 
-def test_what_an_archive_changed_is_kept_until_one_of_the_two_goes(index: HistoryIndex) -> None:
+def test_a_stored_comparison_is_kept_until_one_of_its_archives_is_removed(index: HistoryIndex) -> None:
     model = Model()
     rng = random.Random(7)
     files = random_archive(rng)
@@ -132,7 +132,7 @@ def test_what_an_archive_changed_is_kept_until_one_of_the_two_goes(index: Histor
         assert snapshot.rows("SELECT count(*) FROM comparison")[0][0] == 0  # type: ignore[attr-defined]
 
 
-def test_what_was_swept_is_gone_and_its_ids_are_used_again(index: HistoryIndex) -> None:
+def test_swept_rows_are_gone_and_their_ids_are_reused(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "old", archive_of(*(a_file(b"old/%d" % number) for number in range(50))))
     add_listing(index, model, "kept", archive_of(a_file(b"kept/a"), a_directory(b"kept")))
@@ -146,7 +146,7 @@ def test_what_was_swept_is_gone_and_its_ids_are_used_again(index: HistoryIndex) 
     check_everything(index, model, random.Random(1))
 
 
-def test_a_swept_name_is_not_found_and_found_again_when_it_comes_back(index: HistoryIndex) -> None:
+def test_a_swept_name_is_found_again_only_when_it_returns(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"dir/unusual-name")))
     index.remove(["one"])
@@ -159,7 +159,7 @@ def test_a_swept_name_is_not_found_and_found_again_when_it_comes_back(index: His
     check_search(index, model, "other/un")
 
 
-def test_removing_everything_and_sweeping_leaves_an_empty_index_that_works(index: HistoryIndex) -> None:
+def test_removing_everything_and_sweeping_leaves_an_empty_working_index(index: HistoryIndex) -> None:
     model = Model()
     rng = random.Random(5)
     add_chunks(index, model, "one", random_archive(rng))
@@ -172,7 +172,7 @@ def test_removing_everything_and_sweeping_leaves_an_empty_index_that_works(index
     check_everything(index, model, rng)
 
 
-def test_indexing_an_archive_again_replaces_what_was_known_of_it(index: HistoryIndex) -> None:
+def test_indexing_an_archive_again_replaces_its_entries(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"a"), a_file(b"b")))
     add_listing(index, model, "two", archive_of(a_file(b"a")))
@@ -181,7 +181,7 @@ def test_indexing_an_archive_again_replaces_what_was_known_of_it(index: HistoryI
     check_everything(index, model, random.Random(1))
 
 
-def test_a_failed_listing_indexes_nothing_and_keeps_what_was_there(index: HistoryIndex) -> None:
+def test_a_failed_listing_indexes_nothing_and_keeps_the_old_entries(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"a")))
     with pytest.raises(ListingFailed):
@@ -191,7 +191,7 @@ def test_a_failed_listing_indexes_nothing_and_keeps_what_was_there(index: Histor
     check_everything(index, model, random.Random(1))
 
 
-def test_the_last_of_two_entries_with_one_path_counts(index: HistoryIndex) -> None:
+def test_the_last_of_two_entries_with_the_same_path_wins(index: HistoryIndex) -> None:
     first, second = a_file(b"twice", size=1), a_file(b"twice", size=2)
     index.ingest_listing("one", listing_of([first, a_file(b"x"), second, a_file(b"y")]))
     assert {entry.path: entry.size for entry in index.entries("one")} == {b"twice": 2, b"x": 10, b"y": 10}
@@ -202,7 +202,7 @@ def test_the_last_of_two_entries_with_one_path_counts(index: HistoryIndex) -> No
     assert {entry.path: entry.size for entry in index.entries("three")} == {b"twice": 1, b"z": 10}
 
 
-def test_content_that_changed_behind_equal_size_and_time_is_seen_by_the_chunk_route_only(index: HistoryIndex) -> None:
+def test_changed_content_with_equal_size_and_time_is_detected_by_the_chunk_route_only(index: HistoryIndex) -> None:
     index.ingest_chunks("c1", FakeChunks().add("c1", [a_file(b"f", content=1)]), series="s")
     index.ingest_chunks("c2", FakeChunks().add("c2", [a_file(b"f", content=2)]), series="s")
     index.ingest_listing("l1", listing_of([a_file(b"f", content=1)]))
@@ -213,7 +213,7 @@ def test_content_that_changed_behind_equal_size_and_time_is_seen_by_the_chunk_ro
         assert index.changes(before, after).changes == []
 
 
-def test_a_link_target_that_the_listing_cannot_print_is_no_change_against_the_exact_one(index: HistoryIndex) -> None:
+def test_a_link_target_that_the_listing_cannot_print_equals_the_exact_one(index: HistoryIndex) -> None:
     index.ingest_listing("listed", listing_of([a_link(b"link", b"caf\xe9"), a_link(b"other", b"what?")]))
     exact = [a_link(b"link", b"caf\xe9"), a_link(b"other", b"what?")]
     index.ingest_chunks("exact", FakeChunks().add("exact", exact), series="s")
@@ -224,7 +224,7 @@ def test_a_link_target_that_the_listing_cannot_print_is_no_change_against_the_ex
     assert [archive.lossy for archive in index.archives()] == [True, False, False]
 
 
-def test_a_prefix_is_a_whole_component(index: HistoryIndex) -> None:
+def test_a_prefix_matches_whole_path_components(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"a/b/c"), a_file(b"a/bc"), a_file(b"a/b")))
     add_listing(index, model, "two", archive_of(a_directory(b"z")))
@@ -233,7 +233,7 @@ def test_a_prefix_is_a_whole_component(index: HistoryIndex) -> None:
     assert {row.path for row in index.changes("one", "two", prefix=b"a/b/").changes} == {b"a/b", b"a/b/c"}
 
 
-def test_only_the_kinds_asked_for_are_shown_and_all_are_counted(index: HistoryIndex) -> None:
+def test_only_the_requested_kinds_are_listed_but_all_are_counted(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"gone"), a_file(b"same"), a_file(b"new", size=1)))
     add_listing(index, model, "two", archive_of(a_file(b"come"), a_file(b"same"), a_file(b"new", size=2)))
@@ -242,7 +242,7 @@ def test_only_the_kinds_asked_for_are_shown_and_all_are_counted(index: HistoryIn
     assert page.totals == {ChangeKind.ADDED: 1, ChangeKind.REMOVED: 1, ChangeKind.MODIFIED: 1}
 
 
-def test_pages_stay_in_step_while_archives_come_and_go(index: HistoryIndex) -> None:
+def test_pages_stay_consistent_while_archives_are_added_and_removed(index: HistoryIndex) -> None:
     model = Model()
     files = archive_of(*(a_file(b"dir/%03d" % number) for number in range(100)))
     add_listing(index, model, "empty", archive_of(a_file(b"x")))
@@ -283,7 +283,7 @@ def test_a_foreign_cursor_is_refused(index: HistoryIndex) -> None:
             call()
 
 
-def test_questions_about_an_archive_that_is_not_indexed_say_so(index: HistoryIndex) -> None:
+def test_queries_about_an_archive_that_is_not_indexed_are_refused(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"a")))
     calls: list[Callable[[], object]] = [
@@ -299,7 +299,7 @@ def test_questions_about_an_archive_that_is_not_indexed_say_so(index: HistoryInd
     assert not index.browse("one", b"a").exists
 
 
-def test_long_paths_absolute_looking_paths_and_the_root_entry_are_kept_apart(index: HistoryIndex) -> None:
+def test_long_paths_absolute_looking_paths_and_the_root_entry_stay_distinct(index: HistoryIndex) -> None:
     model = Model()
     deep = b"/".join([b"d" * 255] * 15) + b"/" + b"f" * 255
     files = archive_of(
@@ -326,7 +326,7 @@ def test_an_archive_of_dot_paths_can_be_browsed(index: HistoryIndex) -> None:
     assert [entry.path for entry in index.browse("one", b"./a").entries] == [b"./a/b"]
 
 
-def test_twenty_thousand_entries_of_one_directory_are_paged_in_order(index: HistoryIndex) -> None:
+def test_twenty_thousand_entries_of_one_folder_are_paged_in_order(index: HistoryIndex) -> None:
     one = record(a_file(b"big/NUMBER"))
     text = b"".join(one.replace(b"NUMBER", b"%06d" % number) + b"\0" for number in range(20_000))
     index.ingest_listing("big", Listing(io.BytesIO(text), lambda: 0))
@@ -338,7 +338,7 @@ def test_twenty_thousand_entries_of_one_directory_are_paged_in_order(index: Hist
     assert found == [b"big/%06d" % number for number in range(20_000)]
 
 
-def test_excluded_paths_are_left_out_by_both_routes_and_come_back_when_no_longer_excluded(index: HistoryIndex) -> None:
+def test_both_routes_leave_out_excluded_paths_and_add_them_again_when_no_longer_excluded(index: HistoryIndex) -> None:
     files = [a_file(b"home/u/.cache/x"), a_file(b"home/u/.cachet"), a_directory(b"home/u/.cache"), a_file(b"keep")]
     skip = Excludes(["home/*/.cache"])
     chunks = FakeChunks().add("c", files).add("c2", files).add("c3", files)
@@ -356,7 +356,7 @@ def test_excluded_paths_are_left_out_by_both_routes_and_come_back_when_no_longer
     assert {entry.path for entry in index.entries("l3")} == {b"home/u/.cachet", b"keep"}
 
 
-def test_search_can_be_narrowed_to_archives_and_to_what_other_archives_lack(index: HistoryIndex) -> None:
+def test_search_can_be_limited_to_archives_and_to_paths_missing_from_others(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "a1", archive_of(a_file(b"deleted.txt"), a_file(b"kept.txt")))
     add_listing(index, model, "b1", archive_of(a_file(b"elsewhere.txt")))
@@ -370,7 +370,7 @@ def test_search_can_be_narrowed_to_archives_and_to_what_other_archives_lack(inde
     assert index.search(".txt", within=["b1"], missing_from=["b1"]).hits == []
 
 
-def test_a_search_that_finds_little_stops_in_time_and_goes_on_from_there(
+def test_a_search_with_few_hits_stops_early_and_resumes_there(
     index: HistoryIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.history.search._WORK_MOST", 500)
@@ -385,7 +385,7 @@ def test_a_search_that_finds_little_stops_in_time_and_goes_on_from_there(
     assert sum(len(one.hits) for one in pages) == 10
 
 
-def test_parents_that_the_archive_does_not_list_are_shown_and_not_counted(index: HistoryIndex) -> None:
+def test_unlisted_parent_folders_are_shown_but_not_counted(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "one", archive_of(a_file(b"home/user/docs/a")))
     add_listing(index, model, "two", archive_of(a_file(b"home/user/docs/a"), a_directory(b"home/user")))
@@ -428,9 +428,7 @@ def hard_link(path: bytes, first: bytes) -> Entry:
 
 
 @pytest.mark.parametrize("by_chunks", [False, True])
-def test_a_hard_link_that_takes_the_place_of_the_first_name_has_not_changed(
-    index: HistoryIndex, *, by_chunks: bool
-) -> None:
+def test_a_hard_link_that_becomes_the_first_name_has_not_changed(index: HistoryIndex, *, by_chunks: bool) -> None:
     days = {
         "both": [a_file(b"a/first", content=5), hard_link(b"b/second", b"a/first"), hard_link(b"b/third", b"a/first")],
         "one gone": [a_file(b"b/second", content=5), hard_link(b"b/third", b"b/second")],
@@ -460,7 +458,7 @@ def test_a_hard_link_that_takes_the_place_of_the_first_name_has_not_changed(
 
 
 @pytest.mark.parametrize("by_chunks", [False, True])
-def test_the_history_of_a_hard_link_is_that_of_the_file_behind_it(index: HistoryIndex, *, by_chunks: bool) -> None:
+def test_a_hard_link_has_the_history_of_the_file_behind_it(index: HistoryIndex, *, by_chunks: bool) -> None:
     days = {
         "both": [a_file(b"a/first", content=5), hard_link(b"b/second", b"a/first")],
         "one gone": [a_file(b"b/second", content=5)],

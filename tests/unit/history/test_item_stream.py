@@ -1,4 +1,4 @@
-"""The reader of item streams: whatever it takes over from a known archive, the result is that of reading everything."""
+"""The reader of item streams: whatever it reuses from an indexed archive, the result equals reading everything."""
 
 import os
 import random
@@ -20,7 +20,7 @@ STREAMS_PER_SEED = 50
 
 
 class Chunks:
-    """A content-addressed store of chunks that counts what is read."""
+    """A content-addressed store of chunks."""
 
     def __init__(self) -> None:
         self.stored: dict[bytes, bytes] = {}
@@ -60,7 +60,7 @@ NOTHING = SeriesState(ChunkTable.empty(), np.zeros(0, np.uint32), b"12345678")
 
 
 def an_item(rng: random.Random, *, deceptive: bool = True) -> bytes:
-    """An item: small, sometimes with bytes in it that look like items themselves, sometimes larger than chunks."""
+    """An item, mostly small; some contain bytes that look like items themselves, some are larger than chunks."""
     roll = rng.random()
     if roll < 0.02:
         filler = rng.randbytes(rng.randrange(1000, 4000))
@@ -116,7 +116,7 @@ def cut_anywhere(rng: random.Random, stream: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(max(1, STREAMS // STREAMS_PER_SEED)))
-def test_reading_by_differences_equals_reading_everything(seed: int) -> None:
+def test_reading_only_the_differences_equals_reading_everything(seed: int) -> None:
     rng = random.Random(seed)
     chunks, numbering = Chunks(), Numbering()
     window, mean, least = rng.choice([(4, 40, 20), (4, 120, 60), (6, 25, 8), (4, 400, 300)])
@@ -146,8 +146,8 @@ def assert_same(one: SeriesState, other: SeriesState) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_state_that_does_not_belong_to_the_stream_is_noticed_or_harmless(seed: int) -> None:
-    """Wrong offsets or another chunk under a known id end in StateMismatch or GarbledItems, or in the right answer."""
+def test_a_state_that_does_not_match_the_stream_is_noticed_or_harmless(seed: int) -> None:
+    """Wrong offsets end in StateMismatch or GarbledItems, or in the right result."""
     rng = random.Random(seed)
     chunks, numbering = Chunks(), Numbering()
     items = [an_item(rng, deceptive=False) for _ in range(100)]
@@ -169,7 +169,7 @@ def test_a_state_that_does_not_belong_to_the_stream_is_noticed_or_harmless(seed:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_garbled_chunks_raise_and_nothing_else(seed: int) -> None:
+def test_garbled_chunks_are_refused_or_read_byte_for_byte(seed: int) -> None:
     rng = random.Random(seed)
     chunks, numbering = Chunks(), Numbering()
     stream = bytearray(b"".join(an_item(rng) for _ in range(30)))
@@ -185,21 +185,21 @@ def test_garbled_chunks_raise_and_nothing_else(seed: int) -> None:
     assert b"".join(numbering.items[number - 1] for number in state.versions.tolist()) == bytes(stream)
 
 
-def test_a_stream_that_ends_inside_an_item_is_garbled() -> None:
+def test_a_stream_that_ends_inside_an_item_is_refused() -> None:
     chunks = Chunks()
     ids = chunks.put([msgpack.packb({"path": "a"}), msgpack.packb({"path": "b"})[:-1]])
     with pytest.raises(GarbledItems, match="in the middle"):
         read(chunks, ids, NOTHING, Numbering())
 
 
-def test_an_item_that_claims_to_be_endless_is_garbled() -> None:
+def test_an_item_that_claims_to_be_huge_is_refused() -> None:
     chunks = Chunks()
     ids = chunks.put([b"\xc6" + struct.pack(">I", 0xFFFFFFFF) + b"x" * 1000])
     with pytest.raises(GarbledItems):
         read(chunks, ids, NOTHING, Numbering())
 
 
-def test_deep_nesting_is_garbled_and_not_a_crash() -> None:
+def test_deep_nesting_is_refused_without_a_crash() -> None:
     chunks = Chunks()
     ids = chunks.put([b"\x91" * 5_000_000])
     with pytest.raises(GarbledItems):
@@ -216,7 +216,7 @@ def test_an_unchanged_archive_is_not_read_at_all() -> None:
     assert_same(again, state)
 
 
-def test_a_change_in_one_place_reads_the_chunks_around_it_only() -> None:
+def test_a_change_in_one_place_reads_only_the_chunks_around_it() -> None:
     rng = random.Random(2)
     chunks, numbering = Chunks(), Numbering()
     items = [an_item(rng) for _ in range(2000)]
@@ -230,7 +230,7 @@ def test_a_change_in_one_place_reads_the_chunks_around_it_only() -> None:
     assert [numbering.items[number - 1] for number in new.versions.tolist()] == items
 
 
-def test_a_repeated_chunk_is_never_a_place_to_stand_on() -> None:
+def test_a_repeated_chunk_never_starts_a_shared_run() -> None:
     table = ChunkTable(
         [b"a" * 32, b"b" * 32, b"a" * 32], *(np.array(row, np.uint32) for row in ([0, 0, 0], [5, 5, 5], [2, 2, 2]))
     )
@@ -245,7 +245,7 @@ def test_a_damaged_state_is_refused(damage: bytes) -> None:
         SeriesState.load(damage)
 
 
-def test_a_state_cut_short_or_changed_is_refused_or_reads_as_numbers() -> None:
+def test_a_truncated_or_changed_state_is_refused() -> None:
     rng = random.Random(3)
     chunks = Chunks()
     ids = chunks.put(cut_by_content(rng, b"".join(an_item(rng) for _ in range(50)), 4, 60, 40))
@@ -257,6 +257,6 @@ def test_a_state_cut_short_or_changed_is_refused_or_reads_as_numbers() -> None:
         changed = bytearray(data)
         changed[place] ^= 0x41
         if 12 <= place < 20:
-            continue  # the fingerprint of the patterns: any value is one
+            continue  # the fingerprint of the patterns: any value is valid
         with pytest.raises(IndexDamaged):
             SeriesState.load(bytes(changed))

@@ -1,4 +1,4 @@
-"""The listing of engine 2: exact in names, links and content, complete or refused."""
+"""The listing of engine 2: names, links and content are exact, and an incomplete listing is refused."""
 
 import base64
 import io
@@ -22,7 +22,7 @@ NAMES = st.binary(min_size=1, max_size=60).filter(lambda name: b"\0" not in name
 
 
 def exactly(key: str, value: bytes) -> dict[str, str]:
-    """As the engine writes a name: readable, and in base64 beside it where it is no text."""
+    """As the engine writes a name: readable, and also in base64 if it is not valid UTF-8."""
     shown = value.decode("utf-8", "surrogateescape")
     try:
         shown.encode()
@@ -56,7 +56,7 @@ def read(text: bytes) -> list[Entry]:
     return [listing.parse(record) for record in chain.from_iterable(listing.batches())]
 
 
-def test_a_line_of_the_engine_is_understood() -> None:
+def test_a_line_of_the_engine_is_parsed() -> None:
     (entry,) = read(line())
 
     assert (entry.path, entry.mode, entry.size) == (b"d/file", stat.S_IFREG | 0o644, 3)
@@ -75,7 +75,7 @@ def test_every_byte_of_a_name_and_of_a_link_is_kept(names: list[bytes], size: in
     assert list(read_listing(blocks)) == [ListedFile(name, "l", 3) for name in names]
 
 
-def test_files_with_another_fingerprint_have_another_content() -> None:
+def test_files_with_different_fingerprints_have_different_content() -> None:
     other = FINGERPRINT[:-2] + "00"
     same, again, changed = read(line() + line(b"copy") + line(fingerprint=other))
 
@@ -83,26 +83,26 @@ def test_files_with_another_fingerprint_have_another_content() -> None:
     assert same.content != changed.content
 
 
-def test_what_has_no_content_has_none() -> None:
+def test_empty_files_and_folders_have_no_content() -> None:
     empty, folder = read(line(size=0) + line(type="d", mode="drwxr-xr-x", size=0, fingerprint=""))
 
     assert (empty.content, folder.content) == (0, 0)
 
 
-def test_an_owner_without_a_name_is_told_by_the_number_alone() -> None:
+def test_an_owner_without_a_name_has_only_its_number() -> None:
     (entry,) = read(line(uid=1234, user="1234", gid=None, group="None"))
 
     assert (entry.uid, entry.user, entry.gid, entry.group) == (1234, None, 0, None)
 
 
-def test_the_form_of_a_listing_is_told_by_its_first_byte() -> None:
+def test_the_format_of_a_listing_is_recognised_by_its_first_byte() -> None:
     assert isinstance(listing_of(io.BytesIO(line())), JsonListing)
     assert type(listing_of(io.BytesIO(b"'a'\t...\0"))) is Listing
     assert read(b"") == []
 
 
 @pytest.mark.parametrize("cut", [1, 2, 50])
-def test_a_listing_that_is_cut_off_is_refused(cut: int) -> None:
+def test_a_truncated_listing_is_refused(cut: int) -> None:
     with pytest.raises(ListingFailed):
         read(line()[:-cut])
 
@@ -121,6 +121,6 @@ def test_a_listing_that_is_cut_off_is_refused(cut: int) -> None:
         line(path_b64=base64.b64encode(b"a\0b").decode()),
     ],
 )
-def test_a_line_that_is_no_record_is_refused(rubbish: bytes) -> None:
+def test_a_line_that_is_not_a_record_is_refused(rubbish: bytes) -> None:
     with pytest.raises(ListingFailed):
         read(rubbish)

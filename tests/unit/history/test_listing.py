@@ -1,4 +1,4 @@
-"""The engine's listing: exact where it can be, complete or refused."""
+"""The engine's listing: as exact as its format allows, and refused if incomplete."""
 
 import io
 import os
@@ -22,7 +22,7 @@ def read(text: bytes, code: int = 0) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_records_come_back_as_the_entries_they_were_made_of(seed: int) -> None:
+def test_parsed_records_equal_the_entries_they_were_built_from(seed: int) -> None:
     for entry in random_archive(random.Random(seed), 300).values():
         assert parse_record(record(entry)) == listed(entry)
 
@@ -32,7 +32,7 @@ def test_every_byte_of_a_name_is_kept(name: bytes) -> None:
     assert parse_record(record(a_file(name))).path == name
 
 
-def test_a_recorded_line_of_the_engine_is_understood() -> None:
+def test_a_recorded_line_of_the_engine_is_parsed() -> None:
     line = b"'src/caf\\udce9.txt'\t--rw-r--r--\t0\t12345\t'root'\t12345\t3\t2026-11-15T10:49:57.330766\t''"
     entry = parse_record(line)
     assert entry.path == b"src/caf\xe9.txt"
@@ -42,14 +42,14 @@ def test_a_recorded_line_of_the_engine_is_understood() -> None:
     assert entry.flags == CONTENT_UNKNOWN
 
 
-def test_a_hard_link_and_a_symbolic_link_are_told_apart() -> None:
+def test_hard_links_and_symbolic_links_are_distinguished() -> None:
     hard = parse_record(b"'b'\t-hrw-r--r--\t0\t0\t'root'\t'root'\t0\t2026-11-15T10:49:57.000000\t'a'")
     soft = parse_record(b"'l'\tllrwxrwxrwx\t0\t0\t'root'\t'root'\t6\t2026-11-15T10:49:57.000000\t'caf? x'")
     assert (hard.is_hard_link, hard.link, hard.flags) == (True, b"a", 0)
     assert (soft.is_hard_link, soft.type, soft.flags, soft.is_lossy) == (False, "l", LINK_LOSSY, True)
 
 
-def test_records_are_found_wherever_the_blocks_are_cut() -> None:
+def test_records_are_found_regardless_of_block_boundaries() -> None:
     entries = [a_file(b"dir/%d" % number) for number in range(1000)]
     text = b"".join(record(entry) + b"\0" for entry in entries)
 
@@ -64,19 +64,19 @@ def test_records_are_found_wherever_the_blocks_are_cut() -> None:
     assert found == [listed(entry) for entry in entries]
 
 
-def test_an_empty_archive_is_an_archive() -> None:
+def test_an_empty_listing_is_valid() -> None:
     assert read(b"") == []
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
-def test_output_cut_off_inside_a_record_is_refused(cut: int) -> None:
+def test_output_that_ends_inside_a_record_is_refused(cut: int) -> None:
     text = b"".join(record(a_file(b"f%d" % number)) + b"\0" for number in range(3))
     with pytest.raises(ListingFailed, match="middle of a record"):
         read(text[:-cut])
 
 
 @pytest.mark.parametrize("code", [1, 2, 82, -9])
-def test_output_of_an_engine_that_failed_is_refused_even_if_it_looks_whole(code: int) -> None:
+def test_output_of_a_failed_engine_run_is_refused_even_if_it_looks_complete(code: int) -> None:
     with pytest.raises(ListingFailed, match="code"):
         read(record(a_file(b"f")) + b"\0", code)
 
@@ -109,14 +109,14 @@ GOOD = b"'p'\t--rw-r--r--\t0\t0\t'u'\t'g'\t1\t2026-11-15T10:49:57.000000\t''"
         GOOD.replace(b"'u'", b"u"),
     ],
 )
-def test_a_record_that_is_not_one_is_refused(bad: bytes) -> None:
+def test_an_invalid_record_is_refused(bad: bytes) -> None:
     assert parse_record(GOOD).path == b"p"
     with pytest.raises(ListingFailed):
         parse_record(bad)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_garbled_listings_raise_and_nothing_else(seed: int) -> None:
+def test_garbled_listings_raise_nothing_but_listing_errors(seed: int) -> None:
     rng = random.Random(seed)
     text = b"".join(record(entry) + b"\0" for entry in random_archive(rng, 40).values())
     for _ in range(300):
@@ -130,7 +130,7 @@ def test_garbled_listings_raise_and_nothing_else(seed: int) -> None:
             continue
 
 
-def test_every_mode_is_read_back() -> None:
+def test_every_mode_is_parsed() -> None:
     kinds = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK)
     for kind in kinds:
         for bits in range(0o10000):
@@ -150,21 +150,21 @@ def test_stored_times_are_shown_as_the_engine_shows_them() -> None:
     assert microseconds(10**30) == 2147310847 * 10**6
 
 
-def test_the_format_names_each_field_once_and_nothing_by_local_time() -> None:
+def test_the_format_has_nine_fields_ends_with_nul_and_never_uses_the_plain_path() -> None:
     assert FORMAT.count("{TAB}") == 8
     assert FORMAT.endswith("{NUL}")
     assert "{path}" not in FORMAT
 
 
-def test_what_the_listing_shows_of_a_link_with_odd_bytes() -> None:
+def test_odd_bytes_of_a_link_are_listed_as_question_marks() -> None:
     shown = listed(a_link(b"l", b"\xe9t\xc3\xa9\xff"))
     assert shown.link == "?té?".encode()
     assert shown.is_lossy
     assert listed(shown) == shown
 
 
-def test_reading_a_long_listing_takes_time_in_proportion() -> None:
-    """A thousand times the records, about a thousand times the time: no step is quadratic."""
+def test_the_time_to_read_a_listing_is_proportional_to_its_length() -> None:
+    """A hundred times the records take about a hundred times as long: no step is quadratic."""
     small = b"".join(record(a_file(b"f%d" % number)) + b"\0" for number in range(2_000))
     before = time.process_time()
     read(small * 5)
@@ -174,6 +174,6 @@ def test_reading_a_long_listing_takes_time_in_proportion() -> None:
     assert time.process_time() - before < once * 100 * 20
 
 
-def test_the_source_of_an_ingest_says_its_route() -> None:
+def test_a_listing_reports_its_route() -> None:
     assert listing_of([]).route == "listing"
     assert os.sep == "/"

@@ -1,4 +1,4 @@
-"""What only some archives have, against the slow and obvious way of finding it."""
+"""What only some archives contain, compared with a naive computation."""
 
 import random
 import stat
@@ -55,7 +55,7 @@ def check(index: HistoryIndex, model: Model, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_losses_of_random_archives_are_those_of_the_model(index: HistoryIndex, seed: int) -> None:
+def test_losses_of_random_archives_match_the_model(index: HistoryIndex, seed: int) -> None:
     rng, model = random.Random(300 + seed), Model()
     files = random_archive(rng)
     for day in range(5):
@@ -65,7 +65,7 @@ def test_losses_of_random_archives_are_those_of_the_model(index: HistoryIndex, s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_losses_of_archives_of_both_routes_are_those_of_the_model(index: HistoryIndex, seed: int) -> None:
+def test_losses_of_archives_ingested_by_both_routes_match_the_model(index: HistoryIndex, seed: int) -> None:
     rng, model = random.Random(400 + seed), Model()
     files = random_archive(rng)
     for day in range(5):
@@ -75,7 +75,7 @@ def test_losses_of_archives_of_both_routes_are_those_of_the_model(index: History
     check(index, model, rng)
 
 
-def test_an_older_state_of_a_file_that_stays_is_no_lost_path(index: HistoryIndex) -> None:
+def test_an_older_version_of_a_file_that_stays_is_not_a_lost_path(index: HistoryIndex) -> None:
     model = Model()
     add_listing(index, model, "old", archive_of(a_directory(b"a"), a_file(b"a/b", size=10), a_file(b"a/c", size=5)))
     add_listing(index, model, "new", archive_of(a_directory(b"a"), a_file(b"a/b", size=12)))
@@ -86,7 +86,7 @@ def test_an_older_state_of_a_file_that_stays_is_no_lost_path(index: HistoryIndex
     assert [one.path for one in page.lost] == [b"a/c"]
 
 
-def test_what_every_archive_has_is_never_lost_and_nothing_is_lost_with_nothing(index: HistoryIndex) -> None:
+def test_a_file_is_lost_only_if_every_archive_that_contains_it_is_removed(index: HistoryIndex) -> None:
     model = Model()
     for name in ("one", "two"):
         add_listing(index, model, name, archive_of(a_file(b"a")))

@@ -1,4 +1,4 @@
-"""What is special about an index in PostgreSQL."""
+"""Behaviour specific to an index in PostgreSQL."""
 
 import threading
 
@@ -25,12 +25,12 @@ def schema() -> str:
     return f"special_{next(NUMBERS)}"
 
 
-def test_a_schema_that_is_not_there_says_so(pool: Pool, schema: str) -> None:
+def test_opening_a_missing_schema_is_refused(pool: Pool, schema: str) -> None:
     with pytest.raises(IndexMissing):
         PostgresStore(pool, schema)
 
 
-def test_an_index_is_made_once_and_forgotten_whole(pool: Pool, schema: str) -> None:
+def test_an_index_is_created_once_and_forgotten_completely(pool: Pool, schema: str) -> None:
     index = HistoryIndex(PostgresStore.create(pool, schema))
     with pytest.raises(IndexBusy):
         PostgresStore.create(pool, schema)
@@ -64,7 +64,7 @@ def test_a_second_ingest_is_refused_while_one_runs(pool: Pool, schema: str) -> N
     assert [one.engine_id for one in index.archives()] == ["b", "c"]
 
 
-def test_another_version_and_a_foreign_schema_are_told_apart(pool: Pool, schema: str) -> None:
+def test_another_version_and_a_foreign_schema_are_distinguished(pool: Pool, schema: str) -> None:
     PostgresStore.create(pool, schema)
     with pool.connection() as connection:
         connection.execute(f"UPDATE {schema}.meta SET value = '99' WHERE key = 'version'".encode())
@@ -77,12 +77,12 @@ def test_another_version_and_a_foreign_schema_are_told_apart(pool: Pool, schema:
 
 
 @pytest.mark.parametrize("name", ["", "Upper", 'a"b', "a;b", "a b", "1a", "x" * 70])
-def test_a_schema_is_named_in_plain_letters(pool: Pool, name: str) -> None:
+def test_an_invalid_schema_name_is_refused(pool: Pool, name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
         PostgresStore(pool, name)
 
 
-def test_a_connection_that_ends_is_an_index_that_is_unavailable(pool: Pool, schema: str) -> None:
+def test_a_lost_connection_makes_the_index_unavailable(pool: Pool, schema: str) -> None:
     index = HistoryIndex(PostgresStore.create(pool, schema))
 
     def cut(_: int) -> None:
@@ -109,7 +109,7 @@ def test_without_the_trigram_extension_names_are_searched_one_by_one(
         check_search(index, model, query)
 
 
-def test_readers_see_whole_archives_while_one_is_replaced(pool: Pool, schema: str) -> None:
+def test_readers_see_complete_archives_while_one_is_replaced(pool: Pool, schema: str) -> None:
     index, model = HistoryIndex(PostgresStore.create(pool, schema)), Model()
     add_listing(index, model, "a", archive_of(*(a_file(b"f%d" % n) for n in range(30))))
     wrong: list[object] = []

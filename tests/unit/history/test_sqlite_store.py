@@ -1,6 +1,4 @@
-"""The file of an index: created whole, recognised among other files, and readable after whatever happened to its
-writer.
-"""
+"""The file of an index: created whole, distinguished from other files, and readable whatever happened to its writer."""
 
 import os
 import random
@@ -33,7 +31,7 @@ from tests.unit.history.test_index import add_listing
 DEADLINE_SECONDS = 60.0
 
 
-def test_a_missing_file_says_so(tmp_path: Path) -> None:
+def test_opening_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexMissing):
         SqliteStore(tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
@@ -44,14 +42,14 @@ def test_a_new_index_leaves_no_other_file_behind(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["new.db"]
 
 
-def test_an_index_is_not_made_over_another(tmp_path: Path) -> None:
+def test_an_existing_index_is_not_overwritten(tmp_path: Path) -> None:
     index = HistoryIndex(SqliteStore.create(tmp_path / "one.db"))
     with pytest.raises(IndexBusy):
         SqliteStore.create(tmp_path / "one.db")
     assert HistoryIndex(SqliteStore(tmp_path / "one.db")).generation == index.generation
 
 
-def test_each_index_has_its_own_generation_and_forgetting_leaves_nothing(tmp_path: Path) -> None:
+def test_each_index_has_its_own_generation_and_forgetting_it_leaves_no_file(tmp_path: Path) -> None:
     index = HistoryIndex(SqliteStore.create(tmp_path / "one.db"))
     add_listing(index, Model(), "a", archive_of(a_file(b"x")))
     old = index.generation
@@ -61,20 +59,20 @@ def test_each_index_has_its_own_generation_and_forgetting_leaves_nothing(tmp_pat
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 500])
-def test_a_file_that_is_no_index_is_damaged(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_index_is_reported_as_damaged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.db").write_bytes(content)
     with pytest.raises(IndexDamaged):
         HistoryIndex(SqliteStore(tmp_path / "x.db"))
 
 
-def test_a_foreign_database_is_damaged(tmp_path: Path) -> None:
+def test_a_foreign_database_is_reported_as_damaged(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "x.db") as foreign:
         foreign.execute("CREATE TABLE t(x)")
     with pytest.raises(IndexDamaged):
         SqliteStore(tmp_path / "x.db")
 
 
-def test_an_index_of_another_version_is_told_apart_from_damage(tmp_path: Path) -> None:
+def test_an_index_of_another_version_is_distinguished_from_damage(tmp_path: Path) -> None:
     SqliteStore.create(tmp_path / "x.db").close()
     with sqlite3.connect(tmp_path / "x.db") as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -82,13 +80,13 @@ def test_an_index_of_another_version_is_told_apart_from_damage(tmp_path: Path) -
         SqliteStore(tmp_path / "x.db")
 
 
-def test_overwritten_pages_are_named_as_damage_and_never_another_error(tmp_path: Path) -> None:
+def test_overwritten_pages_are_always_detected(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     index = HistoryIndex(SqliteStore.create(file))
     add_listing(index, Model(), "a", archive_of(*(a_file(b"d%d/f%d" % (n % 7, n)) for n in range(3000))))
     index.close()
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("VACUUM")  # a page that holds nothing may be overwritten
+        connection.execute("VACUUM")  # overwriting an empty page would go unnoticed
     whole = file.read_bytes()
     pages = len(whole) // 4096
     for page in range(1, pages, max(1, pages // 25)):
@@ -106,7 +104,7 @@ def test_overwritten_pages_are_named_as_damage_and_never_another_error(tmp_path:
     assert HistoryIndex(SqliteStore(file)).damage() == []
 
 
-def test_a_second_ingest_is_refused_while_one_runs_and_readers_go_on(tmp_path: Path) -> None:
+def test_a_second_ingest_is_refused_while_one_runs_but_readers_continue(tmp_path: Path) -> None:
     index = HistoryIndex(SqliteStore.create(tmp_path / "x.db"))
     model = Model()
     add_listing(index, model, "a", archive_of(a_file(b"x")))
@@ -125,7 +123,7 @@ def test_a_second_ingest_is_refused_while_one_runs_and_readers_go_on(tmp_path: P
     check_search(other, model, "y")
 
 
-def test_an_ingest_that_is_cancelled_shows_nothing_and_can_be_repeated(tmp_path: Path) -> None:
+def test_a_cancelled_ingest_adds_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     class Cancelled(Exception):
         pass
 
@@ -159,7 +157,7 @@ print("done", flush=True)
 
 
 @pytest.mark.parametrize("written", [0, 500_000, 2_000_000])
-def test_a_killed_ingest_leaves_the_old_state_readable_and_is_resumed(tmp_path: Path, written: int) -> None:
+def test_a_killed_ingest_leaves_the_old_state_readable_and_can_be_repeated(tmp_path: Path, written: int) -> None:
     file = tmp_path / "x.db"
     index = HistoryIndex(SqliteStore.create(file))
     model = Model()
@@ -190,7 +188,7 @@ def test_a_killed_ingest_leaves_the_old_state_readable_and_is_resumed(tmp_path: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_full_disk_is_a_clear_error_and_the_index_stays_whole(tmp_path: Path) -> None:
+def test_a_full_disk_raises_a_clear_error_and_the_index_stays_intact(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()
     mounted = subprocess.run(
@@ -219,7 +217,7 @@ def test_a_full_disk_is_a_clear_error_and_the_index_stays_whole(tmp_path: Path) 
         subprocess.run(["umount", "--lazy", mount], check=True)
 
 
-def test_readers_in_many_threads_see_whole_archives_while_one_is_replaced(tmp_path: Path) -> None:
+def test_readers_in_several_threads_see_complete_archives_while_one_is_replaced(tmp_path: Path) -> None:
     index = HistoryIndex(SqliteStore.create(tmp_path / "x.db"))
     model = Model()
     sizes = {300, 500}
@@ -248,9 +246,9 @@ def test_readers_in_many_threads_see_whole_archives_while_one_is_replaced(tmp_pa
     assert wrong == []
 
 
-def test_a_file_taken_away_is_noticed(tmp_path: Path) -> None:
+def test_a_removed_file_is_noticed(tmp_path: Path) -> None:
     store = SqliteStore.create(tmp_path / "x.db")
-    store.retire()  # nothing of it is open any more
+    store.retire()  # closes every connection to it
     (tmp_path / "x.db").unlink()
     with pytest.raises((IndexMissing, IndexUnavailable)):
         HistoryIndex(store).archives()

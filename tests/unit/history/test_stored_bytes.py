@@ -1,4 +1,4 @@
-"""Bytes of sets of archives, by the chunks of their files."""
+"""Stored bytes of sets of archives, computed from the chunks of their files."""
 
 import random
 from collections.abc import Collection
@@ -20,13 +20,13 @@ def with_sizes(rng: random.Random, files: Files) -> Files:
 
 
 def _first_byte(chunk: list[object]) -> int:
-    """What the source of the tests reports as the stored bytes of a chunk."""
+    """The stored size that the tests' source reports for a chunk."""
     assert isinstance(chunk[0], bytes)
     return chunk[0][0]
 
 
 def by_hand(archives: dict[str, Files], wanted: Collection[str]) -> int:
-    """Every chunk of the files once."""
+    """The stored bytes of the distinct chunks of all files."""
     chunks = {
         str(chunk[0]): chunk[2]
         for name in wanted
@@ -53,7 +53,7 @@ def test_the_bytes_of_archives_are_those_of_their_distinct_chunks(index: History
     assert index.added_bytes(days) == [so_far[0], *(later - earlier for earlier, later in pairwise(so_far))]
 
 
-def test_with_engine_2_the_bytes_of_chunks_are_those_that_its_repository_reports(index: HistoryIndex) -> None:
+def test_with_engine_2_chunks_have_the_sizes_that_the_repository_reports(index: HistoryIndex) -> None:
     entry = a_file(b"a", size=2500)
     source = FakeChunks().add("first", [entry])
     source.major = 2
@@ -62,7 +62,9 @@ def test_with_engine_2_the_bytes_of_chunks_are_those_that_its_repository_reports
     assert index.damage() == []
 
 
-def test_nothing_is_told_where_chunks_are_not_known(index: HistoryIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bytes_are_returned_without_chunks_or_above_the_limit_of_versions(
+    index: HistoryIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = archive_of(a_directory(b"d"), a_file(b"d/a", size=1000))
     index.ingest_chunks("chunked", FakeChunks().add("chunked", files.values()), series="daily")
     index.ingest_listing("listed", listing_of([a_file(b"d/b", size=1000)]))

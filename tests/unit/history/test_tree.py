@@ -1,6 +1,4 @@
-"""Whole folders with the chunks of their files, against plain dictionaries: all of it, or nothing where the index
-cannot know.
-"""
+"""Whole folders with the chunks of their files, compared with plain dictionaries: everything, or None if inexact."""
 
 import random
 import stat
@@ -66,7 +64,7 @@ def hard_link(path: bytes, first: bytes) -> Entry:
     return a_file(path, size=0)._replace(link=first)
 
 
-def test_of_the_names_of_a_file_the_first_carries_its_content_wherever_the_engine_keeps_it(
+def test_the_first_name_of_a_file_has_the_content_whichever_name_the_engine_keeps_it_under(
     index: HistoryIndex,
 ) -> None:
     held = a_file(b"z/held", size=2500)
@@ -90,7 +88,9 @@ def device(path: bytes) -> Entry:
     [device(b"d/device"), hard_link(b"d/lost", b"nowhere")],
     ids=["a device", "a hard link to nothing"],
 )
-def test_what_the_index_does_not_know_exactly_is_left_to_the_engine(index: HistoryIndex, hindrance: Entry) -> None:
+def test_folders_that_the_index_does_not_know_exactly_are_left_to_the_engine(
+    index: HistoryIndex, hindrance: Entry
+) -> None:
     files = archive_of(a_directory(b"d"), a_file(b"d/one"), a_link(b"link", b"d/one"), hindrance)
     index.ingest_chunks("first", FakeChunks().add("first", files.values()), series="daily")
     assert index.tree("first", [], most=MANY) is None

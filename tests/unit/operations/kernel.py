@@ -1,4 +1,4 @@
-"""Words in which the tests of the kernel speak: kinds that do nothing, and one-line steps, each its own transaction."""
+"""Vocabulary of the kernel's tests: kinds that do nothing, and one-line steps, each in its own transaction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -63,7 +63,7 @@ def subject(repository_id: int, executor: str = "runner") -> Subject:
 
 
 def add_agent(database: Database, status: str = "online", capabilities: tuple[str, ...] = ("backup.create",)) -> None:
-    """The agent that opens the repositories of those operations that an agent executes."""
+    """Add the agent that opens the repositories of operations that an agent executes."""
     now = clock.now()
     values = {"name": "far", "agent_id": "far", "token_hash": "", "token_prefix": "", "labels": {}}
     machine = {"hostname": "far", "os": "linux", "arch": "x", "agent_version": "1", "engine_versions": []}
@@ -113,7 +113,7 @@ def status_of(database: Database, operation_id: int) -> Status:
 
 
 def finish(database: Database, operation: Operation | int, status: Status, registry: Registry = REGISTRY) -> bool:
-    """End an operation as the runner does that has read it before."""
+    """End an operation as a runner that has read it earlier does."""
     known = operation if isinstance(operation, Operation) else read(database, operation)
     with database.writing() as session:
         return transitions.finish(session, registry, known, Outcome(status))
@@ -140,7 +140,7 @@ def in_transaction(database: Database, action: Callable[..., Any], *arguments: A
 
 
 def told(database: Database, operation_id: int) -> list[str]:
-    """The changes of status that the outbox holds of an operation, in order."""
+    """The status changes of an operation in the outbox, in order."""
     with database.reading() as session:
         wanted = select(OutboxEntry.payload).where(OutboxEntry.operation_id == operation_id).order_by(OutboxEntry.id)
         return [payload["status"] for payload in session.scalars(wanted)]

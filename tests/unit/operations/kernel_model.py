@@ -1,4 +1,4 @@
-"""The kernel as a simple model: plain records, and what must become of them."""
+"""A simple model of the kernel: plain records and the state that each must reach."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Record:
-    """What the model knows of one operation."""
+    """The model's state of one operation."""
 
     id: int
     kind: Kind
@@ -39,7 +39,7 @@ class Record:
             return None
         if self.kind.lock:
             return f"repository:{self.repository}"
-        return f"agent:{AGENT}" if self.executor == "agent" else None  # agents are offered what is in lanes
+        return f"agent:{AGENT}" if self.executor == "agent" else None  # agents are only offered work in lanes
 
     @property
     def mode(self) -> str | None:
@@ -135,6 +135,6 @@ class Model:
         return [self.records[number] for number, wanted in expected.items() if wanted.reason is None]
 
     def pick(self, number: int, *statuses: Status) -> Record:
-        """One of the operations in these statuses; there is one, a precondition has seen to that."""
+        """One of the operations in these statuses; a precondition guarantees that there is one."""
         candidates = sorted(one.id for one in self.records.values() if one.status in statuses)
         return self.records[candidates[number % len(candidates)]]

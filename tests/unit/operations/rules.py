@@ -1,6 +1,4 @@
-"""The rules of the queue as one would tell them to a person, without any care for cost: what `lanes.judge` must
-equal.
-"""
+"""The rules of the queue, written plainly and without regard to cost: `lanes.judge` must give the same results."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +9,11 @@ from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter
 
 @dataclass(frozen=True)
 class Expected:
-    """What the rules say of one waiting operation."""
+    """The expected verdict on one waiting operation."""
 
     reason: QueuedReason | None
     behind: frozenset[int] = frozenset()
-    """Any of these may be named as the one that it waits for; none of them when it is empty."""
+    """The verdict may name any of these as the one that it waits for; if this is empty, it must name none."""
 
     def allows(self, verdict: Verdict) -> bool:
         named = verdict.behind_id in self.behind if self.behind else verdict.behind_id is None
@@ -24,7 +22,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class InLine:
-    """An operation that others on its lane have to mind: it holds the lane, starts now, or waits for its turn."""
+    """An operation that blocks later ones on its lane: it holds the lane, starts now, or waits for its turn."""
 
     id: int
     lock_key: str | None
@@ -45,7 +43,7 @@ def expect(
     paused: bool,
     now: datetime,
 ) -> dict[int, Expected]:
-    """Given the queue in order and what runs, return what must be said of each waiting operation."""
+    """Given the ordered queue and the running operations, return the expected verdict on each waiting one."""
     in_line = [InLine(holder.id, holder.lock_key, holder.lock_mode, holds=True) for holder in running]
     groups = [holder.limit_group for holder in running if holder.limit_group is not None]
     expected: dict[int, Expected] = {}

@@ -1,4 +1,4 @@
-"""What a claim takes, in which order, and what the store refuses whoever asks."""
+"""What a claim takes, in which order, and what the store itself refuses."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -47,10 +47,10 @@ def many(count: int, **values: Any) -> list[dict[str, Any]]:
     return [{**row, "uuid": f"{number:032d}"} for number in range(count)]
 
 
-# --- what it takes ----------------------------------------------------------------------------------------------------
+# --- what a claim takes -----------------------------------------------------------------------------------------------
 
 
-def test_a_claim_takes_what_may_start_and_nothing_else(database: Database) -> None:
+def test_a_claim_takes_only_operations_that_may_start(database: Database) -> None:
     first = enqueue(database, BACKUP, 1)
     waiting = enqueue(database, CHECK, 1)
     other = enqueue(database, BACKUP, 2)
@@ -64,20 +64,20 @@ def test_a_claim_takes_what_may_start_and_nothing_else(database: Database) -> No
     assert claim(database) == []
 
 
-def test_a_claim_takes_no_more_than_asked_for(database: Database) -> None:
+def test_a_claim_takes_no_more_than_its_capacity(database: Database) -> None:
     operations = [enqueue(database, BACKUP, number) for number in range(1, 5)]
 
     assert [claim(database, capacity=1), claim(database, capacity=2)] == [operations[:1], operations[1:3]]
 
 
 @pytest.mark.parametrize("executor", ["agent", "inline"])
-def test_a_runner_leaves_the_work_of_others_alone(database: Database, executor: str) -> None:
+def test_a_runner_does_not_claim_operations_of_other_executors(database: Database, executor: str) -> None:
     enqueue(database, BACKUP, 1, executor=executor)
 
     assert claim(database) == []
 
 
-def test_work_of_others_keeps_its_place_in_the_lane(database: Database) -> None:
+def test_operations_of_other_executors_keep_their_place_in_the_lane(database: Database) -> None:
     theirs = enqueue(database, BACKUP, 1, executor="agent")
     mine = enqueue(database, BACKUP, 1)
 
@@ -94,19 +94,19 @@ def test_work_of_others_keeps_its_place_in_the_lane(database: Database) -> None:
         ("online", ("repository.check", "backup.create"), None),
     ],
 )
-def test_work_of_an_agent_says_whether_it_waits_for_it(
+def test_an_agents_operation_shows_whether_it_waits_for_the_agent(
     database: Database, status: str, capabilities: tuple[str, ...], reason: QueuedReason | None
 ) -> None:
     kernel.add_agent(database, status, capabilities)
     theirs = enqueue(database, BACKUP, 1, executor="agent")
     mine = enqueue(database, BACKUP, 1)
 
-    # Who waits for an agent holds up nobody.
+    # An operation that waits for its agent blocks no other.
     assert reasons(database) == {theirs: reason, mine: None if reason else QueuedReason.REPOSITORY_BUSY}
     assert claim(database) == ([mine] if reason else [])
 
 
-def test_an_agent_that_asks_is_not_silent(database: Database) -> None:
+def test_an_agent_that_claims_its_own_operation_counts_as_online(database: Database) -> None:
     kernel.add_agent(database, "offline")
     first, second = (enqueue(database, BACKUP, 1, executor="agent") for _ in range(2))
 
@@ -122,7 +122,7 @@ def test_an_agent_that_asks_is_not_silent(database: Database) -> None:
         ("online", ("engine.call",), None),
     ],
 )
-def test_what_agents_have_no_job_for_is_done_by_a_runner_that_can_call_the_agent(
+def test_kinds_without_an_agent_job_run_on_a_runner_if_the_agent_supports_engine_calls(
     database: Database, status: str, capabilities: tuple[str, ...], reason: QueuedReason | None
 ) -> None:
     kernel.add_agent(database, status, capabilities)
@@ -141,7 +141,7 @@ def test_the_oldest_of_the_same_priority_comes_first(database: Database) -> None
     assert claim(database, capacity=3) == operations
 
 
-def test_a_person_comes_before_a_schedule_and_a_schedule_before_a_followup(database: Database) -> None:
+def test_manual_operations_start_before_scheduled_ones_and_those_before_followups(database: Database) -> None:
     triggers = (Trigger.RECONCILE, Trigger.FOLLOWUP, Trigger.SCHEDULE, Trigger.MANUAL)
     operations = [enqueue(database, SCRIPT, None, trigger) for trigger in triggers]
 
@@ -149,7 +149,9 @@ def test_a_person_comes_before_a_schedule_and_a_schedule_before_a_followup(datab
 
 
 @pytest.mark.parametrize(("minutes", "first"), [(9, "person"), (11, "followup")])
-def test_who_has_waited_long_enough_comes_before_a_person(database: Database, minutes: int, first: str) -> None:
+def test_a_followup_starts_before_a_manual_operation_once_it_has_waited_long_enough(
+    database: Database, minutes: int, first: str
+) -> None:
     with time_machine.travel(clock.now() - timedelta(minutes=minutes)):
         followup = enqueue(database, SCRIPT, None, Trigger.FOLLOWUP)
     person = enqueue(database, SCRIPT, None)
@@ -157,7 +159,7 @@ def test_who_has_waited_long_enough_comes_before_a_person(database: Database, mi
     assert claim(database, capacity=1) == [{"person": person, "followup": followup}[first]]
 
 
-def test_limits_hold_and_a_change_counts_at_once(database: Database) -> None:
+def test_limits_are_enforced_and_changes_take_effect_immediately(database: Database) -> None:
     operations = [enqueue(database, BACKUP, number) for number in range(1, 7)]
     kernel.change_limits(database, max_running_backups=2)
     assert claim(database) == operations[:2]
@@ -193,7 +195,7 @@ LONG = 1500
         pytest.param({"available_at": clock.now() + timedelta(hours=1)}, None, id="backing off"),
     ],
 )
-def test_a_long_queue_of_those_who_cannot_start_holds_up_nobody_else(
+def test_a_long_queue_of_operations_that_cannot_start_blocks_no_other(
     database: Database, values: dict[str, Any], obstacle: str | None
 ) -> None:
     if obstacle == "pause":
@@ -210,7 +212,7 @@ def test_a_long_queue_of_those_who_cannot_start_holds_up_nobody_else(
     assert claim(database) == [newcomer]
 
 
-def test_everyone_in_a_long_queue_is_told_the_reason(database: Database) -> None:
+def test_every_operation_in_a_long_queue_has_a_waiting_reason(database: Database) -> None:
     holder = kernel.started(database, BACKUP, 1)
     with database.writing() as session:
         session.execute(insert(Operation), many(LONG, lock_key="repository:1", lock_mode="exclusive"))
@@ -229,14 +231,14 @@ def claim_one(database: Database, operation_id: int) -> Any:
     return kernel.in_transaction(database, queue.claim_one, operation_id, "me", "/spool")
 
 
-def test_a_request_gets_a_free_lane_at_once(database: Database) -> None:
+def test_an_inline_call_gets_a_free_lane_immediately(database: Database) -> None:
     call = enqueue(database, INDEX, 1, executor="inline")
 
     assert claim_one(database, call).may_start
     assert (read(database, call).status, read(database, call).runner_id) == ("running", "me")
 
 
-def test_a_request_is_told_who_holds_the_lane(database: Database) -> None:
+def test_a_busy_lane_names_its_holder_to_an_inline_call(database: Database) -> None:
     holder = kernel.started(database, BACKUP, 1)
     call = enqueue(database, INDEX, 1, executor="inline")
 
@@ -245,7 +247,7 @@ def test_a_request_is_told_who_holds_the_lane(database: Database) -> None:
     assert status_of(database, call) is Status.PENDING
 
 
-def test_a_request_does_not_overtake_either(database: Database) -> None:
+def test_an_inline_call_does_not_overtake_a_waiting_writer(database: Database) -> None:
     kernel.started(database, RESTORE, 1)
     writer = enqueue(database, BACKUP, 1)
     call = enqueue(database, INDEX, 1, executor="inline")
@@ -253,7 +255,7 @@ def test_a_request_does_not_overtake_either(database: Database) -> None:
     assert claim_one(database, call).behind_id == writer
 
 
-def test_a_request_in_a_lane_wakes_only_those_who_wait_for_the_lane(database: Database) -> None:
+def test_an_inline_call_wakes_only_threads_that_wait_for_its_lane(database: Database) -> None:
     heard = (database.wake.number, database.operations.number, database.work.number)
 
     call = enqueue(database, INDEX, 1, executor="inline")
@@ -266,7 +268,7 @@ def test_a_request_in_a_lane_wakes_only_those_who_wait_for_the_lane(database: Da
     assert kernel.told(database, call) == []
 
 
-def test_a_request_that_was_cancelled_does_not_start(database: Database) -> None:
+def test_a_cancelled_inline_call_does_not_start(database: Database) -> None:
     call = enqueue(database, INDEX, 1, executor="inline")
     kernel.cancel(database, call)
 
@@ -291,7 +293,7 @@ def test_the_store_itself_refuses_a_second_writer_on_a_lane(database: Database) 
     assert status_of(database, second) is Status.PENDING
 
 
-def test_the_store_itself_lets_readers_and_other_lanes_be(database: Database) -> None:
+def test_the_store_itself_allows_more_readers_and_writers_on_other_lanes(database: Database) -> None:
     kernel.started(database, RESTORE, 1)
     kernel.started(database, BACKUP, 2)
     others = [enqueue(database, RESTORE, 1), enqueue(database, BACKUP, 3), enqueue(database, SCRIPT, None)]
@@ -301,7 +303,7 @@ def test_the_store_itself_lets_readers_and_other_lanes_be(database: Database) ->
     assert [status_of(database, number) for number in others] == [Status.RUNNING] * 3
 
 
-def test_the_store_itself_refuses_a_second_writer_put_there_whole(database: Database) -> None:
+def test_the_store_itself_refuses_to_insert_a_second_running_writer(database: Database) -> None:
     kernel.started(database, BACKUP, 1)
     lane = queue.lane_of(1)
 
@@ -309,7 +311,7 @@ def test_the_store_itself_refuses_a_second_writer_put_there_whole(database: Data
         session.execute(insert(Operation), many(1, status="running", lock_key=lane, lock_mode=LockMode.EXCLUSIVE))
 
 
-def test_a_start_that_the_rules_would_not_allow_is_refused_by_its_own_statement(database: Database) -> None:
+def test_the_statement_that_starts_an_operation_refuses_a_start_that_breaks_the_rules(database: Database) -> None:
     kernel.started(database, RESTORE, 1)
     enqueue(database, BACKUP, 1)
     with database.reading() as session:
@@ -318,10 +320,10 @@ def test_a_start_that_the_rules_would_not_allow_is_refused_by_its_own_statement(
     assert not kernel.in_transaction(database, queue.start, waiting[0], "me", "/spool")
 
 
-# --- engines that take several writers --------------------------------------------------------------------------------
+# --- engines that support several writers -----------------------------------------------------------------------------
 
 
-def test_what_only_adds_shares_the_lane_where_the_engine_takes_several_writers(database: Database) -> None:
+def test_operations_that_only_add_share_the_lane_if_the_engine_supports_several_writers(database: Database) -> None:
     adding = replace(BACKUP, access=Access.ADD)
     shared = replace(kernel.subject(1), sharing=Sharing.WRITERS)
     with database.writing() as session:
@@ -334,7 +336,7 @@ def test_what_only_adds_shares_the_lane_where_the_engine_takes_several_writers(d
     assert reasons(database) == {check: QueuedReason.REPOSITORY_BUSY, late: QueuedReason.REPOSITORY_BUSY}
 
 
-def test_what_only_adds_has_the_lane_alone_where_the_engine_takes_one_writer(database: Database) -> None:
+def test_operations_that_only_add_hold_the_lane_alone_if_the_engine_supports_one_writer(database: Database) -> None:
     adding = replace(BACKUP, access=Access.ADD)
     first, second = enqueue(database, adding, 1), enqueue(database, adding, 1)
 
@@ -342,7 +344,7 @@ def test_what_only_adds_has_the_lane_alone_where_the_engine_takes_one_writer(dat
     assert reasons(database) == {second: QueuedReason.REPOSITORY_BUSY}
 
 
-def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_with_readers_else(
+def test_reading_the_repositorys_files_excludes_writers_but_shares_the_lane_with_readers(
     database: Database,
 ) -> None:
     adding, copying = replace(BACKUP, access=Access.ADD), replace(RESTORE, access=Access.READ_FILES)
@@ -357,7 +359,7 @@ def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_w
     assert reasons(database) == {copy: QueuedReason.REPOSITORY_BUSY}
 
 
-def test_even_readers_have_the_lane_alone_where_one_run_at_a_time_is_borne(database: Database) -> None:
+def test_even_readers_hold_the_lane_alone_if_only_one_run_at_a_time_is_possible(database: Database) -> None:
     alone = replace(kernel.subject(1), sharing=Sharing.NOTHING)
     with database.writing() as session:
         wanted = (RESTORE, RESTORE, replace(BACKUP, access=Access.ADD))

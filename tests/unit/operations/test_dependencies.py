@@ -1,4 +1,4 @@
-"""What waits for something else, and what follows from something's end."""
+"""Operations that wait for others, and what follows when an operation ends."""
 
 import threading
 
@@ -42,7 +42,7 @@ def a_chain(database: Database, first: int, length: int) -> list[int]:
     return chain[1:]
 
 
-def test_who_depends_on_something_waits_for_its_success(database: Database) -> None:
+def test_a_dependant_waits_for_the_success_of_its_dependency(database: Database) -> None:
     first = started(database)
     [second] = a_chain(database, first, 1)
     assert claim(database) == []
@@ -55,7 +55,7 @@ def test_who_depends_on_something_waits_for_its_success(database: Database) -> N
 
 
 @pytest.mark.parametrize("end", UNSUCCESSFUL)
-def test_what_depends_on_a_failure_is_skipped_down_to_the_last(database: Database, end: Status) -> None:
+def test_direct_and_indirect_dependants_of_a_failure_are_skipped(database: Database, end: Status) -> None:
     first = started(database)
     chain = a_chain(database, first, 3)
     beside = a_chain(database, first, 1)
@@ -67,7 +67,7 @@ def test_what_depends_on_a_failure_is_skipped_down_to_the_last(database: Databas
     assert status_of(database, unconcerned) is Status.PENDING
 
 
-def test_a_cancelled_link_skips_what_hangs_on_it_and_nothing_before_it(database: Database) -> None:
+def test_cancelling_a_link_of_a_chain_skips_the_links_behind_it_and_none_before(database: Database) -> None:
     first = started(database)
     chain = a_chain(database, first, 3)
 
@@ -75,7 +75,7 @@ def test_a_cancelled_link_skips_what_hangs_on_it_and_nothing_before_it(database:
     assert [status_of(database, number) for number in (first, *chain)] == ["running", "pending", "cancelled", "skipped"]
 
 
-def test_a_failure_before_the_start_skips_too(database: Database) -> None:
+def test_a_failure_before_the_start_skips_dependants_too(database: Database) -> None:
     first = enqueue(database)
     [second] = a_chain(database, first, 1)
     with database.writing() as session:
@@ -85,7 +85,7 @@ def test_a_failure_before_the_start_skips_too(database: Database) -> None:
     assert status_of(database, second) is Status.SKIPPED
 
 
-def test_trying_again_skips_nobody(database: Database) -> None:
+def test_another_attempt_skips_no_dependants(database: Database) -> None:
     first = started(database)
     [second] = a_chain(database, first, 1)
     with database.writing() as session:
@@ -95,7 +95,7 @@ def test_trying_again_skips_nobody(database: Database) -> None:
 
 
 @pytest.mark.parametrize("end", UNSUCCESSFUL)
-def test_who_comes_to_depend_on_a_failure_is_skipped_at_once(database: Database, end: Status) -> None:
+def test_a_new_dependant_of_a_failure_is_skipped_immediately(database: Database, end: Status) -> None:
     first = started(database)
     finish(database, first, end)
 
@@ -104,7 +104,7 @@ def test_who_comes_to_depend_on_a_failure_is_skipped_at_once(database: Database,
     assert claim(database) == []
 
 
-def test_who_comes_to_depend_on_a_success_starts(database: Database) -> None:
+def test_a_new_dependant_of_a_success_starts(database: Database) -> None:
     first = started(database)
     finish(database, first, Status.COMPLETED)
 
@@ -117,7 +117,7 @@ def depending_on(first: int) -> Origin:
     return Origin(Trigger.FOLLOWUP, depends_on_id=first)
 
 
-def test_a_failure_that_meets_a_newcomer_does_not_let_it_start(database: Database) -> None:
+def test_a_dependant_enqueued_while_its_dependency_fails_is_skipped(database: Database) -> None:
     known = read(database, started(database))
 
     _, newcomer = overlapped(
@@ -129,7 +129,7 @@ def test_a_failure_that_meets_a_newcomer_does_not_let_it_start(database: Databas
     assert status_of(database, newcomer) is Status.SKIPPED
 
 
-def test_a_newcomer_that_meets_a_failure_does_not_start(database: Database) -> None:
+def test_a_failure_while_a_dependant_is_being_enqueued_skips_it(database: Database) -> None:
     known = read(database, started(database))
 
     newcomer, _ = overlapped(
@@ -161,7 +161,7 @@ def with_listeners(*listeners: Listener) -> Registry:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_success_queues_its_followups_in_the_same_step(database: Database, end: Status) -> None:
+def test_a_success_queues_its_followups_in_the_same_transaction(database: Database, end: Status) -> None:
     first = started(database)
     finish(database, first, end, with_listeners(following))
 
@@ -170,14 +170,14 @@ def test_a_success_queues_its_followups_in_the_same_step(database: Database, end
     assert run == (["backup", "index"] if end in SUCCEEDED else ["backup"])
 
 
-def test_a_kind_without_the_effect_tells_nobody(database: Database) -> None:
+def test_a_kind_without_the_effect_calls_no_listener(database: Database) -> None:
     first = started(database, kernel.CHECK)
     finish(database, first, Status.COMPLETED, with_listeners(breaking))
 
     assert status_of(database, first) is Status.COMPLETED
 
 
-def test_an_end_whose_followups_cannot_be_queued_has_not_happened(database: Database) -> None:
+def test_an_end_whose_followups_cannot_be_queued_is_rolled_back(database: Database) -> None:
     first = started(database)
 
     with pytest.raises(ZeroDivisionError):
@@ -187,14 +187,14 @@ def test_an_end_whose_followups_cannot_be_queued_has_not_happened(database: Data
         assert len(pages.of_run(session, read(database, first).run_id)) == 1
 
 
-def test_an_end_that_is_not_ours_to_record_tells_nobody(database: Database) -> None:
+def test_an_end_that_is_not_recorded_calls_no_listener(database: Database) -> None:
     known = read(database, started(database))
     finish(database, known, Status.COMPLETED)
 
     assert not finish(database, known, Status.COMPLETED, with_listeners(breaking))
 
 
-def test_a_failure_with_effects_tells_its_listeners(database: Database) -> None:
+def test_a_failure_with_effects_calls_its_listeners(database: Database) -> None:
     known = read(database, started(database))
     heard: list[tuple[int, str]] = []
 
@@ -221,7 +221,7 @@ def enqueue_and_fail(session: Session) -> None:
     raise ZeroDivisionError
 
 
-def test_a_step_that_fails_wakes_nobody(database: Database) -> None:
+def test_a_transaction_that_fails_wakes_no_thread(database: Database) -> None:
     seen = database.work.number
     with pytest.raises(ZeroDivisionError):
         kernel.in_transaction(database, enqueue_and_fail)
@@ -229,7 +229,7 @@ def test_a_step_that_fails_wakes_nobody(database: Database) -> None:
     assert database.work.number == seen
 
 
-def test_a_waiting_thread_wakes_when_work_comes(database: Database) -> None:
+def test_a_waiting_thread_wakes_when_an_operation_is_enqueued(database: Database) -> None:
     woken = threading.Event()
     seen = database.work.number
 
@@ -252,7 +252,7 @@ def needing(database: Database, first: int, needs: Needs) -> int:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_who_needs_that_it_ran_starts_after_every_end_but_a_skip(database: Database, end: Status) -> None:
+def test_a_dependant_that_needs_a_run_starts_after_every_end_but_a_skip(database: Database, end: Status) -> None:
     first = started(database)
     second = needing(database, first, Needs.RAN)
     assert claim(database) == []
@@ -263,7 +263,7 @@ def test_who_needs_that_it_ran_starts_after_every_end_but_a_skip(database: Datab
     assert claim(database) == ([late] if end is not Status.SKIPPED else [])
 
 
-def test_who_needs_that_it_ran_is_skipped_when_it_never_started(database: Database) -> None:
+def test_a_dependant_that_needs_a_run_is_skipped_if_its_dependency_never_started(database: Database) -> None:
     cancelled, failed = enqueue(database), enqueue(database)
     waiting = [needing(database, first, Needs.RAN) for first in (cancelled, failed)]
     cancel(database, cancelled)
@@ -275,7 +275,7 @@ def test_who_needs_that_it_ran_is_skipped_when_it_never_started(database: Databa
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_who_needs_that_it_is_over_starts_after_every_end(database: Database, end: Status) -> None:
+def test_a_dependant_that_needs_only_an_end_starts_after_every_end(database: Database, end: Status) -> None:
     first = started(database)
     second = needing(database, first, Needs.OVER)
 
@@ -283,7 +283,7 @@ def test_who_needs_that_it_is_over_starts_after_every_end(database: Database, en
     assert claim(database) == [second]
 
 
-def test_a_skip_passes_on_to_those_who_need_a_success_or_a_run_and_to_no_others(database: Database) -> None:
+def test_a_skip_spreads_only_to_dependants_that_need_a_success_or_a_run(database: Database) -> None:
     first = started(database)
     skipped = needing(database, first, Needs.SUCCEEDED)
     behind = [needing(database, skipped, needs) for needs in Needs]

@@ -1,4 +1,4 @@
-"""Clients that resume with Last-Event-ID while six transactions write at once: nothing lost, nothing twice."""
+"""Clients that resume with Last-Event-ID while six threads write: no event is lost or sent twice."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ def postgresql(tmp_path: Path) -> Iterator[Database]:
 
 
 def a_hub(database: Database, folder: Path) -> Iterator[EventHub]:
-    """A hub without its look at logins: the clients of these tests have none."""
+    """A hub that does not check logins: the clients of these tests have none."""
     supervisor = Supervisor()
     made = EventHub(Settings(data_dir=folder), database, Presenter(REGISTRY, folder), supervisor, Horizon(database))
     supervisor.keep_running("events", made._read_forever)
@@ -49,7 +49,7 @@ def a_hub(database: Database, folder: Path) -> Iterator[EventHub]:
 
 
 async def take(hub: EventHub, after: int | None, most: int, seconds: float = PATIENCE) -> list[tuple[str, int]]:
-    """Connect, read this number of stored events, and hang up."""
+    """Connect, read this number of stored events, and disconnect."""
     subscriber = Subscriber(ADMIN, None, sees_unbound=True, loop=asyncio.get_running_loop())
     taken: list[tuple[str, int]] = []
     lines = stream(hub, subscriber, after)
@@ -69,7 +69,7 @@ async def take(hub: EventHub, after: int | None, most: int, seconds: float = PAT
 
 
 def told(hub: EventHub, database: Database, times: int) -> list[int]:
-    """Events whose order is certain: the store's own work in the background may leave that open for a moment."""
+    """Publish events and wait until their order is certain: background work of the store may delay that."""
     for _ in range(times):
         tell(database)
     known = ids(database)
@@ -101,7 +101,7 @@ def test_a_client_that_resumes_under_six_writers_gets_each_event_once_and_in_ord
     assert len(seen) > rows * 0.8
 
 
-def test_a_client_whose_last_event_is_no_longer_kept_starts_again(database: Database, hub: EventHub) -> None:
+def test_a_client_whose_last_event_was_deleted_gets_a_reset(database: Database, hub: EventHub) -> None:
     known = told(hub, database, 3)
     with database.writing() as session:
         session.execute(delete(OutboxEntry).where(OutboxEntry.id < known[-1]))
@@ -111,16 +111,14 @@ def test_a_client_whose_last_event_is_no_longer_kept_starts_again(database: Data
     assert asyncio.run(take(hub, known[1], 1)) == [("test", known[2])], "nothing is missing between"
 
 
-def test_a_client_with_an_id_from_the_future_starts_again(database: Database, hub: EventHub) -> None:
-    """It followed another store, or one from before a restore: waiting for its number would lose everything
-    until then.
-    """
+def test_a_client_with_an_id_from_the_future_gets_a_reset(database: Database, hub: EventHub) -> None:
+    """It followed another store, or this one before a restore: waiting for its id would lose all events until then."""
     known = told(hub, database, 1)
 
     assert asyncio.run(take(hub, 1_000_000, 1)) == [("reset", known[-1])]
 
 
-def test_a_client_from_before_the_first_event_gets_all(database: Database, hub: EventHub) -> None:
+def test_a_client_that_starts_before_the_first_event_gets_all_events(database: Database, hub: EventHub) -> None:
     tell(database)
     tell(database)
 

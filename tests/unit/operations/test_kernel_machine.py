@@ -1,8 +1,7 @@
-"""The kernel against a simple model of it: any steps, in any order, on both stores.
+"""The kernel compared with a simple model of it: any steps, in any order, on both stores.
 
-Hypothesis draws the steps; after each one the rows, the reasons of those who wait, the lanes and the outbox must be
-what the model says. The suite runs a fixed set; `HOLDFAST_KERNEL_EXAMPLES=2000` runs that many others, each time new
-ones.
+Hypothesis draws the steps; after each one the rows, the waiting reasons, the lanes and the outbox must match the model.
+The suite runs a fixed set; `HOLDFAST_KERNEL_EXAMPLES=2000` runs that many others, new ones each time.
 """
 
 import os
@@ -41,7 +40,7 @@ EXAMPLES = int(os.environ.get("HOLDFAST_KERNEL_EXAMPLES", "0"))
 SUITE_EXAMPLES = 15
 STEPS = 40
 NUMBERS = st.integers(0, 30)
-"""Which one of several is meant, whatever their number is."""
+"""Picks one of several items, however many there are."""
 ENDS = sorted(TRANSITIONS[Status.RUNNING] - {Status.PENDING})
 
 
@@ -69,7 +68,7 @@ class Kernel(Model, RuleBasedStateMachine):
         self.patch.undo()
 
     def tick(self) -> datetime:
-        """A clock that no two calls find the same."""
+        """A clock that never returns the same time twice."""
         self.now += timedelta(milliseconds=1)
         return self.now
 
@@ -83,7 +82,7 @@ class Kernel(Model, RuleBasedStateMachine):
         self.followed.append(queued.id)
 
     def add_followed(self) -> int:
-        """Bring into the model what the listener has queued, and say how much that is."""
+        """Add to the model what the listener has queued; return the number of operations."""
         new, self.followed = self.followed, []
         with self.database.reading() as session:
             for number in new:
@@ -99,10 +98,10 @@ class Kernel(Model, RuleBasedStateMachine):
         return operation
 
     def remember(self, record: Record) -> None:
-        """Keep what a runner knows of its operation: it may come back with it when that is no longer true."""
+        """Keep a runner's view of its operation: the runner may act on it when it is outdated."""
         self.handles.append(self.read(record))
 
-    # --- steps: work comes ----------------------------------------------------------------------------------------
+    # --- steps: work is added -------------------------------------------------------------------------------------
 
     @rule(
         kind=st.sampled_from(sorted(KINDS)),
@@ -147,7 +146,7 @@ class Kernel(Model, RuleBasedStateMachine):
     @precondition(lambda self: self.living and self.has(Status.PENDING))
     @rule(number=NUMBERS)
     def claim_one(self, number: int) -> None:
-        """As a request does, for an operation that it waits for; only its own lane is looked at."""
+        """As an inline call does for its own operation; only its lane is considered."""
         record = self.pick(number, Status.PENDING)
         if record.lane is None:
             return
@@ -174,7 +173,7 @@ class Kernel(Model, RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule()
     def act_on_what_is_no_longer_true(self) -> None:
-        """Runners that were cut off come back: what they knew is another's now, or another attempt's, or has ended."""
+        """Runners that were cut off return: their operation has another runner or another attempt, or has ended."""
         with self.database.writing() as session:
             for known in self.handles:
                 if not self.is_still_true(known):
@@ -250,7 +249,7 @@ class Kernel(Model, RuleBasedStateMachine):
                 if other.parent == record.id:
                     other.parent = None
 
-    # --- steps: runners come and die ------------------------------------------------------------------------------
+    # --- steps: runners start and die -----------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.living) < 3)
     @rule()
@@ -266,7 +265,7 @@ class Kernel(Model, RuleBasedStateMachine):
     @precondition(lambda self: self.living and self.left_by_the_dead())
     @rule(what=st.sampled_from(["follow", "never started", *ENDS]))
     def recover(self, what: str) -> None:
-        """An heir takes over all that the dead left, and finds the same state in all its spools."""
+        """An heir takes over all operations of dead runners, and finds the same state in all their spools."""
         heir = self.living[0]
         for record in self.left_by_the_dead():
             known = self.read(record)
@@ -304,7 +303,7 @@ class Kernel(Model, RuleBasedStateMachine):
         self.end(record, status)
         self.add_followed()
 
-    # --- steps: the world changes ---------------------------------------------------------------------------------
+    # --- steps: settings and time change --------------------------------------------------------------------------
 
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:
@@ -323,7 +322,7 @@ class Kernel(Model, RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
 
-    # --- always ---------------------------------------------------------------------------------------------------
+    # --- invariants -----------------------------------------------------------------------------------------------
 
     @invariant()
     def the_record_is_what_the_model_says(self) -> None:
@@ -376,7 +375,7 @@ def store_in_memory(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(0 if EXAMPLES else 600)
-def test_any_steps_leave_the_kernel_as_the_model_says(store_in_memory: Database) -> None:
+def test_the_kernel_matches_the_model_after_any_sequence_of_steps(store_in_memory: Database) -> None:
     run_state_machine_as_test(
         type("KernelOnStore", (Kernel,), {"database": store_in_memory}),
         settings=settings(

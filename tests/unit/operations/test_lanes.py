@@ -1,4 +1,4 @@
-"""`lanes.judge`, a pure function: by tables, and against the rules told plainly."""
+"""`lanes.judge`, a pure function: checked with a table, and against the plainly written rules."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -97,13 +97,13 @@ def test_lanes(waiting: Sequence[Waiter], running: Sequence[Holder], wanted: lis
     assert verdicts(waiting, running) == wanted
 
 
-def test_a_group_at_its_limit_waits_and_other_groups_go_on() -> None:
+def test_a_group_at_its_limit_waits_while_other_groups_start() -> None:
     waiting = [writer(1, "a", "backup"), writer(2, "b", "backup"), writer(3, "c", "index")]
 
     assert verdicts(waiting, limits={"backup": 1, "index": 1}) == [MAY_START, FULL, MAY_START]
 
 
-def test_what_runs_counts_towards_the_limits() -> None:
+def test_running_operations_count_towards_the_limits() -> None:
     assert verdicts([writer(2, "b", "backup")], [writing(1, "a", "backup")], {"backup": 1}) == [FULL]
 
 
@@ -119,20 +119,20 @@ def test_work_without_a_group_counts_towards_no_limit() -> None:
     assert verdicts(waiting, limits={"backup": 1}, total=1) == [MAY_START] * 3
 
 
-def test_nobody_overtakes_on_a_lane_whose_next_waits_for_a_limit() -> None:
+def test_no_waiter_overtakes_on_a_lane_whose_next_operation_waits_for_a_limit() -> None:
     waiting = [writer(2, "b", "backup"), writer(3, "b", "index"), reader(4, "b", "index")]
 
     assert verdicts(waiting, [writing(1, "a", "backup")], {"backup": 1, "index": 5}) == [FULL, busy(2), busy(2)]
 
 
-def test_a_limit_below_what_runs_starts_nothing_more() -> None:
+def test_nothing_starts_when_more_operations_run_than_the_limit_allows() -> None:
     running = [writing(1, "a", "backup"), writing(2, "b", "backup")]
 
     assert verdicts([writer(3, "c", "backup")], running, {"backup": 1}) == [FULL]
 
 
 @pytest.mark.parametrize("trigger", Trigger)
-def test_the_pause_holds_followups_and_reconciling_alone(trigger: Trigger) -> None:
+def test_a_pause_holds_back_only_followups_and_reconciliation(trigger: Trigger) -> None:
     held = trigger in (Trigger.FOLLOWUP, Trigger.RECONCILE)
 
     assert verdicts([writer(1, trigger=trigger)], paused=True) == [Verdict(QueuedReason.PAUSED) if held else MAY_START]
@@ -174,7 +174,7 @@ def queues(draw: st.DrawFn, *, own_reasons: bool = True) -> list[Waiter]:
 
 @st.composite
 def holders(draw: st.DrawFn) -> list[Holder]:
-    """What may run together: on a lane one writer, or readers."""
+    """Holders that may run together: on each lane one writer, or readers."""
     running: list[Holder] = []
     for number in range(1, 1 + draw(st.integers(0, 6))):
         lane = draw(LANES)
@@ -190,7 +190,7 @@ LIMITS = st.fixed_dictionaries({group: st.integers(1, 4) for group in GROUPS})
 
 @settings(max_examples=120, derandomize=True)
 @given(queues(), holders(), LIMITS, st.integers(1, 6), st.booleans())
-def test_every_queue_is_judged_as_the_rules_say(
+def test_every_queue_is_judged_according_to_the_rules(
     waiting: list[Waiter], running: list[Holder], limits: dict[str, int], total: int, paused: bool
 ) -> None:
     judged = judge(waiting, running, limits=limits, total=total, paused=paused, now=NOW)
@@ -204,7 +204,7 @@ def test_every_queue_is_judged_as_the_rules_say(
 
 @settings(max_examples=120, derandomize=True)
 @given(queues(), holders(), LIMITS, st.integers(1, 6), st.booleans())
-def test_what_may_start_never_breaks_a_lane_or_a_limit(
+def test_operations_that_may_start_never_violate_a_lane_or_a_limit(
     waiting: list[Waiter], running: list[Holder], limits: dict[str, int], total: int, paused: bool
 ) -> None:
     judged = judge(waiting, running, limits=limits, total=total, paused=paused, now=NOW)
@@ -226,7 +226,7 @@ def test_what_may_start_never_breaks_a_lane_or_a_limit(
 
 @settings(max_examples=120, derandomize=True)
 @given(queues(), holders(), LIMITS, st.integers(1, 6), st.booleans())
-def test_nobody_overtakes_an_earlier_waiter_that_it_would_block(
+def test_no_waiter_overtakes_an_earlier_one_that_it_would_block(
     waiting: list[Waiter], running: list[Holder], limits: dict[str, int], total: int, paused: bool
 ) -> None:
     judged = judge(waiting, running, limits=limits, total=total, paused=paused, now=NOW)
@@ -246,7 +246,7 @@ def test_nobody_overtakes_an_earlier_waiter_that_it_would_block(
 
 @settings(max_examples=60, derandomize=True)
 @given(queues(own_reasons=False), LIMITS, st.integers(1, 6), st.data())
-def test_everybody_starts_in_the_end(
+def test_every_waiter_starts_eventually(
     waiting: list[Waiter], limits: dict[str, int], total: int, data: st.DataObject
 ) -> None:
     running: list[Holder] = []
@@ -266,7 +266,7 @@ def as_holder(waiter: Waiter) -> Holder:
 
 
 def waits_its_turn(waiter: Waiter, verdict: Verdict) -> bool:
-    """True for one who waits for its lane or a limit, not for a reason of its own."""
+    """Return whether it waits for its lane or a limit, not for a reason of its own."""
     if waiter.available_at is not None and waiter.available_at > NOW:
         return False
     return verdict.reason in (QueuedReason.REPOSITORY_BUSY, QueuedReason.LIMIT_REACHED)

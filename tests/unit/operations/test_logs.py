@@ -1,4 +1,4 @@
-"""Log files: what is written is read, at any offset, after any crash."""
+"""Log files: lines are read as they were written, from any offset, after any crash."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path, lines: list[str], base_line: int = 0) -> None:
-    """One attempt of a process that lives to its end."""
+    """Write an attempt of a process that does not crash."""
     writer = LogWriter(path, base_line)
     writer.write(lines)
     writer.close()
@@ -37,7 +37,7 @@ def entries(path: Path) -> list[int]:
 
 
 def true_entries(path: Path) -> list[int]:
-    """What the index must hold, counted plainly."""
+    """The expected content of the index, counted naively."""
     ends = [place + 1 for place, byte in enumerate(path.read_bytes()) if byte == 0x0A]
     return ends[LINES_PER_ENTRY - 1 :: LINES_PER_ENTRY]
 
@@ -57,15 +57,15 @@ def test_a_page_numbers_its_lines_from_one(path: Path) -> None:
     assert read_page(path, 2, 3) == LogPage([(3, "line 3"), (4, "line 4"), (5, "line 5")], position=5, log_lines=10)
 
 
-def test_a_page_says_whether_there_is_more(path: Path) -> None:
+def test_a_page_shows_whether_there_are_more_lines(path: Path) -> None:
     write(path, FEW)
     pages = [read_page(path, offset, 4) for offset in (0, 6, 10)]
 
     assert [page.has_more for page in pages if page] == [True, False, False]
 
 
-def test_an_offset_beyond_the_end_stays_where_it_is(path: Path) -> None:
-    """A log may be cut back and written on after a restart: who was further on must not be told lines twice."""
+def test_an_offset_beyond_the_end_is_kept(path: Path) -> None:
+    """A log may be truncated and continued after a restart: a client that was ahead must not get lines twice."""
     write(path, FEW)
 
     assert read_page(path, 25, 10) == LogPage([], position=25, log_lines=10)
@@ -84,7 +84,7 @@ def test_following_the_position_reads_every_line_once(path: Path) -> None:
     assert seen == MANY
 
 
-def test_the_tail_is_the_last_lines(path: Path) -> None:
+def test_the_tail_returns_the_last_lines(path: Path) -> None:
     write(path, MANY)
 
     assert logs.tail(path, 3) == MANY[-3:]
@@ -92,7 +92,7 @@ def test_the_tail_is_the_last_lines(path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_a_text_is_found_from_any_offset_as_a_reader_of_all_lines_finds_it(path: Path, has_index: bool) -> None:
+def test_a_search_from_any_offset_finds_the_same_line_as_a_full_scan(path: Path, has_index: bool) -> None:
     write(path, MANY)
     if not has_index:
         index_path(path).unlink()
@@ -105,7 +105,7 @@ def test_a_text_is_found_from_any_offset_as_a_reader_of_all_lines_finds_it(path:
             assert found.position == (matches[0] if matches else max(offset, len(MANY))), (offset, text)
 
 
-def test_a_search_of_a_long_log_goes_on_where_it_stopped(path: Path) -> None:
+def test_a_search_of_a_long_log_resumes_where_it_stopped(path: Path) -> None:
     write(path, MANY)
 
     position, calls = 0, 0
@@ -116,7 +116,7 @@ def test_a_search_of_a_long_log_goes_on_where_it_stopped(path: Path) -> None:
     assert (found.line, calls > 10) == (len(MANY), True)
 
 
-def test_nothing_is_found_in_a_log_that_does_not_exist(path: Path) -> None:
+def test_a_search_of_a_log_that_does_not_exist_finds_nothing(path: Path) -> None:
     assert logs.find(path, "line", 3) == logs.Found(None, 3)
 
 
@@ -136,7 +136,7 @@ def test_reading_needs_no_index(path: Path) -> None:
     assert page == LogPage([(number, f"line {number}") for number in (601, 602, 603)], 603, len(MANY))
 
 
-def test_an_index_that_knows_of_lines_the_log_has_lost_is_not_believed(path: Path) -> None:
+def test_an_index_with_lines_that_the_log_has_lost_is_not_trusted(path: Path) -> None:
     write(path, MANY)
     with path.open("r+b") as file:
         file.truncate(true_entries(path)[1] + 3)
@@ -145,7 +145,7 @@ def test_an_index_that_knows_of_lines_the_log_has_lost_is_not_believed(path: Pat
     assert read_all(path) == MANY[: 2 * LINES_PER_ENTRY]
 
 
-def test_bytes_that_are_no_text_do_not_stop_a_reader(path: Path) -> None:
+def test_invalid_utf_8_does_not_stop_a_reader(path: Path) -> None:
     write(path, FEW)
     with path.open("ab") as file:
         file.write(b"\xff\xfe\x00\n")
@@ -153,7 +153,7 @@ def test_bytes_that_are_no_text_do_not_stop_a_reader(path: Path) -> None:
     assert read_all(path)[-1] == "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}\x00"
 
 
-def test_a_removed_log_is_gone_with_its_index(path: Path) -> None:
+def test_removing_a_log_removes_its_index_too(path: Path) -> None:
     write(path, MANY)
     logs.remove(path)
     logs.remove(path)
@@ -164,32 +164,32 @@ def test_a_removed_log_is_gone_with_its_index(path: Path) -> None:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_else_may_read_a_log(path: Path) -> None:
+def test_only_the_owner_may_read_a_log(path: Path) -> None:
     write(path, FEW)
 
     assert [file.stat().st_mode & 0o777 for file in (path, index_path(path))] == [0o600, 0o600]
 
 
-def test_the_index_names_the_start_of_every_256th_line(path: Path) -> None:
+def test_the_index_holds_an_offset_for_every_256_lines(path: Path) -> None:
     write(path, MANY)
 
     assert entries(path) == true_entries(path) != []
 
 
-def test_a_line_with_line_ends_inside_becomes_several(path: Path) -> None:
+def test_a_line_that_contains_newlines_becomes_several(path: Path) -> None:
     write(path, ["one\ntwo", "three"])
     write(path, ["one\ntwo", "three", "four"])
 
     assert read_all(path) == ["one", "two", "three", "four"]
 
 
-def test_half_a_surrogate_pair_does_not_break_a_log(path: Path) -> None:
+def test_a_lone_surrogate_does_not_break_a_log(path: Path) -> None:
     write(path, ["a\udc80b"])
 
     assert read_all(path) == ["a?b"]
 
 
-def test_an_attempt_told_again_after_a_restart_adds_only_what_is_new(path: Path) -> None:
+def test_an_attempt_replayed_after_a_restart_adds_only_new_lines(path: Path) -> None:
     write(path, MANY[:300])
     write(path, MANY)
 
@@ -205,7 +205,7 @@ def test_the_second_attempt_follows_the_lines_of_the_first(path: Path) -> None:
     assert read_all(path) == [*FEW, "again", "done"]
 
 
-def test_a_line_torn_by_a_crash_is_written_anew(path: Path) -> None:
+def test_a_line_torn_by_a_crash_is_written_again(path: Path) -> None:
     write(path, FEW[:5])
     with path.open("ab") as file:
         file.write(b"line")
@@ -214,7 +214,7 @@ def test_a_line_torn_by_a_crash_is_written_anew(path: Path) -> None:
     assert read_all(path) == FEW
 
 
-def test_a_torn_line_larger_than_a_block_is_cut_whole(path: Path) -> None:
+def test_a_torn_line_larger_than_a_block_is_removed_completely(path: Path) -> None:
     write(path, FEW[:5])
     with path.open("ab") as file:
         file.write(b"x" * 200_000)
@@ -224,7 +224,7 @@ def test_a_torn_line_larger_than_a_block_is_cut_whole(path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 3, ENTRY.size, ENTRY.size + 5])
-def test_a_torn_index_is_mended(path: Path, left: int) -> None:
+def test_a_torn_index_is_repaired(path: Path, left: int) -> None:
     write(path, MANY[:600])
     with index_path(path).open("r+b") as file:
         file.truncate(left)
@@ -234,7 +234,7 @@ def test_a_torn_index_is_mended(path: Path, left: int) -> None:
     assert entries(path) == true_entries(path)
 
 
-def test_an_index_ahead_of_its_log_is_mended(path: Path) -> None:
+def test_an_index_ahead_of_its_log_is_repaired(path: Path) -> None:
     write(path, MANY)
     with path.open("r+b") as file:
         file.truncate(true_entries(path)[0] - 2)
@@ -244,7 +244,7 @@ def test_an_index_ahead_of_its_log_is_mended(path: Path) -> None:
     assert entries(path) == true_entries(path)
 
 
-def test_cutting_takes_back_the_lines_of_the_attempt_alone(path: Path) -> None:
+def test_cutting_removes_only_the_lines_of_the_attempt(path: Path) -> None:
     write(path, MANY[:300])
     write(path, MANY[:500], base_line=300)
     LogWriter(path, 300).cut()
@@ -273,7 +273,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=
     pages=st.lists(st.tuples(st.integers(0, 750), st.integers(0, 600)), min_size=1, max_size=6),
     torn=st.binary(max_size=5).filter(lambda rest: b"\n" not in rest),
 )
-def test_any_page_equals_that_of_a_reader_who_reads_it_all(
+def test_any_page_equals_a_slice_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], pages: list[tuple[int, int]], torn: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "1.log"
@@ -292,10 +292,10 @@ def test_any_page_equals_that_of_a_reader_who_reads_it_all(
     times=st.integers(1, 90),
     deaths=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), max_size=4),
 )
-def test_whatever_a_crash_leaves_the_next_attempt_to_tell_it_mends(
+def test_replaying_an_attempt_repairs_whatever_a_crash_leaves(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], times: int, deaths: list[tuple[float, float, float]]
 ) -> None:
-    """A writer dies after some of its lines; a part of the end of either file is lost with it."""
+    """A writer dies after some of its lines, and a part of the end of either file is lost."""
     lines = (lines * times)[:700]
     path = tmp_path_factory.mktemp("log") / "1.log"
     for written, kept_of_log, kept_of_index in deaths:

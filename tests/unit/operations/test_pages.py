@@ -1,4 +1,4 @@
-"""Lists of operations: whatever the filter, the page is what reading every row would give."""
+"""Lists of operations: with any filter, a page equals what a scan of all rows would give."""
 
 import functools
 import random
@@ -37,7 +37,7 @@ TRIGGERS = [str(trigger) for trigger in Trigger]
 
 @functools.cache
 def a_past() -> list[dict[str, Any]]:
-    """Rows of every sort, in an order in which ids and times mostly, but not always, grow together."""
+    """Rows of every sort, whose ids and times mostly, but not always, increase together."""
     chance = random.Random(7)
     rows = []
     for number in range(1, ROWS + 1):
@@ -79,7 +79,7 @@ def past(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def fits(row: dict[str, Any], narrowed: Filter) -> bool:
-    """The filter, read out loud."""
+    """The filter, written plainly."""
     return all(
         (
             narrowed.repositories is None or row["repository_id"] in narrowed.repositories,
@@ -130,7 +130,7 @@ FILTERS = st.builds(
 
 @settings(max_examples=250, derandomize=True)
 @given(narrowed=FILTERS, limit=st.integers(1, 40), below=st.none() | st.integers(0, ROWS * 3 + 5))
-def test_a_page_is_what_reading_every_row_would_give(
+def test_a_page_equals_what_a_scan_of_all_rows_would_give(
     past: Database, narrowed: Filter, limit: int, below: int | None
 ) -> None:
     wanted = [number for number in newest_first(narrowed) if below is None or number < below]
@@ -173,9 +173,7 @@ def test_following_the_cursor_shows_every_operation_once(
     assert seen == newest_first(narrowed) != []
 
 
-def test_a_search_that_has_not_looked_at_everything_tells_no_total(
-    past: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_has_not_read_all_rows_returns_no_total(past: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_SEARCHED", 100)
     monkeypatch.setattr(pages, "CREATED_SLACK", 10)
 
@@ -188,7 +186,7 @@ def test_a_search_that_has_not_looked_at_everything_tells_no_total(
     assert following is not None
 
 
-def test_a_total_ends_at_its_limit(past: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_totals_are_counted_up_to_a_limit(past: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_COUNTED", 20)
 
     with past.reading() as session:
@@ -197,7 +195,7 @@ def test_a_total_ends_at_its_limit(past: Database, monkeypatch: pytest.MonkeyPat
         assert pages.total(session, Filter(run_id="run 5")) == 4
 
 
-def test_new_operations_do_not_shift_the_pages_of_a_reader(past: Database) -> None:
+def test_new_operations_do_not_shift_the_page_behind_a_cursor(past: Database) -> None:
     with past.reading() as session:
         _, after = pages.page(session, Filter(), 10, None)
         before, _ = pages.page(session, Filter(), 10, after)
@@ -220,7 +218,9 @@ def test_a_cursor_of_another_list_is_refused(past: Database) -> None:
 
 
 @pytest.mark.parametrize("repository", [1, 4, 99])
-def test_the_latest_of_some_kinds_are_the_newest_of_any_of_them(past: Database, repository: int) -> None:
+def test_the_latest_operations_of_several_kinds_are_the_newest_among_all_of_them(
+    past: Database, repository: int
+) -> None:
     kinds = ("check", "prune", "unheard_of")
     with past.reading() as session:
         found = pages.latest_of_kind(session, repository, kinds, 5)
@@ -228,6 +228,6 @@ def test_the_latest_of_some_kinds_are_the_newest_of_any_of_them(past: Database, 
     assert [operation.id for operation in found] == newest_first(Filter(repository_id=repository, kinds=kinds))[:5]
 
 
-def test_the_rows_of_the_past_are_all_there(past: Database) -> None:
+def test_all_rows_of_the_fixture_are_stored(past: Database) -> None:
     with past.reading() as session:
         assert sorted(session.scalars(select(Operation.id))) == [row["id"] for row in a_past()]

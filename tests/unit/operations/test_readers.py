@@ -1,4 +1,4 @@
-"""Durable readers of the outbox: every row once, in order, however late it commits and whoever else reads."""
+"""Durable readers of the outbox: each row once, in order, however late it commits and however many processes read."""
 
 import random
 import threading
@@ -41,7 +41,7 @@ def position(database: Database, name: str = "test") -> int | None:
 
 
 class Taken:
-    """A handler that remembers what it was given."""
+    """A handler that records the rows it is given."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -51,14 +51,14 @@ class Taken:
 
 
 def reading(database: Database, handle: readers.Handle, **more: object) -> Readers:
-    """A reader called `test` that is known and reads only when a test says so."""
+    """A reader called `test` that is registered and reads only on demand."""
     made = Readers(database, Supervisor(), Horizon(database))
     made.register(Reader("test", handle, **more))  # type: ignore[arg-type]
     made.know()
     return made
 
 
-def test_a_reader_is_given_every_row_once_and_in_order(database: Database) -> None:
+def test_a_reader_gets_every_row_once_and_in_order(database: Database) -> None:
     taken = Taken()
     reader = reading(database, taken, most_rows=3)
     for _ in range(7):
@@ -72,7 +72,7 @@ def test_a_reader_is_given_every_row_once_and_in_order(database: Database) -> No
     assert position(database) == taken.ids[-1]
 
 
-def test_rows_that_take_long_come_in_smaller_batches_and_all_of_them_in_order(database: Database) -> None:
+def test_slow_rows_come_in_smaller_batches_but_completely_and_in_order(database: Database) -> None:
     taken, sizes = Taken(), list[int]()
 
     def slowly(session: Session, rows: Sequence[OutboxEntry]) -> None:
@@ -102,12 +102,12 @@ def test_rows_that_take_long_come_in_smaller_batches_and_all_of_them_in_order(da
 @pytest.mark.parametrize(
     ("rows", "seconds", "following"), [(200, 0.4, 20), (200, 4.0, 10), (20, 0.004, 200), (20, 0.0, 200), (3, 1.0, 10)]
 )
-def test_a_batch_is_as_large_as_its_time_allows(rows: int, seconds: float, following: int) -> None:
+def test_the_next_batch_is_as_large_as_the_time_budget_allows(rows: int, seconds: float, following: int) -> None:
     assert readers.next_size(rows, seconds, 200) == following
     assert readers.next_size(rows, seconds, 5) == 5
 
 
-def test_a_reader_may_leave_out_operations_that_have_not_ended_always_or_for_a_time(database: Database) -> None:
+def test_a_reader_may_skip_unfinished_operations_permanently_or_temporarily(database: Database) -> None:
     is_left_out = [True]
     always, at_times = Taken(), Taken()
     both = Readers(database, Supervisor(), Horizon(database))
@@ -149,7 +149,7 @@ def test_a_new_reader_starts_at_the_newest_row_or_at_the_oldest(database: Databa
     assert oldest.ids == ids(database)
 
 
-def test_a_reader_that_is_started_again_goes_on_where_it_was(database: Database) -> None:
+def test_a_restarted_reader_resumes_where_it_stopped(database: Database) -> None:
     reading(database, Taken()).catch_up()
     tell(database)
     again = Taken()
@@ -159,7 +159,7 @@ def test_a_reader_that_is_started_again_goes_on_where_it_was(database: Database)
     assert again.ids == ids(database)
 
 
-def test_what_a_reader_writes_and_its_position_come_together_or_not_at_all(database: Database) -> None:
+def test_a_readers_writes_and_its_position_are_committed_together_or_not_at_all(database: Database) -> None:
     fails = True
 
     def note(session: Session, rows: Sequence[OutboxEntry]) -> None:
@@ -189,7 +189,7 @@ def noted(database: Database) -> set[int]:
         return {int(name.removeprefix("row ")) for name in names}
 
 
-def test_a_reader_that_fails_holds_up_no_other(database: Database) -> None:
+def test_a_failing_reader_blocks_no_other(database: Database) -> None:
     def fail(_session: Session, _rows: Sequence[OutboxEntry]) -> None:
         raise ZeroDivisionError
 
@@ -205,7 +205,7 @@ def test_a_reader_that_fails_holds_up_no_other(database: Database) -> None:
     assert position(database, "bad") == 0
 
 
-def test_rows_of_other_topics_are_passed_over_and_count_as_read(
+def test_rows_of_other_topics_are_skipped_and_count_as_read(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "MOST_UNRECORDED", 5)
@@ -224,7 +224,7 @@ def test_rows_of_other_topics_are_passed_over_and_count_as_read(
     assert position(database) == ids(database)[-1]
 
 
-def test_two_readers_of_one_name_are_a_mistake(database: Database) -> None:
+def test_a_second_reader_with_the_same_name_is_refused(database: Database) -> None:
     made = Readers(database, Supervisor(), Horizon(database))
     made.register(Reader("test", Taken()))
 
@@ -240,7 +240,7 @@ def forget(database: Database) -> int:
         return readers.forget_old(session, clock.now() + timedelta(hours=1))
 
 
-def test_what_a_reader_has_not_read_is_kept(database: Database) -> None:
+def test_rows_that_a_reader_has_not_read_are_kept(database: Database) -> None:
     reader = reading(database, Taken())
     for _ in range(3):
         tell(database)
@@ -250,7 +250,7 @@ def test_what_a_reader_has_not_read_is_kept(database: Database) -> None:
     assert forget(database) == 2, "the newest row stays"
 
 
-def test_a_reader_that_nobody_knows_any_more_keeps_nothing_for_ever(database: Database) -> None:
+def test_a_reader_that_is_no_longer_registered_does_not_keep_rows_indefinitely(database: Database) -> None:
     reading(database, Taken())
     for _ in range(3):
         tell(database)
@@ -261,7 +261,7 @@ def test_a_reader_that_nobody_knows_any_more_keeps_nothing_for_ever(database: Da
     assert position(database) is None
 
 
-def test_a_reader_that_is_slow_but_known_keeps_its_rows(database: Database) -> None:
+def test_a_slow_but_registered_reader_keeps_its_rows(database: Database) -> None:
     reader = reading(database, Taken())
     tell(database)
     tell(database)
@@ -286,7 +286,7 @@ def postgresql(tmp_path: Path) -> Iterator[Database]:
 
 @contextmanager
 def unfinished(database: Database, statement: Callable[[Session], object]) -> Iterator[Session]:
-    """A transaction that has run a statement and is ended by the test."""
+    """An open transaction that has run a statement; the test ends it."""
     with Session(database.engine, info={"wake": lambda: None}) as session:
         statement(session)
         yield session
@@ -311,7 +311,7 @@ def test_a_row_that_commits_late_is_read_before_those_that_follow_it(postgresql:
     assert len(taken.ids) == 2
 
 
-def test_a_row_that_is_rolled_back_holds_up_nobody(postgresql: Database) -> None:
+def test_a_row_that_is_rolled_back_blocks_no_reader(postgresql: Database) -> None:
     taken = Taken()
     reader = reading(postgresql, taken)
     with unfinished(postgresql, a_row):
@@ -323,8 +323,8 @@ def test_a_row_that_is_rolled_back_holds_up_nobody(postgresql: Database) -> None
     assert len(taken.ids) == 1
 
 
-def test_a_transaction_without_outbox_rows_holds_up_nobody_even_if_it_began_first(postgresql: Database) -> None:
-    """A long write of something else, a dump into another table: with ids of transactions, every reader would wait."""
+def test_a_transaction_without_outbox_rows_blocks_no_reader_even_if_it_began_first(postgresql: Database) -> None:
+    """For example a long write to another table: with a horizon of transaction ids, every reader would wait for it."""
     taken = Taken()
     reader = reading(postgresql, taken)
 
@@ -335,7 +335,7 @@ def test_a_transaction_without_outbox_rows_holds_up_nobody_even_if_it_began_firs
         tell(postgresql)
         reader.catch_up()
         assert len(taken.ids) == 1
-        a_row(long)  # it tells something after all, with an older transaction than the row that was read
+        a_row(long)  # publishes a row after all, in a transaction older than that of the row already read
         long.commit()
     reader.catch_up()
 
@@ -343,7 +343,7 @@ def test_a_transaction_without_outbox_rows_holds_up_nobody_even_if_it_began_firs
     assert len(taken.ids) == 2
 
 
-# --- many at once -----------------------------------------------------------------------------------------------------
+# --- concurrent writers -----------------------------------------------------------------------------------------------
 
 
 def write_many(database: Database, wake: Callable[[], None], count: int, seed: int) -> None:
@@ -359,12 +359,12 @@ def write_many(database: Database, wake: Callable[[], None], count: int, seed: i
                 session.commit()
             else:
                 session.rollback()
-        wake()  # as the listener does: whoever reads looks while others are in the middle of their transactions
+        wake()  # as the listener does: readers look while other transactions are still open
 
 
 @contextmanager
 def writers(database: Database, rows: int, *reading: Database) -> Iterator[threading.Event]:
-    """Six of them, with about this number of rows in all. The event is set when they have ended."""
+    """Run six writers with about this number of rows in all; the event is set when they have ended."""
     done = threading.Event()
     count = rows // (WRITERS * 2) + 1
 
@@ -392,7 +392,7 @@ ROWS = [pytest.param(2_000, id="thousands"), pytest.param(100_000, id="hundred-t
 
 @pytest.mark.parametrize("rows", ROWS)
 def test_two_processes_read_each_row_of_six_writers_exactly_once(postgresql: Database, rows: int) -> None:
-    """A row that is noted twice would violate the primary key and fail the reader."""
+    """A row that is recorded twice would violate the primary key and fail the reader."""
 
     def note(session: Session, found: Sequence[OutboxEntry]) -> None:
         session.execute(insert(KernelSetting), [{"name": f"row {row.id}", "value": 1} for row in found])

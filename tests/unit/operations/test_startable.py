@@ -1,4 +1,4 @@
-"""The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
+"""The lane rules exist in Python and in SQL: for any queue, both let the same operations start."""
 
 import random
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def put_in_place(
         kernel_limits.change(session, LimitsChange(max_running_index=limit, max_running_total=total))
 
 
-def test_what_sql_lets_start_is_what_the_rules_let_start_and_each_is_judged_by_itself_as_among_all(
+def test_sql_and_the_rules_start_the_same_operations_and_each_is_judged_alone_as_among_all(
     database: Database,
 ) -> None:
     @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
@@ -93,7 +93,7 @@ def test_what_sql_lets_start_is_what_the_rules_let_start_and_each_is_judged_by_i
     hold_for()
 
 
-def test_some_of_many_waiting_operations_are_judged_as_all_of_them_would_be(database: Database) -> None:
+def test_judging_a_few_of_many_waiting_operations_gives_the_same_verdicts_as_judging_all(database: Database) -> None:
     for seed in range(6):
         chance = random.Random(seed)
         add_agent(database, *chance.choice([("online", ("backup.create",)), ("offline", ())]))
@@ -114,7 +114,7 @@ def test_some_of_many_waiting_operations_are_judged_as_all_of_them_would_be(data
 
 
 def waiting_in_lanes_of_their_own(database: Database, number: int, row: dict[str, Any]) -> None:
-    """One runs, and all others wait."""
+    """One operation runs and all others wait, each in its own lane."""
     running = {"id": 1, "status": "running", "trigger": Trigger.MANUAL, "queue_rank": 0.0, "limit_group": "index"}
     plain = {"status": "pending", "trigger": Trigger.SCHEDULE, "lock_mode": LockMode.EXCLUSIVE, **row}
     waiters = [{**plain, "id": at, "queue_rank": float(at), "lock_key": f"lane {at}"} for at in range(2, number)]
@@ -124,7 +124,7 @@ def waiting_in_lanes_of_their_own(database: Database, number: int, row: dict[str
 
 
 def instructions(session: Session, act: Callable[[], object]) -> int:
-    """What SQLite does for it, the second time: the same number on every machine."""
+    """Count SQLite's instructions, in tens, for the second call: the number is the same on every machine."""
     act()
     connection = session.connection().connection.driver_connection
     assert connection is not None
@@ -145,7 +145,7 @@ def instructions(session: Session, act: Callable[[], object]) -> int:
         pytest.param({"limit_group": "index", "depends_on_id": 1}, id="each needs another one"),
     ],
 )
-def test_judging_those_that_are_shown_takes_what_it_takes_with_a_short_queue(
+def test_the_cost_of_judging_the_operations_of_a_page_does_not_grow_with_the_queue(
     database: Database, row: dict[str, Any]
 ) -> None:
     add_agent(database, "online", ("backup.create",))
@@ -159,7 +159,7 @@ def test_judging_those_that_are_shown_takes_what_it_takes_with_a_short_queue(
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_what_a_claim_looks_at_grows_no_faster_than_the_queue(database: Database) -> None:
+def test_the_cost_of_a_claim_grows_no_faster_than_the_queue(database: Database) -> None:
     took = {}
     for number in (50, 500):
         waiting_in_lanes_of_their_own(database, number, {"limit_group": "backup"})
@@ -194,10 +194,10 @@ def many(chance: random.Random) -> list[dict[str, Any]]:
     return made
 
 
-def test_the_table_of_locks_knows_every_access_and_every_sharing() -> None:
+def test_the_lock_table_covers_every_access_and_every_sharing() -> None:
     assert {access: set(modes) for access, modes in LOCKS.items()} == {access: set(Sharing) for access in Access}
 
 
-def test_where_nothing_is_shared_every_lock_is_exclusive_and_a_change_is_always_alone() -> None:
+def test_without_sharing_every_lock_is_exclusive_and_a_change_always_needs_an_exclusive_lock() -> None:
     assert {modes[Sharing.NOTHING] for modes in LOCKS.values()} == {LockMode.EXCLUSIVE}
     assert set(LOCKS[Access.CHANGE].values()) == {LockMode.EXCLUSIVE}

@@ -1,4 +1,4 @@
-"""Status changes only along the table, only from what it was, and only once, whoever else tries at the same time."""
+"""A status changes only as the table allows, only from the expected status, and only once even under concurrency."""
 
 import threading
 from collections.abc import Callable
@@ -27,14 +27,14 @@ def set_status(database: Database, operation_id: int, status: Status) -> None:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_every_status_is_active_or_an_end_and_nothing_leaves_an_end() -> None:
+def test_every_status_is_active_or_terminal_and_no_transition_leaves_a_terminal_one() -> None:
     assert set(TRANSITIONS) == set(Status) == ACTIVE | TERMINAL
     assert not ACTIVE & TERMINAL
     assert SUCCEEDED < TERMINAL
     assert all(TRANSITIONS[status] == frozenset() for status in TERMINAL)
 
 
-def test_a_status_changes_along_the_table_and_no_other_way(database: Database) -> None:
+def test_a_status_changes_only_as_the_table_allows(database: Database) -> None:
     operation_id = enqueue(database)
     for old in Status:
         for new in Status:
@@ -48,7 +48,7 @@ def test_a_status_changes_along_the_table_and_no_other_way(database: Database) -
                 assert status_of(database, operation_id) is old
 
 
-def test_a_status_that_is_not_what_it_was_stays_and_is_not_told(database: Database) -> None:
+def test_a_status_that_changed_meanwhile_is_kept_and_not_announced(database: Database) -> None:
     operation_id = enqueue(database)
     before = told(database, operation_id)
     for real in Status:
@@ -61,14 +61,14 @@ def test_a_status_that_is_not_what_it_was_stays_and_is_not_told(database: Databa
     assert told(database, operation_id) == before
 
 
-def test_the_store_refuses_a_status_that_is_none(database: Database) -> None:
+def test_the_store_refuses_an_unknown_status(database: Database) -> None:
     operation_id = enqueue(database)
 
     with pytest.raises(IntegrityError), database.writing() as session:
         session.execute(text("UPDATE operations SET status = 'done' WHERE id = :id"), {"id": operation_id})
 
 
-def test_a_change_and_its_outbox_row_come_together_or_not_at_all(database: Database) -> None:
+def test_a_change_and_its_outbox_row_are_committed_together_or_not_at_all(database: Database) -> None:
     operation_id = started(database)
     known = read(database, operation_id)
 
@@ -83,7 +83,7 @@ def test_a_change_and_its_outbox_row_come_together_or_not_at_all(database: Datab
     assert told(database, operation_id) == ["pending", "running"]
 
 
-def test_every_change_is_told_once_and_in_order(database: Database) -> None:
+def test_every_change_is_announced_once_and_in_order(database: Database) -> None:
     operation_id = started(database)
     requeue(database, read(database, operation_id))
     claim(database)
@@ -117,14 +117,14 @@ def test_a_running_operation_ends_once(database: Database, status: Status) -> No
     assert ended.completed_at is not None
 
 
-def test_a_pending_operation_is_not_finished(database: Database) -> None:
+def test_a_pending_operation_cannot_be_finished(database: Database) -> None:
     known = read(database, enqueue(database))
 
     assert not finish(database, known, Status.COMPLETED)
     assert status_of(database, known.id) is Status.PENDING
 
 
-def test_a_runner_cannot_end_what_another_one_took_over(database: Database) -> None:
+def test_a_runner_cannot_end_an_operation_that_another_one_took_over(database: Database) -> None:
     known = read(database, started(database))
     assert take_over(database, known, "heir")
 
@@ -152,14 +152,14 @@ def test_only_one_of_two_heirs_takes_over(database: Database) -> None:
     assert read(database, known.id).runner_id == "one"
 
 
-def test_what_has_ended_is_not_taken_over(database: Database) -> None:
+def test_an_ended_operation_cannot_be_taken_over(database: Database) -> None:
     known = read(database, started(database))
     finish(database, known, Status.COMPLETED)
 
     assert not take_over(database, known, "heir")
 
 
-def test_the_next_attempt_keeps_what_the_first_one_began(database: Database) -> None:
+def test_the_next_attempt_keeps_the_start_time_and_the_log_file(database: Database) -> None:
     first = read(database, started(database))
     requeue(database, first)
     waiting = read(database, first.id)
@@ -170,7 +170,7 @@ def test_the_next_attempt_keeps_what_the_first_one_began(database: Database) -> 
     assert (second.runner_id, second.started_at, second.log_file) == ("another", first.started_at, first.log_file)
 
 
-def test_what_never_started_waits_as_if_it_had_not_been_claimed(database: Database) -> None:
+def test_an_operation_that_never_started_waits_as_if_it_had_not_been_claimed(database: Database) -> None:
     known = read(database, started(database))
     with database.writing() as session:
         assert transitions.requeue_as_never_started(session, known)
@@ -179,7 +179,7 @@ def test_what_never_started_waits_as_if_it_had_not_been_claimed(database: Databa
     assert (waiting.status, waiting.attempt, waiting.started_at, waiting.runner_id) == ("pending", 1, None, None)
 
 
-def test_a_back_off_keeps_an_operation_from_starting(database: Database) -> None:
+def test_a_back_off_delays_the_start_of_an_operation(database: Database) -> None:
     known = read(database, started(database))
     requeue(database, known, delay_seconds=3600)
 
@@ -192,7 +192,7 @@ def test_a_back_off_keeps_an_operation_from_starting(database: Database) -> None
 # --- cancelling -------------------------------------------------------------------------------------------------------
 
 
-def test_a_pending_operation_is_cancelled_at_once(database: Database) -> None:
+def test_a_pending_operation_is_cancelled_immediately(database: Database) -> None:
     operation_id = enqueue(database)
 
     assert cancel(database, operation_id) is Status.CANCELLED
@@ -202,7 +202,7 @@ def test_a_pending_operation_is_cancelled_at_once(database: Database) -> None:
     assert claim(database) == []
 
 
-def test_a_running_operation_is_asked_and_runs_until_its_runner_ends_it(database: Database) -> None:
+def test_cancelling_a_running_operation_is_a_request_and_it_runs_until_its_runner_ends_it(database: Database) -> None:
     operation_id = started(database)
 
     assert cancel(database, operation_id) is Status.RUNNING
@@ -215,7 +215,7 @@ def test_a_running_operation_is_asked_and_runs_until_its_runner_ends_it(database
 
 
 @pytest.mark.parametrize("end", sorted(TERMINAL))
-def test_an_end_stays_what_it_is_when_a_cancel_comes_late(database: Database, end: Status) -> None:
+def test_a_late_cancel_does_not_change_how_an_operation_ended(database: Database, end: Status) -> None:
     operation_id = enqueue(database)
     set_status(database, operation_id, end)
 
@@ -223,11 +223,11 @@ def test_an_end_stays_what_it_is_when_a_cancel_comes_late(database: Database, en
     assert read(database, operation_id).cancel_requested_at is None
 
 
-def test_nobody_cancels_what_does_not_exist(database: Database) -> None:
+def test_cancelling_an_operation_that_does_not_exist_returns_nothing(database: Database) -> None:
     assert cancel(database, 12345) is None
 
 
-def test_what_was_asked_to_stop_is_not_queued_again(database: Database) -> None:
+def test_an_operation_whose_cancellation_was_requested_is_not_requeued(database: Database) -> None:
     known = read(database, started(database))
     cancel(database, known.id)
 
@@ -237,7 +237,7 @@ def test_what_was_asked_to_stop_is_not_queued_again(database: Database) -> None:
     assert status_of(database, known.id) is Status.RUNNING
 
 
-def test_a_repository_that_goes_away_takes_its_waiting_work_along(database: Database) -> None:
+def test_removing_a_repository_cancels_only_its_own_pending_operations(database: Database) -> None:
     running = started(database)
     mine = [enqueue(database), enqueue(database, kernel.CHECK)]
     other = enqueue(database, repository=2)
@@ -256,7 +256,7 @@ Step = Callable[[Session], Any]
 
 
 def overlapped(database: Database, first: Step, second: Step) -> tuple[Any, Any]:
-    """Begin the second step after the statements of the first, but before its commit; return what both said."""
+    """Begin the second step after the statements of the first, but before its commit; return both results."""
     answers: list[Any] = []
 
     def run_second() -> None:
@@ -290,14 +290,14 @@ def cancelling(operation_id: int) -> Step:
     return lambda session: transitions.request_cancel(session, operation_id)
 
 
-def test_a_cancel_that_meets_the_end_says_what_really_happened(database: Database) -> None:
+def test_a_cancel_concurrent_with_the_end_returns_the_actual_status(database: Database) -> None:
     known = read(database, started(database))
 
     assert overlapped(database, finishing(known, Status.COMPLETED), cancelling(known.id)) == (True, Status.COMPLETED)
     assert status_of(database, known.id) is Status.COMPLETED
 
 
-def test_a_cancel_that_meets_a_claim_reaches_the_running_operation(database: Database) -> None:
+def test_a_cancel_concurrent_with_a_claim_reaches_the_running_operation(database: Database) -> None:
     operation_id = enqueue(database)
 
     claimed, answer = overlapped(
@@ -307,7 +307,7 @@ def test_a_cancel_that_meets_a_claim_reaches_the_running_operation(database: Dat
     assert read(database, operation_id).cancel_requested_at is not None
 
 
-def test_a_claim_that_meets_a_cancel_gets_nothing(database: Database) -> None:
+def test_a_claim_concurrent_with_a_cancel_gets_nothing(database: Database) -> None:
     operation_id = enqueue(database)
 
     answers = overlapped(
@@ -316,7 +316,7 @@ def test_a_claim_that_meets_a_cancel_gets_nothing(database: Database) -> None:
     assert answers == (Status.CANCELLED, [])
 
 
-def test_a_cancel_that_meets_the_next_attempt_is_not_lost(database: Database) -> None:
+def test_a_cancel_concurrent_with_a_requeue_is_not_lost(database: Database) -> None:
     known = read(database, started(database))
 
     queued, answer = overlapped(
@@ -328,7 +328,7 @@ def test_a_cancel_that_meets_the_next_attempt_is_not_lost(database: Database) ->
     assert status_of(database, known.id) is Status.CANCELLED
 
 
-def test_an_end_that_meets_an_heir_is_refused(database: Database) -> None:
+def test_ending_an_operation_during_its_takeover_is_refused(database: Database) -> None:
     known = read(database, started(database))
 
     answers = overlapped(
@@ -338,7 +338,7 @@ def test_an_end_that_meets_an_heir_is_refused(database: Database) -> None:
     assert read(database, known.id).runner_id == "heir"
 
 
-def test_an_heir_that_meets_the_end_gets_nothing(database: Database) -> None:
+def test_taking_over_an_operation_during_its_end_is_refused(database: Database) -> None:
     known = read(database, started(database))
 
     answers = overlapped(
@@ -347,7 +347,7 @@ def test_an_heir_that_meets_the_end_gets_nothing(database: Database) -> None:
     assert answers == (True, False)
 
 
-def test_two_claims_never_get_the_same_operation(database: Database) -> None:
+def test_concurrent_claims_never_get_the_same_operation(database: Database) -> None:
     operations = [enqueue(database, repository=number) for number in range(1, 5)]
 
     first, second = overlapped(
