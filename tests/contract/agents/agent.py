@@ -1,4 +1,4 @@
-"""An agent of the tests: plain HTTP, as the contract has it, and nothing of the real one."""
+"""An agent for tests: plain HTTP by the contract, without any code of the real agent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ class Agent:
         self.admin = admin
         self.id: int = admin.get(f"/api/managed-machines/agents/{self.agent_id}").json()["id"]
 
-    # --- what an agent sends ----------------------------------------------------------------------------------------
+    # --- requests of an agent ---------------------------------------------------------------------------------------
 
     def heartbeat(self, **more: Any) -> Any:
         body = {
@@ -83,7 +83,7 @@ class Agent:
         return self.post(job, "canceled", {"completed_at": now()})
 
     def finish_all(self, **result: Any) -> list[int]:
-        """Do all that waits, as if it were easy."""
+        """Complete all waiting jobs successfully and return their ids."""
         done = []
         while jobs := self.poll(limit=10):
             for job in jobs:
@@ -94,7 +94,7 @@ class Agent:
 
 
 class Machines:
-    """Makes agents and their repositories on a running service."""
+    """Creates agents and their repositories on a running service."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -172,7 +172,7 @@ class Machines:
 
     @contextmanager
     def running_backup(self, **more: Any) -> Iterator[tuple[Agent, int]]:
-        """A job that an agent has begun."""
+        """A backup that an agent has started."""
         agent = self.agent()
         job = self.backup(self.repository(agent, **more))
         agent.begin(job)

@@ -8,7 +8,7 @@ from tests.support.running import Running, Services
 
 @pytest.fixture(scope="package")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    """Services of their own: jobs that no agent ever takes stay in the queue, which others want to see empty."""
+    """Separate services, because other tests expect an empty queue, and jobs that no agent ever claims stay in it."""
     services = Services(tmp_path_factory.mktemp("agent-services"))
     yield services
     services.stop()
@@ -21,7 +21,7 @@ def on_sqlite(services: Services) -> Machines:
 
 @pytest.fixture
 def machines(on_sqlite: Machines) -> Machines:
-    """Most rules do not depend on the store; those that do take `on_either_store`."""
+    """Most rules do not depend on the store; tests of those that do use `on_either_store`."""
     return on_sqlite
 
 

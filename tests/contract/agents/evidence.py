@@ -1,4 +1,4 @@
-"""The archives by which the service finds out how a backup of an agent ended."""
+"""The archives from which the service determines how a backup of an agent ended."""
 
 from datetime import datetime
 from typing import Any
@@ -7,7 +7,7 @@ from tests.contract.agents.agent import Agent
 
 
 def listed(key: str, name: str, start: datetime, archive_id: str = "ab" * 32) -> dict[str, Any]:
-    """An archive as the engine's list has it."""
+    """An archive as listed by the engine."""
     local = start.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00")
     return {
         "archive": name,
@@ -24,7 +24,7 @@ def listed(key: str, name: str, start: datetime, archive_id: str = "ab" * 32) ->
 
 
 def question_about(agent: Agent, job: int) -> int | None:
-    """The job by which the service asks the repository about another one."""
+    """The id of the evidence job with which the service queries the repository about another job."""
     return next((each["id"] for each in agent.poll(limit=10) if each["type"] == "evidence" and each["id"] != job), None)
 
 

@@ -1,4 +1,4 @@
-"""Calls: what somebody waits for goes to the agent that opens the repository, and what it sends comes back to them."""
+"""Calls: a request is forwarded to the agent of the repository, and the output it sends becomes the response."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def ask(pool: ThreadPoolExecutor, machines: Machines, repository: dict[str, Any]) -> "Future[Any]":
-    """Somebody who waits for the engine's list of archives."""
+    """Send a request that waits for the engine's list of archives."""
     address = f"/api/repositories/{repository['id']}/archives/live"
     return pool.submit(lambda: machines.admin.get(address))
 
@@ -47,7 +47,7 @@ def end(code: int = 0) -> bytes:
     return frame(END, json.dumps({"code": code}).encode())
 
 
-def test_what_is_asked_is_offered_to_the_agent_and_its_answer_comes_back(
+def test_a_call_is_offered_to_the_agent_and_its_output_becomes_the_response(
     machines: Machines, pool: ThreadPoolExecutor
 ) -> None:
     agent = machines.agent()
@@ -68,7 +68,9 @@ def test_what_is_asked_is_offered_to_the_agent_and_its_answer_comes_back(
     assert agent.client.get("/api/agents/jobs/poll").json() == {"jobs": []}
 
 
-def test_what_the_engine_there_refuses_is_told_as_if_it_were_here(machines: Machines, pool: ThreadPoolExecutor) -> None:
+def test_errors_of_the_engine_of_an_agent_are_reported_like_local_ones(
+    machines: Machines, pool: ThreadPoolExecutor
+) -> None:
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
     line = {"type": "log_message", "levelname": "ERROR", "name": "borg", "msgid": "PassphraseWrong", "message": "no"}
@@ -77,7 +79,7 @@ def test_what_the_engine_there_refuses_is_told_as_if_it_were_here(machines: Mach
     assert error_of(waiting.result(PATIENCE)) == (422, "engine.passphrase_wrong")
 
 
-def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: ThreadPoolExecutor) -> None:
+def test_the_output_of_a_call_may_be_larger_than_any_other_body(machines: Machines, pool: ThreadPoolExecutor) -> None:
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
     content = json.dumps(ARCHIVES).encode() + b" " * 3_000_000
@@ -87,7 +89,7 @@ def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: T
     assert waiting.result(PATIENCE).json()["archives"] == []
 
 
-def test_an_answer_that_breaks_off_is_no_answer(machines: Machines, pool: ThreadPoolExecutor) -> None:
+def test_incomplete_output_of_a_call_is_discarded(machines: Machines, pool: ThreadPoolExecutor) -> None:
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
     send(agent, offered(agent)["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()))
@@ -95,7 +97,7 @@ def test_an_answer_that_breaks_off_is_no_answer(machines: Machines, pool: Thread
     assert error_of(waiting.result(PATIENCE)) == (503, "engine.interrupted")
 
 
-def test_a_link_that_is_cut_before_the_engine_spoke_is_tried_again(
+def test_a_call_is_offered_again_if_the_connection_broke_before_any_output(
     machines: Machines, pool: ThreadPoolExecutor
 ) -> None:
     agent = machines.agent()
@@ -107,7 +109,7 @@ def test_a_link_that_is_cut_before_the_engine_spoke_is_tried_again(
     assert waiting.result(PATIENCE).status_code == 200
 
 
-def test_nobody_but_the_agent_of_the_repository_is_offered_or_may_answer_a_call(
+def test_only_the_agent_of_the_repository_is_offered_a_call_or_may_serve_it(
     machines: Machines, pool: ThreadPoolExecutor
 ) -> None:
     agent, other = machines.agent(), machines.agent()
@@ -125,14 +127,14 @@ def test_nobody_but_the_agent_of_the_repository_is_offered_or_may_answer_a_call(
 
 
 @pytest.mark.parametrize("name", ["{agent}-" + "0" * 32, "999999-" + "0" * 32, "x", "%2e%2e%2fsecret.key", "{agent}-x"])
-def test_a_call_that_nobody_waits_for_is_over(machines: Machines, name: str) -> None:
+def test_output_for_a_call_without_a_waiting_request_returns_404(machines: Machines, name: str) -> None:
     agent = machines.agent()
     answer = send(agent, name.format(agent=agent.id), b"anything")
 
     assert answer.status_code == 404, answer.text
 
 
-def test_an_agent_that_is_shut_out_gets_no_call(machines: Machines) -> None:
+def test_a_disabled_agent_gets_no_calls(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     machines.admin.post(f"/api/managed-machines/agents/{agent.id}/disable")
@@ -142,7 +144,7 @@ def test_an_agent_that_is_shut_out_gets_no_call(machines: Machines) -> None:
     assert send(agent, f"{agent.id}-{'0' * 32}", b"x").status_code == 403
 
 
-def test_an_agent_that_cannot_be_called_is_named_with_what_to_do(machines: Machines) -> None:
+def test_a_call_to_an_agent_that_cannot_serve_it_is_refused_with_the_reason(machines: Machines) -> None:
     old = machines.agent(capabilities=[word for word in EVERYTHING if word != "engine.call"])
     without = machines.agent()
     repositories = [machines.repository(old), machines.repository(without)]
@@ -158,7 +160,7 @@ def test_an_agent_that_cannot_be_called_is_named_with_what_to_do(machines: Machi
     ]
 
 
-def test_a_poll_that_waits_is_woken_by_a_call(machines: Machines, pool: ThreadPoolExecutor) -> None:
+def test_a_waiting_poll_is_woken_by_a_call(machines: Machines, pool: ThreadPoolExecutor) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     found: list[dict[str, Any]] = []
@@ -174,7 +176,7 @@ def test_a_poll_that_waits_is_woken_by_a_call(machines: Machines, pool: ThreadPo
     assert waiting.result(PATIENCE).status_code == 200
 
 
-def test_a_restore_to_the_service_reads_the_archive_by_calls_and_fails_as_the_engine_there_does(
+def test_a_local_restore_reads_the_archive_through_calls_and_fails_like_the_remote_engine(
     machines: Machines, tmp_path: Path
 ) -> None:
     agent = machines.agent()

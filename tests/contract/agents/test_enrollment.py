@@ -10,7 +10,7 @@ from tests.contract.agents.agent import Machines
 from tests.support.service import PATIENCE
 
 
-def test_a_token_is_shown_once_and_listed_without_its_value(machines: Machines) -> None:
+def test_a_token_is_shown_only_once_and_listed_without_its_value(machines: Machines) -> None:
     created = machines.token(name="for the web server", expires_in_minutes=5)
 
     assert created["token"].startswith("bk_enroll_")
@@ -25,11 +25,11 @@ def test_a_token_is_shown_once_and_listed_without_its_value(machines: Machines) 
 @pytest.mark.parametrize(
     "body", [{}, {"name": "x"}, {"name": "x", "expires_in_minutes": 4}, {"name": "x", "expires_in_minutes": 43_201}]
 )
-def test_a_token_needs_a_name_and_an_expiry_in_bounds(machines: Machines, body: dict[str, object]) -> None:
+def test_a_token_requires_a_name_and_an_expiry_within_bounds(machines: Machines, body: dict[str, object]) -> None:
     assert machines.admin.post("/api/managed-machines/enrollment-tokens", json=body).status_code == 422
 
 
-def test_registration_answers_with_the_credential_and_leaves_only_hashes_in_the_store(machines: Machines) -> None:
+def test_registration_returns_the_credential_and_stores_only_hashes(machines: Machines) -> None:
     token = machines.token()["token"]
     answer = machines.register(token)
 
@@ -48,7 +48,7 @@ def test_registration_answers_with_the_credential_and_leaves_only_hashes_in_the_
         assert registered["agent_token"].encode() not in content
 
 
-def test_a_token_serves_once(machines: Machines) -> None:
+def test_a_token_can_be_used_only_once(machines: Machines) -> None:
     token = machines.token()
     first = machines.register(token["token"])
     second = machines.register(token["token"])
@@ -62,7 +62,7 @@ def test_a_token_serves_once(machines: Machines) -> None:
     assert item["used_by_agent_id"] == agent["id"]
 
 
-def test_an_unknown_a_revoked_and_an_expired_token_are_refused_alike(machines: Machines) -> None:
+def test_unknown_revoked_and_expired_tokens_are_refused_alike(machines: Machines) -> None:
     revoked = machines.token()
     path = f"/api/managed-machines/enrollment-tokens/{revoked['id']}/revoke"
     assert machines.admin.post(path).json()["status"] == "revoked"
@@ -88,7 +88,7 @@ def _expire(machines: Machines, token: str) -> None:
     database.dispose()
 
 
-def test_of_a_hundred_simultaneous_registrations_with_one_token_one_wins(on_either_store: Machines) -> None:
+def test_of_100_simultaneous_registrations_with_one_token_only_one_succeeds(on_either_store: Machines) -> None:
     machines = on_either_store
     token = machines.token()["token"]
     body = machines.registration(token)
@@ -111,7 +111,7 @@ def test_of_a_hundred_simultaneous_registrations_with_one_token_one_wins(on_eith
     assert len([agent for agent in agents if agent["name"] == body["name"]]) == 1
 
 
-def test_enrollment_is_in_the_audit_trail_and_in_the_log_without_any_token(machines: Machines) -> None:
+def test_enrollment_is_audited_and_logged_without_any_token(machines: Machines) -> None:
     token = machines.token()
     registered = machines.register(token["token"]).json()
     machines.register(token["token"])
@@ -125,7 +125,7 @@ def test_enrollment_is_in_the_audit_trail_and_in_the_log_without_any_token(machi
     assert registered["agent_token"] not in told
 
 
-def test_management_is_for_administrators(machines: Machines) -> None:
+def test_only_admins_may_manage_agents_and_enrollment_tokens(machines: Machines) -> None:
     operator = machines.running.stranger
     for method, path in [
         ("GET", "/"),

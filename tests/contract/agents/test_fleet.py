@@ -1,4 +1,4 @@
-"""Which agents are there, and what becomes of those that are not."""
+"""The agents of a service: their status, what they report, and what happens when they are silent."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.support.service import wait_until
 
 @pytest.fixture(scope="module")
 def impatient(services: Services) -> Iterator[Machines]:
-    """A service that takes agents for offline after a second and a half."""
+    """A service that considers agents offline after a second and a half."""
     with services.own(HOLDFAST_AGENT_OFFLINE_SECONDS="1.5", HOLDFAST_AGENT_POLL_SECONDS="3") as running:
         yield Machines(running)
 
@@ -35,7 +35,7 @@ def test_an_agent_is_pending_until_its_first_heartbeat(machines: Machines) -> No
     assert answer["server_time"]
 
 
-def test_a_heartbeat_brings_what_the_agent_says_of_itself(machines: Machines) -> None:
+def test_a_heartbeat_updates_what_the_agent_reports_about_itself(machines: Machines) -> None:
     agent = machines.agent()
     engines = [{"major": 2, "version": "2.0.0", "path": "/opt/borg2"}]
     agent.heartbeat(
@@ -52,14 +52,14 @@ def test_a_heartbeat_brings_what_the_agent_says_of_itself(machines: Machines) ->
     assert shown["last_seen_at"] is not None
 
 
-def test_machines_are_listed_with_their_kind_of_connection(machines: Machines) -> None:
+def test_machines_are_listed_with_their_connection_type(machines: Machines) -> None:
     agent = machines.agent()
     listed = machines.admin.get("/api/managed-machines/").json()["machines"]
     (machine,) = [machine for machine in listed if machine["id"] == agent.id]
     assert (machine["connection_type"], machine["status"]) == ("agent", "online")
 
 
-def test_a_machine_in_the_list_shows_what_it_protects(machines: Machines) -> None:
+def test_a_listed_machine_shows_its_repositories_work_and_versions(machines: Machines) -> None:
     agent, other = machines.agent(), machines.agent()
     machines.repository(agent)
     job = machines.backup(machines.repository(agent))
@@ -84,7 +84,7 @@ def agent_of(machines: Machines, agent_id: int) -> dict[str, Any]:
     return found
 
 
-def test_name_and_labels_of_an_agent_can_be_changed(machines: Machines) -> None:
+def test_the_name_and_labels_of_an_agent_can_be_changed(machines: Machines) -> None:
     agent = machines.agent()
     path = f"/api/managed-machines/agents/{agent.id}"
     changed = machines.admin.put(path, json={"name": "the web server", "labels": {"site": "here"}}).json()
@@ -93,7 +93,7 @@ def test_name_and_labels_of_an_agent_can_be_changed(machines: Machines) -> None:
     assert agent.heartbeat().status_code == 200
 
 
-def test_a_clock_that_is_off_is_measured_and_its_times_are_corrected(machines: Machines) -> None:
+def test_clock_skew_is_measured_and_times_of_the_agent_are_corrected(machines: Machines) -> None:
     agent = machines.agent()
     agent.heartbeat(sent_at=LONG_AGO)
     skew = machines.admin.get(f"/api/managed-machines/agents/{agent.id}").json()["clock_skew_seconds"]
@@ -108,7 +108,7 @@ def test_a_clock_that_is_off_is_measured_and_its_times_are_corrected(machines: M
     assert before <= shown["claimed_at"] <= shown["started_at"] <= shown["completed_at"] <= now()
 
 
-def test_a_silent_agent_goes_offline_and_its_jobs_stay_as_they_are(impatient: Machines) -> None:
+def test_a_silent_agent_goes_offline_and_its_jobs_keep_their_state(impatient: Machines) -> None:
     agent = impatient.agent()
     started = impatient.backup(impatient.repository(agent))
     agent.begin(started)
@@ -130,7 +130,7 @@ def test_a_silent_agent_goes_offline_and_its_jobs_stay_as_they_are(impatient: Ma
     assert {"before": "online", "now": "offline"} in actions
 
 
-def test_an_offline_agent_that_polls_gets_its_work(impatient: Machines) -> None:
+def test_an_offline_agent_that_polls_gets_its_jobs(impatient: Machines) -> None:
     agent = impatient.agent()
     job = impatient.backup(impatient.repository(agent))
     wait_until(lambda: status(impatient, agent) == "offline", what="the agent is offline")
@@ -139,7 +139,7 @@ def test_an_offline_agent_that_polls_gets_its_work(impatient: Machines) -> None:
     agent.begin(job)
 
 
-def test_a_service_that_was_killed_knows_its_agents_and_jobs_again(impatient: Machines) -> None:
+def test_a_killed_service_restores_its_agents_and_jobs(impatient: Machines) -> None:
     machines = impatient
     agent = machines.agent()
     job = machines.backup(machines.repository(agent))
@@ -156,7 +156,7 @@ def test_a_service_that_was_killed_knows_its_agents_and_jobs_again(impatient: Ma
     assert machines.admin.log_lines(job) == ["before", "after"]
 
 
-def test_the_installer_and_its_wheels_are_served_to_everybody(machines: Machines) -> None:
+def test_the_installer_and_its_wheels_are_served_without_a_credential(machines: Machines) -> None:
     with machines.running.anonymous() as client:
         assert client.get("/agent/install.sh").text.startswith("#!/bin/sh")
         index = client.get("/agent/wheels/").text.split()
@@ -166,7 +166,7 @@ def test_the_installer_and_its_wheels_are_served_to_everybody(machines: Machines
         assert client.get("/agent/wheels/other-1.0-py3-none-any.whl").status_code == 404
 
 
-def test_what_memory_answers_is_what_the_routes_answer(machines: Machines) -> None:
+def test_responses_from_memory_match_those_of_the_routes(machines: Machines) -> None:
     agent = machines.agent(online=False)
     stored = agent.heartbeat()
     idle = wait_until(lambda: answer if (answer := agent.heartbeat()).status_code == 200 else None)
@@ -184,7 +184,7 @@ def test_what_memory_answers_is_what_the_routes_answer(machines: Machines) -> No
     assert agent.client.post("/api/agents/heartbeat", content=b"{").status_code == 422
 
 
-def test_a_heartbeat_in_many_pieces_is_understood(machines: Machines) -> None:
+def test_a_heartbeat_body_sent_in_many_chunks_is_accepted(machines: Machines) -> None:
     agent = machines.agent()
     body = json.dumps({"agent_id": agent.agent_id, "hostname": "far", "agent_version": "1.0"}).encode()
 
@@ -196,7 +196,7 @@ def test_a_heartbeat_in_many_pieces_is_understood(machines: Machines) -> None:
     assert answer.status_code == 200
 
 
-def test_a_diagnosis_names_what_is_wrong_with_an_agent_and_asks_only_those_that_can_answer(machines: Machines) -> None:
+def test_a_diagnosis_reports_what_is_wrong_with_an_agent_and_only_access_if_it_is_disabled(machines: Machines) -> None:
     agent = machines.agent()
     agent.heartbeat(agent_version="0.0.1", engine_versions=[], capabilities=["backup.create"], last_error="oh")
     url = f"/api/managed-machines/agents/{agent.agent_id}"

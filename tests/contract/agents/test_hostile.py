@@ -1,4 +1,4 @@
-"""Bodies that no honest agent sends: refused, or stored as far as they make sense; never an error of ours."""
+"""Bodies that no honest agent sends are refused or stored as far as possible, and never cause an internal error."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def send(agent: Agent, job: int, what: str, text: str) -> Any:
     return agent.client.post(f"/api/agents/jobs/{job}/{what}", content=text.encode(), headers=headers)
 
 
-def test_numbers_and_characters_that_a_store_cannot_hold_end_no_request_with_an_error(
+def test_values_that_a_store_cannot_hold_do_not_make_requests_fail(
     on_either_store: Machines,
 ) -> None:
     machines = on_either_store
@@ -57,7 +57,7 @@ def test_numbers_and_characters_that_a_store_cannot_hold_end_no_request_with_an_
         ("fail", {"error_message": "x", "error_key": "Not A Key"}),
     ],
 )
-def test_what_is_malformed_is_refused_and_changes_nothing(
+def test_malformed_bodies_are_refused_and_change_nothing(
     malformed: tuple[Machines, Agent, int], what: str, body: Any
 ) -> None:
     machines, agent, job = malformed
@@ -74,7 +74,7 @@ def malformed(on_sqlite: Machines) -> tuple[Machines, Agent, int]:
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-def test_a_clock_at_the_end_of_the_calendar_is_put_right(machines: Machines, moment: str) -> None:
+def test_a_clock_at_either_end_of_the_calendar_is_corrected(machines: Machines, moment: str) -> None:
     agent = machines.agent()
     agent.heartbeat(sent_at=moment)
     job = machines.backup(machines.repository(agent))

@@ -1,4 +1,4 @@
-"""The states of a job, and what each of them accepts."""
+"""The states of a job, and the requests that each of them accepts."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from tests.contract.agents.agent import LONG_AGO, Agent, Machines
 from tests.support.service import PATIENCE, wait_until
 
 
-def test_a_claim_is_idempotent_and_gives_the_same_job(machines: Machines) -> None:
+def test_a_claim_is_idempotent_and_returns_the_same_job(machines: Machines) -> None:
     agent = machines.agent()
     job = machines.backup(machines.repository(agent))
 
@@ -24,7 +24,7 @@ def test_a_claim_is_idempotent_and_gives_the_same_job(machines: Machines) -> Non
     assert first["job"]["payload"] == second["job"]["payload"] == third["job"]["payload"]
 
 
-def test_the_payload_does_not_change_once_it_was_handed_out(machines: Machines) -> None:
+def test_the_payload_does_not_change_once_it_was_offered(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     job = machines.backup(repository)
@@ -35,7 +35,7 @@ def test_the_payload_does_not_change_once_it_was_handed_out(machines: Machines) 
     assert agent.claim(job).json()["job"]["payload"] == offered["payload"]
 
 
-def test_a_queued_job_takes_no_uploads(machines: Machines) -> None:
+def test_a_queued_job_accepts_no_uploads(machines: Machines) -> None:
     agent = machines.agent()
     job = machines.backup(machines.repository(agent))
 
@@ -61,7 +61,7 @@ def test_a_job_may_end_without_having_been_started(machines: Machines) -> None:
 
 
 @pytest.mark.parametrize("ending", ["complete", "fail"])
-def test_a_job_that_has_ended_answers_with_how_it_ended_and_changes_nothing(machines: Machines, ending: str) -> None:
+def test_reports_on_an_ended_job_return_its_outcome_and_change_nothing(machines: Machines, ending: str) -> None:
     with machines.running_backup() as (agent, job):
         first = agent.complete(job, archive_name="one") if ending == "complete" else agent.fail(job, "first")
         before = machines.admin.operation(job)
@@ -80,7 +80,7 @@ def test_a_job_that_has_ended_answers_with_how_it_ended_and_changes_nothing(mach
         assert agent.claim(job).status_code == 409
 
 
-def test_lines_that_come_after_the_end_are_still_kept(machines: Machines) -> None:
+def test_log_lines_that_arrive_after_the_end_are_still_stored(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         agent.log(job, (1, "one"))
         agent.complete(job)
@@ -92,7 +92,7 @@ def test_lines_that_come_after_the_end_are_still_kept(machines: Machines) -> Non
 # --- logs -----------------------------------------------------------------------------------------------------------
 
 
-def test_replayed_and_overlapping_lines_are_stored_once_and_in_order(machines: Machines) -> None:
+def test_replayed_and_overlapping_log_lines_are_stored_once(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         one = {"sequence": 1, "stream": "stderr", "message": "1", "created_at": LONG_AGO}
         assert agent.post(job, "logs", one).json() == {"accepted": 1, "duplicate": 0}
@@ -112,7 +112,7 @@ def test_replayed_and_overlapping_lines_are_stored_once_and_in_order(machines: M
         assert [line["content"] for line in shown["lines"]] == ["6", "5"]
 
 
-def test_a_message_of_several_lines_is_several_lines_of_the_log(machines: Machines) -> None:
+def test_a_multi_line_message_becomes_several_log_lines(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         agent.log(job, (1, "a\nb\n"), (2, "c"))
         agent.log(job, (2, "c"), (3, "d\0"))
@@ -130,7 +130,7 @@ def cancel(machines: Machines, job: int) -> dict[str, Any]:
     return cancelled
 
 
-def test_a_job_that_nobody_has_claimed_is_canceled_at_once(machines: Machines) -> None:
+def test_an_unclaimed_job_is_canceled_immediately(machines: Machines) -> None:
     agent = machines.agent()
     job = machines.backup(machines.repository(agent))
 
@@ -141,7 +141,7 @@ def test_a_job_that_nobody_has_claimed_is_canceled_at_once(machines: Machines) -
     assert agent.job(job).json()["status"] == "canceled"
 
 
-def test_a_running_job_is_canceled_when_its_agent_has_stopped_it(machines: Machines) -> None:
+def test_a_running_job_is_canceled_once_its_agent_has_stopped_it(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         asked = machines.admin.post(f"/api/backup/cancel/{job}").json()
         assert (asked["status"], asked["cancel_requested"]) == ("running", True)
@@ -156,7 +156,7 @@ def test_a_running_job_is_canceled_when_its_agent_has_stopped_it(machines: Machi
 
 
 @pytest.mark.parametrize(("ending", "status"), [("complete", "completed"), ("fail", "failed")])
-def test_a_result_after_the_request_to_stop_is_stored_as_what_really_happened(
+def test_a_result_that_arrives_after_a_cancel_request_is_stored_as_the_outcome(
     machines: Machines, ending: str, status: str
 ) -> None:
     with machines.running_backup() as (agent, job):
@@ -168,7 +168,7 @@ def test_a_result_after_the_request_to_stop_is_stored_as_what_really_happened(
 
 
 def cancel_in_background(machines: Machines, job: int) -> None:
-    """The answer of a cancel waits for the end; here it is enough that it was asked for."""
+    """Request a cancel without waiting for the response, which is sent only when the job has ended."""
     with machines.running.process.client() as client:
         client.headers.update(machines.admin.headers)
         client.timeout = 0.3
@@ -177,13 +177,13 @@ def cancel_in_background(machines: Machines, job: int) -> None:
     wait_until(lambda: machines.job(job)["status"] == "cancel_requested", what="the request is stored")
 
 
-def test_nobody_reports_a_stop_that_nobody_asked_for(machines: Machines) -> None:
+def test_a_stop_that_was_not_requested_cannot_be_reported(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         assert agent.canceled(job).status_code == 409
         assert machines.job(job)["status"] == "running"
 
 
-def test_a_heartbeat_that_crosses_the_report_of_a_job_stops_nothing(machines: Machines) -> None:
+def test_a_heartbeat_that_names_an_ended_or_unknown_job_cancels_nothing(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         agent.complete(job)
 
@@ -191,7 +191,7 @@ def test_a_heartbeat_that_crosses_the_report_of_a_job_stops_nothing(machines: Ma
         assert agent.heartbeat(running_job_ids=[job + 1_000_000]).json()["cancel_job_ids"] == []
 
 
-def test_operators_of_the_repository_may_cancel_and_viewers_may_not(machines: Machines) -> None:
+def test_operators_of_the_repository_may_cancel_a_job_but_viewers_may_not(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     job = machines.backup(repository)
@@ -224,7 +224,7 @@ def test_a_second_job_of_a_repository_waits_for_the_first(machines: Machines) ->
     assert [job["id"] for job in agent.poll(limit=10)] == [second]
 
 
-def test_poll_gives_as_many_jobs_as_asked_for_and_ten_at_most(machines: Machines) -> None:
+def test_a_poll_returns_no_more_jobs_than_its_limit(machines: Machines) -> None:
     agent = machines.agent()
     for _ in range(3):
         machines.backup(machines.repository(agent))
@@ -232,7 +232,7 @@ def test_poll_gives_as_many_jobs_as_asked_for_and_ten_at_most(machines: Machines
     assert [len(agent.poll(**query)) for query in ({}, {"limit": 2}, {"limit": 500}, {"limit": 0})] == [1, 2, 3, 1]
 
 
-def test_a_job_outside_the_capabilities_is_not_handed_out_and_says_why_it_waits(machines: Machines) -> None:
+def test_a_job_that_its_agent_does_not_support_is_not_offered_and_shows_why_it_waits(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     agent.heartbeat(capabilities=["repository.check"])
@@ -245,7 +245,7 @@ def test_a_job_outside_the_capabilities_is_not_handed_out_and_says_why_it_waits(
     assert [offered["id"] for offered in agent.poll()] == [job]
 
 
-def test_a_long_poll_answers_when_a_job_comes_and_not_before_its_time_is_up(machines: Machines) -> None:
+def test_a_long_poll_returns_a_job_that_is_queued_while_it_waits(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     found: list[list[dict[str, Any]]] = []
@@ -263,7 +263,7 @@ def _in_thread(action: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def test_the_result_of_a_long_list_comes_in_parts(machines: Machines) -> None:
+def test_a_long_archive_list_is_uploaded_in_parts(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     answer = machines.admin.post(f"/api/repositories/{repository['id']}/resync").json()
@@ -295,7 +295,7 @@ def archive(number: int) -> dict[str, Any]:
     }
 
 
-def test_a_list_that_was_cut_short_changes_nothing(machines: Machines) -> None:
+def test_an_incomplete_archive_list_changes_nothing(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
 
@@ -321,7 +321,7 @@ def _names(machines: Machines, repository: dict[str, Any]) -> set[str]:
     return {found["name"] for found in listed}
 
 
-def test_jobs_are_listed_newest_first_and_page_by_page(machines: Machines) -> None:
+def test_jobs_are_listed_newest_first_in_pages(machines: Machines) -> None:
     agent: Agent = machines.agent()
     repository = machines.repository(agent)
     jobs = [machines.backup(repository) for _ in range(3)]
@@ -334,7 +334,7 @@ def test_jobs_are_listed_newest_first_and_page_by_page(machines: Machines) -> No
     assert rest["next_cursor"] is None
 
 
-def test_account_tokens_start_and_cancel_nothing(machines: Machines) -> None:
+def test_account_tokens_can_neither_start_nor_cancel_jobs(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     job = machines.backup(repository)
@@ -347,7 +347,7 @@ def test_account_tokens_start_and_cancel_nothing(machines: Machines) -> None:
     assert {answer.json()["detail"]["key"] for answer in answers} == {"auth.login_token_required"}
 
 
-def test_changes_of_jobs_and_agents_are_told_on_the_event_stream(machines: Machines) -> None:
+def test_changes_of_jobs_and_agents_are_published_on_the_event_stream(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     topics: set[str] = set()

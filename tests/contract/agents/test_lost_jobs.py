@@ -1,4 +1,4 @@
-"""Jobs that their agent has lost, and jobs whose stop nobody confirms."""
+"""Jobs that their agent has lost, and cancelled jobs that the agent never confirms as stopped."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ def begun(machines: Machines, capabilities: list[str] | None = None) -> tuple[Ag
     return agent, job, machines.job(job)["payload"]["backup"]["comment"]
 
 
-def test_a_lost_backup_whose_archive_is_there_is_completed_by_the_first_question_that_is_answered(
+def test_a_lost_backup_completes_when_an_evidence_job_finds_its_archive(
     impatient: Machines,
 ) -> None:
     agent, job, key = begun(impatient)
@@ -57,7 +57,7 @@ def test_a_lost_backup_whose_archive_is_there_is_completed_by_the_first_question
     assert (ended["status"], ended["archive_name"], ended["attempt"]) == ("completed", "made", 1)
 
 
-def test_a_lost_backup_without_an_archive_is_tried_again(impatient: Machines) -> None:
+def test_a_lost_backup_without_an_archive_is_retried(impatient: Machines) -> None:
     agent, job, _ = begun(impatient)
     agent.log(job, (1, "of the first attempt"))
 
@@ -73,7 +73,7 @@ def test_a_lost_backup_without_an_archive_is_tried_again(impatient: Machines) ->
     assert impatient.admin.log_lines(job) == ["of the first attempt", "of the second attempt"]
 
 
-def test_a_lost_backup_of_an_agent_that_cannot_be_asked_is_tried_again_and_fails_in_the_end(
+def test_a_lost_backup_of_an_agent_that_cannot_list_archives_is_retried_and_finally_fails(
     impatient: Machines,
 ) -> None:
     agent, job, _ = begun(impatient, ONLY_BACKUPS)
@@ -95,7 +95,7 @@ def test_a_lost_backup_of_an_agent_that_cannot_be_asked_is_tried_again_and_fails
     assert (ended["error_key"], ended["attempt"]) == ("operations.interrupted", 3)
 
 
-def test_a_result_that_comes_while_the_job_waits_again_is_its_result(impatient: Machines) -> None:
+def test_a_result_that_arrives_while_the_job_waits_for_a_retry_is_accepted(impatient: Machines) -> None:
     agent, job, _ = begun(impatient, ONLY_BACKUPS)
     beat_until(
         agent,
@@ -108,7 +108,7 @@ def test_a_result_that_comes_while_the_job_waits_again_is_its_result(impatient: 
     assert impatient.admin.operation(job)["archive_name"] == "late"
 
 
-def test_a_job_that_is_named_or_reported_on_is_not_lost(impatient: Machines) -> None:
+def test_a_job_named_in_a_heartbeat_or_reported_on_is_not_lost(impatient: Machines) -> None:
     named_by, named, _ = begun(impatient)
     reported_by, reported, _ = begun(impatient)
     lost_by, lost, _ = begun(impatient)
@@ -127,7 +127,7 @@ def test_a_job_that_is_named_or_reported_on_is_not_lost(impatient: Machines) -> 
 
 
 @pytest.mark.parametrize("is_online", [True, False])
-def test_a_cancel_ends_a_job_within_the_threshold_even_if_the_agent_never_confirms_it(
+def test_a_cancelled_job_ends_within_the_threshold_even_if_the_agent_never_confirms_it(
     impatient: Machines, is_online: bool
 ) -> None:
     agent, job, _ = begun(impatient)
@@ -151,7 +151,7 @@ def test_a_cancel_ends_a_job_within_the_threshold_even_if_the_agent_never_confir
 # --- archives named by a template -----------------------------------------------------------------------------------
 
 
-def test_an_archive_that_the_agent_named_by_its_template_is_looked_up_in_the_repository(machines: Machines) -> None:
+def test_an_archive_reported_by_its_name_template_is_looked_up_in_the_repository(machines: Machines) -> None:
     agent = machines.agent()
     job = machines.backup(machines.repository(agent))
     agent.begin(job)
@@ -170,7 +170,7 @@ def test_an_archive_that_the_agent_named_by_its_template_is_looked_up_in_the_rep
     assert ended["result"]["stats"] == {"nfiles": 4}
 
 
-# --- agents that can do nothing but backups -------------------------------------------------------------------------
+# --- agents that support only backups -------------------------------------------------------------------------------
 
 
 def imported(machines: Machines, agent: Agent, **more: Any) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def imported(machines: Machines, agent: Agent, **more: Any) -> dict[str, Any]:
     return found
 
 
-def test_an_agent_that_only_makes_backups_can_make_them_of_an_imported_repository(machines: Machines) -> None:
+def test_an_agent_limited_to_backups_can_back_up_to_an_imported_repository(machines: Machines) -> None:
     agent = machines.agent(capabilities=ONLY_BACKUPS)
     repository = imported(machines, agent)
     assert (repository["setup_state"], repository["setup_operation_id"]) == ("unverified", None)
@@ -213,7 +213,7 @@ def test_an_agent_that_only_makes_backups_can_make_them_of_an_imported_repositor
     assert (resync.status_code, resync.json()["detail"]["key"]) == (422, "repository.agent_unable")
 
 
-def test_a_new_repository_is_refused_at_once_for_an_agent_that_cannot_make_one(machines: Machines) -> None:
+def test_a_new_repository_is_refused_for_an_agent_that_cannot_create_one(machines: Machines) -> None:
     agent = machines.agent(capabilities=ONLY_BACKUPS)
     body = {
         "name": machines.running.new_name("new"),
@@ -228,7 +228,7 @@ def test_a_new_repository_is_refused_at_once_for_an_agent_that_cannot_make_one(m
     assert (refused.status_code, refused.json()["detail"]["key"]) == (422, "repository.agent_unable")
 
 
-def test_an_agent_that_learns_more_can_open_its_repository_later(machines: Machines) -> None:
+def test_an_agent_that_gains_capabilities_can_open_its_repository_later(machines: Machines) -> None:
     agent = machines.agent(capabilities=ONLY_BACKUPS)
     repository = imported(machines, agent)
     agent.heartbeat(capabilities=EVERYTHING)

@@ -1,4 +1,4 @@
-"""Restores that an agent receives: only the agent that holds the job gets the files, and never a passphrase."""
+"""Restores that an agent receives: only the agent that runs the job gets the files, and never a passphrase."""
 
 import io
 import json
@@ -44,7 +44,7 @@ def frames(content: bytes) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def test_the_agent_gets_the_files_and_the_end_in_one_stream_and_no_passphrase(machines: Machines) -> None:
+def test_the_agent_receives_files_and_outcome_in_one_stream_without_a_passphrase(machines: Machines) -> None:
     agent = machines.agent()
     job = started(machines, agent)
     [handed_out] = agent.poll()
@@ -68,7 +68,7 @@ def test_the_agent_gets_the_files_and_the_end_in_one_stream_and_no_passphrase(ma
     assert stream(agent, job).status_code == 409, "a job that has ended gives nothing any more"
 
 
-def test_a_path_that_the_archive_lacks_and_a_dry_run_send_no_files(machines: Machines) -> None:
+def test_a_missing_path_and_a_dry_run_send_no_files(machines: Machines) -> None:
     agent = machines.agent()
     missing, tried = started(machines, agent, paths=["no/such/file"]), started(machines, agent, dry_run=True)
     agent.begin(missing)
@@ -81,7 +81,7 @@ def test_a_path_that_the_archive_lacks_and_a_dry_run_send_no_files(machines: Mac
     agent.complete(tried)
 
 
-def test_nobody_else_gets_the_files(machines: Machines) -> None:
+def test_only_the_agent_that_runs_the_job_receives_the_files(machines: Machines) -> None:
     agent, stranger = machines.agent(), machines.agent()
     job = started(machines, agent)
     path = f"/api/agents/jobs/{job}/restore-stream"
@@ -99,13 +99,13 @@ def test_nobody_else_gets_the_files(machines: Machines) -> None:
     assert machines.admin.operation(job)["status"] == "failed"
 
 
-def test_a_job_that_is_not_about_receiving_has_no_stream(machines: Machines) -> None:
+def test_a_job_that_receives_nothing_has_no_stream(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         assert error_of(stream(agent, job)) == (404, "agents.job_not_found")
         agent.fail(job)
 
 
-def test_an_agent_that_cannot_receive_is_never_asked_to(machines: Machines) -> None:
+def test_a_restore_to_an_agent_that_cannot_receive_is_refused(machines: Machines) -> None:
     old = machines.agent(capabilities=[word for word in EVERYTHING if word != "restore.receive"])
     away = machines.agent()
     machines.admin.post(f"/api/managed-machines/agents/{away.id}/revoke")
@@ -117,7 +117,7 @@ def test_an_agent_that_cannot_receive_is_never_asked_to(machines: Machines) -> N
     assert old.poll() == []
 
 
-def test_what_one_agent_opens_is_received_by_another_one_without_its_passphrase(machines: Machines) -> None:
+def test_an_agent_receives_files_of_another_agents_repository_without_its_passphrase(machines: Machines) -> None:
     agent, other = machines.agent(), machines.agent()
     body = {"repository_id": machines.repository(agent)["id"], "archive": "any", "destination": "/x"}
     to = {"destination_type": "agent", "destination_machine_id": other.id}

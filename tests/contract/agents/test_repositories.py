@@ -1,4 +1,4 @@
-"""Repositories that an agent opens, and the work on them."""
+"""Repositories of agents, and the operations on them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.contract.fields import error_of
 
 @pytest.fixture(scope="module")
 def ready(on_sqlite: Machines) -> tuple[Agent, dict[str, Any]]:
-    """An agent and its repository, for tests that leave nothing of their work unfinished."""
+    """An agent and its repository, shared by tests that leave no job unfinished."""
     agent = on_sqlite.agent()
     return agent, on_sqlite.repository(agent)
 
@@ -23,7 +23,7 @@ def repository(machines: Machines, number: int) -> dict[str, Any]:
 # --- setup ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_repository_of_an_agent_is_stored_at_once_and_ready_when_the_agent_has_made_it(machines: Machines) -> None:
+def test_a_repository_of_an_agent_is_pending_until_the_agent_has_created_it(machines: Machines) -> None:
     agent = machines.agent()
     created = machines.repository(agent, ready=False)
     assert (created["setup_state"], created["execution_target"]) == ("pending", "agent")
@@ -47,7 +47,7 @@ def test_a_repository_of_an_agent_is_stored_at_once_and_ready_when_the_agent_has
     assert [job["id"] for job in agent.poll(limit=10)] == [backup]
 
 
-def test_a_setup_that_failed_can_be_tried_again(machines: Machines) -> None:
+def test_a_failed_setup_can_be_retried(machines: Machines) -> None:
     agent = machines.agent()
     created = machines.repository(agent, ready=False)
     waiting = machines.backup(created)
@@ -68,7 +68,7 @@ def test_a_setup_that_failed_can_be_tried_again(machines: Machines) -> None:
     assert repository(machines, created["id"])["setup_state"] == "ready"
 
 
-def test_an_import_lets_the_agent_open_it_and_then_list_its_archives(machines: Machines) -> None:
+def test_an_imported_repository_is_opened_by_the_agent_which_then_lists_its_archives(machines: Machines) -> None:
     agent = machines.agent()
     body = {
         "name": machines.running.new_name("imported"),
@@ -107,7 +107,7 @@ def test_an_import_lets_the_agent_open_it_and_then_list_its_archives(machines: M
         ({"source_paths": ["relative"]}, 422, "repository.source_not_absolute"),
     ],
 )
-def test_what_an_agent_could_not_open_is_refused(
+def test_a_repository_that_an_agent_could_not_open_is_refused(
     machines: Machines, ready: tuple[Agent, dict[str, Any]], more: dict[str, Any], code: int, key: str
 ) -> None:
     body = {
@@ -122,7 +122,7 @@ def test_what_an_agent_could_not_open_is_refused(
     assert (answer.status_code, answer.json()["detail"]["key"]) == (code, key)
 
 
-def test_two_agents_may_have_repositories_under_the_same_path(machines: Machines) -> None:
+def test_two_agents_may_have_repositories_with_the_same_path(machines: Machines) -> None:
     first, second = machines.agent(), machines.agent()
     path = f"/far/{machines.running.new_name('same')}"
     mine = machines.repository(first, path=path)
@@ -140,7 +140,7 @@ def test_two_agents_may_have_repositories_under_the_same_path(machines: Machines
     assert (first.poll(), len(second.poll())) == ([], 1)
 
 
-def test_a_repository_can_be_given_to_another_agent_when_nothing_is_queued(machines: Machines) -> None:
+def test_a_repository_can_be_assigned_to_another_agent_when_nothing_is_queued(machines: Machines) -> None:
     old, new = machines.agent(), machines.agent()
     created = machines.repository(old)
     job = machines.backup(created)
@@ -154,7 +154,7 @@ def test_a_repository_can_be_given_to_another_agent_when_nothing_is_queued(machi
     assert (old.poll(), [offered["id"] for offered in new.poll()]) == ([], [job])
 
 
-def test_a_moved_repository_is_opened_by_its_agent_at_its_new_place(machines: Machines) -> None:
+def test_a_moved_repository_is_opened_by_its_agent_at_its_new_location(machines: Machines) -> None:
     agent = machines.agent()
     known = machines.repository(agent)
     path = f"/api/repositories/{known['id']}/confirm-relocation"
@@ -179,7 +179,7 @@ def started(machines: Machines, path: str, body: dict[str, Any] | None = None) -
     return job
 
 
-def test_a_check_is_done_by_the_agent(machines: Machines, ready: tuple[Agent, dict[str, Any]]) -> None:
+def test_a_check_is_executed_by_the_agent(machines: Machines, ready: tuple[Agent, dict[str, Any]]) -> None:
     agent, known = ready
     job = started(machines, f"/api/repositories/{known['id']}/check", {"verify_data": True})
 
@@ -193,7 +193,7 @@ def test_a_check_is_done_by_the_agent(machines: Machines, ready: tuple[Agent, di
     assert repository(machines, known["id"])["last_check"] is not None
 
 
-def test_a_check_that_finds_damage_is_no_evidence_of_a_check(machines: Machines) -> None:
+def test_a_check_that_finds_damage_does_not_count_as_the_last_check(machines: Machines) -> None:
     agent = machines.agent()
     known = machines.repository(agent)
     job = started(machines, f"/api/repositories/{known['id']}/check")
@@ -206,7 +206,7 @@ def test_a_check_that_finds_damage_is_no_evidence_of_a_check(machines: Machines)
     assert repository(machines, known["id"])["last_check"] is None
 
 
-def test_a_prune_and_a_deletion_take_archives_out_of_the_list(machines: Machines) -> None:
+def test_a_prune_and_a_deletion_remove_archives_from_the_list(machines: Machines) -> None:
     agent = machines.agent()
     known = machines.repository(agent)
     names = ("one", "two", "three")
@@ -240,7 +240,7 @@ def test_a_prune_and_a_deletion_take_archives_out_of_the_list(machines: Machines
     assert {archive["name"] for archive in listed} == {"three"}
 
 
-def test_an_agent_learns_which_archives_are_protected_and_an_old_one_gets_no_prune(machines: Machines) -> None:
+def test_a_prune_lists_protected_archives_and_is_skipped_if_the_agent_cannot_keep_them(machines: Machines) -> None:
     kinds = ["archives.list", "repository.init", "repository.prune", "archives.protected"]
     agent = machines.agent(capabilities=kinds)
     known = machines.repository(agent)
@@ -272,7 +272,7 @@ def test_an_agent_learns_which_archives_are_protected_and_an_old_one_gets_no_pru
     assert error_of(machines.admin.put(place, json={"protected": True})) == (409, "archives.protection_unsupported")
 
 
-def test_compaction_restore_and_break_lock_are_done_by_the_agent(
+def test_compaction_and_break_lock_are_executed_by_the_agent(
     machines: Machines, ready: tuple[Agent, dict[str, Any]]
 ) -> None:
     agent, known = ready
@@ -290,7 +290,9 @@ def test_compaction_restore_and_break_lock_are_done_by_the_agent(
     agent.complete(answer["operation_id"])
 
 
-def test_a_restore_goes_to_the_machine_of_the_agent(machines: Machines, ready: tuple[Agent, dict[str, Any]]) -> None:
+def test_a_restore_is_executed_on_the_machine_of_the_agent(
+    machines: Machines, ready: tuple[Agent, dict[str, Any]]
+) -> None:
     agent, known = ready
     wanted = {
         "repository_id": known["id"],
@@ -333,7 +335,7 @@ def test_a_new_passphrase_reaches_the_agent_with_its_next_job(machines: Machines
     assert list(offered["payload"]["secrets"].values()) == [{"value": "another one"}]
 
 
-def test_a_backup_is_followed_by_a_list_of_archives_where_the_mode_wants_one(machines: Machines) -> None:
+def test_a_backup_is_followed_by_an_archive_list_if_the_index_mode_requires_it(machines: Machines) -> None:
     agent = machines.agent()
     known = machines.repository(agent, index_mode="archives")
     job = machines.backup(known)

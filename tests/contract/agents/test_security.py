@@ -1,4 +1,4 @@
-"""Every rule of the security model, tried to be broken."""
+"""Attempts to break every rule of the security model."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def every_upload(agent: Agent, job: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("header", ["X-Backup-Authorization", "Authorization", AUTHORIZATION_HEADER])
-def test_the_credential_of_a_user_opens_no_runtime_route(machines: Machines, header: str) -> None:
+def test_a_user_credential_is_refused_on_runtime_routes(machines: Machines, header: str) -> None:
     with machines.running.anonymous() as client:
         client.headers[header] = machines.admin.headers["X-Backup-Authorization"]
         for method, path, body in RUNTIME:
@@ -60,7 +60,7 @@ def test_the_credential_of_a_user_opens_no_runtime_route(machines: Machines, hea
             assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_an_account_token_opens_no_runtime_route(machines: Machines) -> None:
+def test_an_account_token_is_refused_on_runtime_routes(machines: Machines) -> None:
     token = machines.running.account_token()
     with machines.running.anonymous() as client:
         client.headers[AUTHORIZATION_HEADER] = f"Bearer {token}"
@@ -68,7 +68,7 @@ def test_an_account_token_opens_no_runtime_route(machines: Machines) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Backup-Authorization", "Authorization", AUTHORIZATION_HEADER])
-def test_the_credential_of_an_agent_opens_no_other_route(machines: Machines, header: str) -> None:
+def test_an_agent_credential_is_refused_on_all_other_routes(machines: Machines, header: str) -> None:
     agent = machines.agent(online=False)
     with machines.running.anonymous() as client:
         client.headers[header] = f"Bearer {agent.token}"
@@ -83,7 +83,7 @@ def test_a_bad_credential_is_refused(machines: Machines, value: str) -> None:
         assert client.get("/api/agents/jobs/poll").status_code == 401
 
 
-def test_the_job_of_another_agent_can_neither_be_seen_nor_touched(machines: Machines) -> None:
+def test_an_agent_can_neither_see_nor_change_the_jobs_of_another_agent(machines: Machines) -> None:
     stranger = machines.agent()
     agent = machines.agent()
     repository = machines.repository(agent)
@@ -98,7 +98,7 @@ def test_the_job_of_another_agent_can_neither_be_seen_nor_touched(machines: Mach
     assert machines.admin.log_lines(queued) == []
 
 
-def test_an_operation_of_the_service_itself_is_no_job(machines: Machines) -> None:
+def test_an_operation_that_the_service_runs_itself_is_not_an_agent_job(machines: Machines) -> None:
     agent = machines.agent()
     local = machines.running.new_repository()
     operation = machines.admin.start_backup(local)
@@ -107,7 +107,7 @@ def test_an_operation_of_the_service_itself_is_no_job(machines: Machines) -> Non
     assert machines.admin.wait_for_end(operation)["status"] == "completed"
 
 
-def test_an_agent_speaks_for_itself_alone(machines: Machines) -> None:
+def test_an_agent_may_not_send_heartbeats_for_another_agent(machines: Machines) -> None:
     agent, other = machines.agent(), machines.agent()
 
     answer = agent.heartbeat(agent_id=other.agent_id)
@@ -116,7 +116,7 @@ def test_an_agent_speaks_for_itself_alone(machines: Machines) -> None:
 
 
 @pytest.mark.parametrize("verb", ["revoke", "disable"])
-def test_an_agent_that_is_shut_out_is_refused_everywhere_and_its_jobs_have_failed(
+def test_a_revoked_or_disabled_agent_is_refused_everywhere_and_its_jobs_fail(
     on_either_store: Machines, verb: str
 ) -> None:
     machines = on_either_store
@@ -138,7 +138,7 @@ def test_an_agent_that_is_shut_out_is_refused_everywhere_and_its_jobs_have_faile
     assert (start.status_code, start.json()["detail"]["key"]) == (409, "agents.revoked")
 
 
-def test_nothing_leads_out_of_revoked_and_enable_leads_out_of_disabled(machines: Machines) -> None:
+def test_a_disabled_agent_can_be_enabled_again_but_a_revoked_one_cannot(machines: Machines) -> None:
     agent = machines.agent()
     path = f"/api/managed-machines/agents/{agent.agent_id}"
 
@@ -153,7 +153,7 @@ def test_nothing_leads_out_of_revoked_and_enable_leads_out_of_disabled(machines:
     assert machines.admin.get(path).json()["status"] == "revoked"
 
 
-def test_a_deleted_agent_is_unknown_and_its_jobs_have_failed(machines: Machines) -> None:
+def test_a_deleted_agent_is_unknown_and_its_jobs_fail(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         assert machines.admin.delete(f"/api/managed-machines/agents/{agent.id}").status_code == 204
 
@@ -172,7 +172,7 @@ def test_unregistering_disables_the_agent(machines: Machines) -> None:
         assert machines.admin.operation(job)["error_key"] == "agents.revoked"
 
 
-def test_secrets_are_only_in_what_the_assigned_agent_gets(machines: Machines) -> None:
+def test_only_the_assigned_agent_receives_secrets(machines: Machines) -> None:
     agent = machines.agent()
     job = machines.backup(machines.repository(agent))
 
@@ -193,7 +193,7 @@ def test_secrets_are_only_in_what_the_assigned_agent_gets(machines: Machines) ->
         assert PASSPHRASE.encode() not in file.read_bytes()
 
 
-def test_a_passphrase_that_lies_on_the_agent_is_only_referred_to(machines: Machines) -> None:
+def test_a_passphrase_stored_on_the_agent_is_only_referenced(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent, passphrase=None, passphrase_location="agent")
     machines.backup(repository)
@@ -207,7 +207,7 @@ def test_a_passphrase_that_lies_on_the_agent_is_only_referred_to(machines: Machi
     assert repository["has_passphrase"] is False
 
 
-def test_a_secret_in_what_an_agent_uploads_is_taken_out(machines: Machines) -> None:
+def test_secrets_in_uploads_of_an_agent_are_redacted(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         agent.log(job, (1, f"opening with {PASSPHRASE}"))
         agent.post(job, "progress", {"current_file": f"/x/{PASSPHRASE}"})
@@ -230,7 +230,7 @@ def test_bodies_beyond_the_limits_are_refused(machines: Machines) -> None:
         assert agent.post(job, "logs", thousand).json() == {"accepted": 1000, "duplicate": 0}
 
 
-def test_refused_credentials_are_told_in_the_log_and_the_audit_trail(machines: Machines) -> None:
+def test_refused_credentials_are_recorded_in_the_log_and_the_audit_trail(machines: Machines) -> None:
     with machines.running.anonymous() as client:
         client.headers[AUTHORIZATION_HEADER] = "Bearer bk_agent_never_given_out"
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Processes over one store share their data folder, or do not start."""
+"""Processes with the same store must share their data folder, or they do not start."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.support.service import PROGRAM
 KEY = "BORG_KEY " + "ab" * 32 + "\nhqlhbGdvcml0aG2m\n"
 
 
-def test_a_process_with_a_data_folder_of_its_own_refuses_to_start_and_says_so(
+def test_a_process_with_a_data_folder_of_its_own_refuses_to_start_with_a_clear_error(
     services: Services, tmp_path: Path
 ) -> None:
     first = services.get("postgresql").process
@@ -40,7 +40,7 @@ def test_a_process_with_a_data_folder_of_its_own_refuses_to_start_and_says_so(
     assert not (own / shared_folder.FILE).exists()
 
 
-def test_a_store_is_bound_to_its_first_folder_until_another_one_is_adopted(tmp_path: Path) -> None:
+def test_a_store_is_bound_to_its_first_folder_until_another_is_adopted(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
@@ -61,7 +61,7 @@ def test_a_store_is_bound_to_its_first_folder_until_another_one_is_adopted(tmp_p
         database.dispose()
 
 
-def test_a_key_that_one_process_knows_is_put_where_the_engine_of_another_one_looks(tmp_path: Path) -> None:
+def test_a_sealed_key_from_one_process_is_placed_where_the_engine_of_another_finds_it(tmp_path: Path) -> None:
     vault = Vault(Settings(data_dir=tmp_path))
     here, elsewhere = KeyFiles(tmp_path / "here", vault), KeyFiles(tmp_path / "elsewhere", vault)
     here.put("a" * 32, KEY)
@@ -77,7 +77,7 @@ def test_a_key_that_one_process_knows_is_put_where_the_engine_of_another_one_loo
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_keyfile_repository_opens_after_the_engines_key_folder_is_gone(services: Services) -> None:
+def test_a_keyfile_repository_opens_after_the_key_files_of_the_engine_were_lost(services: Services) -> None:
     running = services.get("postgresql")
     repository = running.new_repository(encryption="keyfile-blake2", passphrase="a passphrase")
     keys = running.process.data_dir / "engine" / ".config" / "borg" / "keys"

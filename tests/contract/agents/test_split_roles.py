@@ -1,4 +1,4 @@
-"""Several processes over one store: each of them sees what another has stored."""
+"""Several processes with one store: each sees what the others have stored."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 
 @pytest.fixture
 def first_and_second(services: Services) -> Iterator[tuple[Machines, ServiceProcess]]:
-    """The shared service on PostgreSQL, and one more process that only answers requests."""
+    """The shared service on PostgreSQL, and another process that only serves requests."""
     shared: Running = services.get("postgresql")
     second = ServiceProcess(
         shared.process.data_dir, shared.process.environment, database_url=shared.process.database_url, role="api"
@@ -23,7 +23,7 @@ def first_and_second(services: Services) -> Iterator[tuple[Machines, ServiceProc
     second.stop()
 
 
-def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, ServiceProcess]) -> None:
+def test_an_agent_may_connect_to_any_process(first_and_second: tuple[Machines, ServiceProcess]) -> None:
     machines, second = first_and_second
     agent = machines.agent()
     repository = machines.repository(agent)
@@ -32,7 +32,7 @@ def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, Ser
         here, agent.client = agent.client, elsewhere
         assert agent.poll() == []
 
-        # A job queued at one process wakes an agent that waits at the other.
+        # A job queued by one process wakes an agent that waits at the other.
         found: list[list[dict[str, Any]]] = []
         waiter = threading.Thread(target=lambda: found.append(agent.poll(wait=25)))
         waiter.start()
@@ -40,7 +40,7 @@ def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, Ser
         waiter.join(PATIENCE)
         assert [[offered["id"] for offered in jobs] for jobs in found] == [[job]]
 
-        # Claimed there, started here, lines by both: one record.
+        # Claimed at one process, started at the other, logged to both: still one record.
         assert agent.claim(job).status_code == 200
         agent.client = here
         assert agent.start(job).json()["status"] == "running"
@@ -50,7 +50,7 @@ def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, Ser
         assert agent.heartbeat(running_job_ids=[job]).json()["cancel_job_ids"] == []
         assert machines.admin.log_lines(job) == ["one", "two", "three"]
 
-        # Shut out here, refused there within a second.
+        # Revoked at one process, refused by the other within a second.
         assert _poll(elsewhere) == 200
         machines.admin.post(f"/api/managed-machines/agents/{agent.id}/revoke")
         wait_until(lambda: _poll(elsewhere) == 403, pause=0.1, what="the other process refuses the agent")

@@ -1,11 +1,11 @@
-"""The story of the contract, from the token to the result."""
+"""The contract with agents from start to finish, from the token to the result."""
 
 from tests.contract.agents.agent import PASSPHRASE, Machines, now
 
 SIZES = {"original_size": 1000, "compressed_size": 500, "deduplicated_size": 250, "nfiles": 7}
 
 
-def test_an_agent_takes_a_backup_from_the_token_to_the_result(on_either_store: Machines) -> None:
+def test_an_agent_runs_a_backup_from_enrollment_to_result(on_either_store: Machines) -> None:
     machines = on_either_store
     agent = machines.agent()
     repository = machines.repository(agent)
@@ -43,7 +43,7 @@ def test_an_agent_takes_a_backup_from_the_token_to_the_result(on_either_store: M
     assert machines.admin.get(f"/api/repositories/{repository['id']}").json()["last_backup"] is not None
 
 
-def test_the_payload_of_a_backup_has_all_that_the_contract_names(machines: Machines) -> None:
+def test_the_payload_of_a_backup_contains_everything_the_contract_specifies(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent, archive_name_template="{repository}-{now:%Y}", compression="zstd,3")
     machines.backup(repository)
@@ -75,7 +75,7 @@ def test_a_job_fails_with_its_message_and_return_code(machines: Machines) -> Non
         assert operation["result"]["return_code"] == 2
 
 
-def test_the_codes_of_warnings_complete_with_warnings(machines: Machines) -> None:
+def test_return_codes_for_warnings_complete_with_warnings(machines: Machines) -> None:
     for code in (1, 100, 127):
         with machines.running_backup() as (agent, job):
             warning = {"path": "/etc/shadow", "message": "/etc/shadow: permission denied"}
@@ -85,7 +85,7 @@ def test_the_codes_of_warnings_complete_with_warnings(machines: Machines) -> Non
             assert (operation["status"], operation["warnings"]) == ("completed_with_warnings", [warning])
 
 
-def test_what_the_engine_printed_becomes_the_archive_in_the_index(machines: Machines) -> None:
+def test_the_output_of_the_engine_becomes_the_archive_in_the_index(machines: Machines) -> None:
     document = {
         "archive": {
             "id": "a" * 64,

@@ -1,11 +1,11 @@
-"""Agents that somebody else wrote, with nothing but the written contract."""
+"""Third-party agents that were written from the contract alone."""
 
 from datetime import datetime
 
 from tests.contract.agents.agent import Machines, now
 
 
-def test_the_time_of_a_start_may_be_left_out(machines: Machines) -> None:
+def test_the_time_of_a_start_may_be_omitted(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     without_time, without_body = machines.backup(repository), machines.backup(repository)
@@ -27,7 +27,7 @@ def test_a_stop_may_be_reported_as_cancel_and_as_canceled(machines: Machines) ->
             assert machines.admin.operation(job)["status"] == "cancelled"
 
 
-def test_the_final_counts_are_those_of_the_result(machines: Machines) -> None:
+def test_the_final_counts_come_from_the_result(machines: Machines) -> None:
     with machines.running_backup() as (agent, job):
         agent.post(job, "progress", {"nfiles": 5000, "original_size": 9999, "deduplicated_size": 77})
         agent.complete(job, stats={"nfiles": 3, "original_size": 30})
@@ -38,7 +38,7 @@ def test_the_final_counts_are_those_of_the_result(machines: Machines) -> None:
         assert machines.admin.operation(job)["result"]["stats"] == {"nfiles": 3, "original_size": 30}
 
 
-def test_a_result_that_comes_late_carries_the_time_of_the_end(machines: Machines) -> None:
+def test_a_late_result_is_stored_with_the_time_at_which_the_job_ended(machines: Machines) -> None:
     agent = machines.agent()
     repository = machines.repository(agent)
     job = machines.backup(repository)
