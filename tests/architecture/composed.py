@@ -1,4 +1,4 @@
-"""The whole service, put together but not started: what the rules of the house are checked on."""
+"""The whole service, composed but not started, on which the architecture tests check their rules."""
 
 import atexit
 import tempfile
@@ -17,7 +17,7 @@ from holdfast.storage.session import Database
 def composed_service() -> Service:
     folder = tempfile.TemporaryDirectory(prefix="holdfast-composed-")
     atexit.register(folder.cleanup)
-    # Given by name, nothing is taken from the environment of whoever runs the tests.
+    # Explicit values, so that the environment in which the tests run has no effect.
     settings = Settings(data_dir=Path(folder.name), database_url=None, role="all")
     database = Database(settings.store_url)
     migrate(database)

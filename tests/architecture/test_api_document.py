@@ -1,4 +1,4 @@
-"""The OpenAPI document is what clients are generated from: names in it are unique, and each filter is declared once."""
+"""Clients are generated from the OpenAPI document: its names are unique, and each filter is declared once."""
 
 from collections import Counter
 from typing import Any
@@ -44,5 +44,5 @@ def test_no_two_operations_have_the_same_id(document: dict[str, Any]) -> None:
     assert [one for one, count in ids.items() if count > 1] == []
 
 
-def test_the_document_has_the_restore_routes(document: dict[str, Any]) -> None:
+def test_the_document_contains_the_restore_routes(document: dict[str, Any]) -> None:
     assert {"/api/restore/start", "/api/restore/preview", "/api/restore/jobs"} <= set(document["paths"])

@@ -1,4 +1,4 @@
-"""What is shipped for Grafana and Prometheus names only metrics that `/metrics` has."""
+"""The files for Grafana and Prometheus, and the document, name only metrics that `/metrics` serves."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_every_metric_of_the_dashboard_exists(known: set[str]) -> None:
     assert sorted(named - known) == []
 
 
-def test_panels_of_the_dashboard_have_a_place_and_a_question_of_their_own() -> None:
+def test_panels_of_the_dashboard_have_queries_and_do_not_overlap() -> None:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     assert [panel["title"] for panel in panels if panel["type"] != "row" and not panel["targets"]] == []
@@ -57,7 +57,7 @@ def test_panels_of_the_dashboard_have_a_place_and_a_question_of_their_own() -> N
     assert max(x for x, _ in cells) < 24
 
 
-def test_brackets_of_every_expression_are_balanced() -> None:
+def test_the_brackets_of_every_expression_are_balanced() -> None:
     rules = re.findall(r"expr: (?:>-\n((?: {10}.*\n)+)|(.*)\n)", RULES.read_text())
     found = [*expressions(json.loads(DASHBOARD.read_text())), *(block or line for block, line in rules)]
 
@@ -74,7 +74,7 @@ def test_every_metric_of_the_rules_exists(known: set[str]) -> None:
     assert sorted(named - known) == []
 
 
-def test_every_metric_has_its_line_in_the_document(known: set[str]) -> None:
+def test_every_metric_is_documented_and_every_documented_metric_exists(known: set[str]) -> None:
     named = set(NAME.findall(DOCUMENT.read_text()))
 
     plain = {name for name in known if not name.endswith(("_bucket", "_sum", "_count"))}

@@ -1,4 +1,4 @@
-"""Every setting and every kind of operation has its line in the documents."""
+"""Every setting and every kind of operation is documented, and documents are wrapped."""
 
 import re
 from pathlib import Path
@@ -32,18 +32,18 @@ SETTINGS = rows_of_table("Settings")
 KINDS = rows_of_table("Operations")
 
 
-def test_every_setting_has_its_line_with_its_default_and_no_line_is_left_over() -> None:
+def test_every_setting_is_documented_with_its_default_and_no_row_is_left_over() -> None:
     defaults = {f"HOLDFAST_{name.upper()}": shown(field.default) for name, field in Settings.model_fields.items()}
 
     assert {name: default for name, (default, _) in SETTINGS.items()} == defaults, "mend docs/operate.md"
     assert [name for name, (_, meaning) in SETTINGS.items() if len(meaning) < 10] == []
 
 
-def test_every_setting_describes_itself_in_the_code() -> None:
+def test_every_setting_has_a_description_in_the_code() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-def test_every_kind_has_its_line_with_its_category_and_lock_and_no_line_is_left_over() -> None:
+def test_every_kind_is_documented_with_category_and_lock_and_no_row_is_left_over() -> None:
     kinds = composed_service().parts[REGISTRY].kinds
     told = {name: (category, lock) for name, (category, lock, _) in KINDS.items()}
 
@@ -60,7 +60,7 @@ def test_the_settings_that_scripts_rely_on_exist() -> None:
     assert re.search(r"`holdfast\.toml`", OPERATE)
 
 
-def test_prose_of_documents_is_at_most_120_characters_wide() -> None:
+def test_prose_in_documents_is_wrapped_at_120_characters() -> None:
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
     assert [path.name for path in documents if wrapped(path.read_text()) != path.read_text()] == [], (

@@ -37,7 +37,7 @@ ASK_ENGINES = {
     WIPE_PREVIEWS,
     folder_routes.the_folders,
 }
-"""Whoever asks for one of these can reach an engine, an ssh machine or rclone."""
+"""A route that depends on one of these can reach an engine, an ssh machine or rclone."""
 IN_A_WAY_OF_THEIR_OWN = {
     "browse": "asks the index in an ordinary thread, and the engine through the limiter",
     "download_file": "sends in threads of its own, with bounds of its own",
@@ -63,7 +63,7 @@ def endpoint(context: RouteContext) -> Any:
     return context.original_route.endpoint
 
 
-def test_every_route_that_can_reach_an_engine_goes_through_the_limiter() -> None:
+def test_every_route_that_can_reach_an_engine_uses_the_limiter() -> None:
     reaching = [context for context in routes() if ASK_ENGINES & set(calls(context.dependant))]
 
     assert len(reaching) > 25
@@ -93,7 +93,7 @@ def functions(tree: ast.AST) -> list[ast.FunctionDef]:
 
 
 def calls_cancel(function: ast.FunctionDef) -> bool:
-    """Itself, not in a function that it makes."""
+    """Whether the function itself calls it, not one that is defined inside."""
     within = {id(node) for inner in functions(function) if inner is not function for node in ast.walk(inner)}
     return any(
         isinstance(node, ast.Call) and dotted(node.func) == cancelling.cancel.__name__ and id(node) not in within
@@ -115,6 +115,6 @@ def test_every_route_that_cancels_waits_without_a_thread() -> None:
     assert cancelling_routes == {endpoint(context).__name__ for context in waiting}
 
 
-def test_what_takes_long_and_is_no_ordinary_route_is_asynchronous() -> None:
+def test_long_running_routes_without_a_mark_are_asynchronous() -> None:
     assert inspect.iscoroutinefunction(call_output)
     assert inspect.iscoroutinefunction(history_routes.browse)

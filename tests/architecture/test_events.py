@@ -20,7 +20,7 @@ ONLY_NAME_THEM = {
     "metrics/totals.py",
     "schedules/running/run_results.py",
 }
-"""The list, the schemas, and readers of events."""
+"""The list of topics, the schemas, and readers of events."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def schemas() -> dict[str, Any]:
 
 
 def test_every_event_that_can_be_published_has_a_schema() -> None:
-    """The functions that publish take no other topic: mypy holds that."""
+    """The functions that publish accept no other topic, which mypy enforces."""
     assert {*get_args(Topic), *get_args(Unstored)} == set(EVENTS)
 
 

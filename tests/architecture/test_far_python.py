@@ -1,4 +1,4 @@
-"""What runs under the Python of other machines fits the oldest one that they may have."""
+"""Code that runs under the Python of other machines works with the oldest supported version."""
 
 import ast
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ COPIED = {name: text for name, text in run.sources().items() if name.endswith(".
 
 
 def too_new(text: str) -> Iterator[str]:
-    """Whatever in a program is newer than the oldest Python, line by line."""
+    """Each construct of a program that is newer than the oldest supported Python, with its line."""
     try:
         tree = ast.parse(text, feature_version=OLDEST_PYTHON)
     except SyntaxError as error:
@@ -88,5 +88,5 @@ def test_a_program_for_other_machines_needs_no_newer_python(name: str) -> None:
         "try:\n    pass\nexcept* ValueError:\n    pass",
     ],
 )
-def test_what_is_too_new_is_seen(text: str) -> None:
+def test_constructs_that_are_too_new_are_detected(text: str) -> None:
     assert list(too_new(text)) != []

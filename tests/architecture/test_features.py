@@ -1,4 +1,4 @@
-"""Adding a feature is a folder and a line: nothing else has to know it."""
+"""Adding a feature takes a folder and a line in the list; nothing else needs to change."""
 
 import ast
 
@@ -7,7 +7,7 @@ from tests.architecture.composed import composed_app
 from tests.architecture.test_single_places import ROOT, dotted, trees
 
 
-def test_every_folder_with_a_feature_is_in_the_list_under_its_own_name() -> None:
+def test_every_folder_with_a_feature_is_listed_under_its_own_name() -> None:
     folders = [path.parent.name for path in (ROOT / "server" / "src" / "holdfast").glob("*/feature.py")]
 
     assert len(folders) > 20
@@ -26,7 +26,7 @@ def test_every_router_of_a_feature_is_served() -> None:
     assert missing == []
 
 
-def test_routes_get_their_objects_by_typed_names_and_not_from_the_untyped_state_of_the_application() -> None:
+def test_routes_do_not_use_the_untyped_state_of_the_application() -> None:
     untyped = [
         f"{name}:{node.lineno}"
         for name, tree in trees()

@@ -20,12 +20,12 @@ PUBLIC = {
     ("GET", "/health/live"),
     ("GET", "/health/ready"),
 }
-# The document of the API tells nothing about this installation.
 OF_THE_PAGES = {"/{path:page}"}
-"""The web UI's files: the same for everybody, and nothing else lies where they are looked for."""
+"""The web UI's files, which are the same for all users, from a folder that contains nothing else."""
 OF_THE_DRIVE = {"/dav", "/dav/{path:any_path}"}
-"""WebDAV asks for an account token itself: tests/contract/archives/test_webdav.py."""
+"""WebDAV checks the account token itself: see tests/contract/archives/test_webdav.py."""
 OF_THE_DOCUMENT = {"/api/openapi.json", "/api/docs", "/api/docs/{name}"}
+"""The API document, which reveals nothing about this installation."""
 
 
 def routes() -> list[RouteContext]:
@@ -59,17 +59,17 @@ def test_every_route_has_a_guard() -> None:
     assert [name for name, guards in names.items() if not guards] == []
 
 
-def test_exactly_these_routes_are_open_to_everybody() -> None:
+def test_only_the_listed_routes_are_public() -> None:
     assert {name_of(context) for context in routes() if public in guards_of(context)} == PUBLIC
 
 
-def test_nothing_but_guarded_routes_and_the_document_is_served() -> None:
+def test_other_routes_serve_only_the_web_ui_the_api_document_and_the_drive() -> None:
     others = [context for context in iter_route_contexts(composed_app().routes) if not is_ours(context)]
 
     assert {context.path for context in others} == OF_THE_DOCUMENT | OF_THE_PAGES | OF_THE_DRIVE
 
 
-def test_no_two_routes_answer_to_the_same_name() -> None:
+def test_no_two_routes_have_the_same_method_and_path() -> None:
     names = [name_of(context) for context in routes()]
 
     assert len(names) == len(set(names))

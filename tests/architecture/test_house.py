@@ -1,4 +1,4 @@
-"""The house's own rules: locks that name no host, one list of members, layers that know every part."""
+"""Rules of the repository: locks that name no host, one list of members, and layers that cover every part."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "agent": {"backup_engine", "backup_jobs"},
     "jobs": {"backup_engine"},
     "protocol": {"backup_engine"},
-    "engine": {"borg", "helper"},  # for what runs under the engine's own Python
+    "engine": {"borg", "helper"},  # for modules that run under the engine's own Python
 }
 STANDARD_LIBRARY_ONLY = [
     name for name in ("agent", "engine", "jobs", "protocol") if (ROOT / "packages" / name).is_dir()
@@ -35,7 +35,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def locked_versions(lock: Path) -> dict[str, set[Version]]:
-    """Map each package of a lock to its versions: a universal lock may hold one for each platform."""
+    """Map each package of a lock to its versions: a universal lock may contain one for each platform."""
     versions: dict[str, set[Version]] = {}
     for name, version in re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", lock.read_text(), re.MULTILINE):
         versions.setdefault(canonicalize_name(name), set()).add(Version(version))
@@ -56,7 +56,7 @@ def not_locked(requirements: list[str], lock: Path) -> list[str]:
     ]
 
 
-def test_there_are_locks_to_look_at() -> None:
+def test_the_lock_files_are_found() -> None:
     assert {RUNTIME_LOCK, DEVELOPMENT_LOCK} < set(LOCKS)
     assert len(locked_versions(RUNTIME_LOCK)) > 20
 
@@ -77,7 +77,7 @@ def test_every_package_of_a_lock_has_a_hash(lock: Path) -> None:
     assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
 
 
-def test_a_package_lock_holds_no_download_address() -> None:
+def test_a_package_lock_contains_no_download_address() -> None:
     locks = [path for path in ROOT.glob("**/package-lock.json") if not {"node_modules", ".venv"} & set(path.parts)]
 
     assert [str(path) for path in locks if re.search(r'"resolved": *"[a-z+]+://', path.read_text())] == []
@@ -91,7 +91,7 @@ def test_every_dependency_of_a_member_is_locked(member: Path) -> None:
     assert not_locked(dependencies, DEVELOPMENT_LOCK) == [], "run `make lock`"
 
 
-def test_every_tool_is_locked() -> None:
+def test_every_development_tool_is_locked() -> None:
     assert not_locked(read_toml(ROOT / "pyproject.toml")["dependency-groups"]["dev"], DEVELOPMENT_LOCK) == []
 
 
@@ -119,7 +119,7 @@ def imported_modules(package: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
-def test_a_package_for_the_agent_imports_the_standard_library_alone(name: str) -> None:
+def test_a_package_for_the_agent_imports_only_the_standard_library(name: str) -> None:
     package = ROOT / "packages" / name / "src" / f"backup_{name}"
     allowed = sys.stdlib_module_names | {package.name, "backup_protocol"} | MAY_IMPORT.get(name, set())
     imports = list(imported_modules(package))
@@ -129,13 +129,13 @@ def test_a_package_for_the_agent_imports_the_standard_library_alone(name: str) -
 
 
 @pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
-def test_a_package_for_the_agent_depends_on_nothing_foreign(name: str) -> None:
+def test_a_package_for_the_agent_has_no_third_party_dependencies(name: str) -> None:
     dependencies = read_toml(ROOT / "packages" / name / "pyproject.toml")["project"]["dependencies"]
 
     assert {canonicalize_name(Requirement(each).name) for each in dependencies} <= own_names()
 
 
-def test_every_part_of_the_server_has_its_layer() -> None:
+def test_every_part_of_the_server_belongs_to_a_layer() -> None:
     contracts = read_toml(ROOT / "pyproject.toml")["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["holdfast"])
     placed = {name for layer in layers for name in re.findall(r"\w+", layer)}
@@ -155,7 +155,7 @@ def test_every_make_target_is_in_the_help() -> None:
     assert {"run", "test", "setup", "bench", "chaos", "check", "demo", "help"} <= set(explained)
 
 
-def test_a_service_loads_nothing_that_it_does_not_need_while_idle() -> None:
+def test_an_idle_service_loads_no_modules_it_does_not_need() -> None:
     script = """
 import sys
 from holdfast.entry import quick_start

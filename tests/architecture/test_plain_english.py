@@ -1,6 +1,6 @@
 """Text for people is plain English with one word per thing: see CONTRIBUTING.md and docs/glossary.md.
 
-Read are the documents, the docstrings and string literals of the product, and the texts of the web UI.
+The tests read the documents, the docstrings and string literals of the product, and the texts of the web UI.
 """
 
 import ast
@@ -40,7 +40,7 @@ TRANSLATED = {
     r"what lies": "the files there, the repository there",
     r"lies (?:there|elsewhere|inside|in|at|on|below|beside|under)": "is stored, is",
 }
-"""Phrases that read as if they were translated, each with what to write instead."""
+"""Phrases that read translated, each with what to write instead."""
 
 ONE_WORD = {
     r"control plane": "the service",
@@ -53,22 +53,21 @@ ONE_WORD = {
     r"workers? (?:process|machine)(?:es|s)?": "runner, agent",
     r"directory": "folder",
 }
-"""Second words for a thing of the glossary, each with its word there."""
+"""Synonyms for a term of the glossary, each with the term to use."""
 NAMES = {
     "directory": ("security director", "directory not found", "server/src/holdfast/history/"),
     "daemons?": ("launchd", "a daemon that"),
     "snapshots?": ("a mirror or a snapshot",),
 }
-"""Uses of a word that mean something else: terms of the engine, of the system, and of the history index, whose tables
-they name.
+"""Uses of a synonym that mean something else: terms of the engine and the system, and table names of the history index.
 """
 JOINED = re.compile(r'"\s*\n\s*[rbf]*"')
-"""Between two parts of one string literal."""
+"""What separates two parts of one string literal."""
 
 
 @cache
 def texts() -> tuple[tuple[str, str], ...]:
-    """The place and the text of everything a person reads, of files in which one of the phrases occurs at all."""
+    """The place and text of everything a person reads, from files that contain one of the phrases."""
     any_of = _pattern((*TRANSLATED, *ONE_WORD))
     raw = {path: path.read_text("utf-8") for path in files()}
     return tuple(
@@ -88,12 +87,12 @@ def files() -> tuple[Path, ...]:
 
 
 def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Words of a phrase may be on two lines."""
+    """The words of a phrase may be split across two lines."""
     return re.compile(rf"\b(?:{'|'.join(phrases)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 
 
 def _of_markdown(text: str) -> Iterator[str]:
-    """The lines outside blocks of code and tables of numbers, without what is in backquotes."""
+    """The lines outside code blocks, without text in backquotes."""
     in_code = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -120,7 +119,7 @@ _READERS = {".md": _of_markdown, ".py": _of_python, ".ts": _of_pages, ".tsx": _o
 
 
 def found(phrases: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Given phrases and places with texts, return a line for each use of one of the phrases."""
+    """A line for each use of one of the phrases in the texts, with its place."""
     any_of = _pattern(phrases)
     return [
         f"{place}: …{text[max(0, match.start() - 40) : match.end() + 40]!r}…"
@@ -130,18 +129,18 @@ def found(phrases: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[str]
 
 
 @pytest.mark.parametrize("phrase", TRANSLATED)
-def test_no_text_reads_translated(phrase: str) -> None:
+def test_no_text_contains_a_translated_phrase(phrase: str) -> None:
     assert found([phrase], texts()) == [], f"write instead: {TRANSLATED[phrase]}"
 
 
 @pytest.mark.parametrize("word", ONE_WORD)
-def test_one_thing_has_one_word(word: str) -> None:
+def test_each_thing_is_named_by_its_word_in_the_glossary(word: str) -> None:
     others = NAMES.get(word, ())
     uses = [line for line in found([word], texts()) if not any(other in line for other in others)]
     assert uses == [], f"the glossary's word: {ONE_WORD[word]}"
 
 
-def test_a_banned_phrase_is_found_wherever_people_read() -> None:
+def test_a_banned_phrase_is_found_in_every_kind_of_text() -> None:
     planted = {
         ".md": "The caller is told why.",
         ".py": 'def f():\n    """The caller is told why."""\n    raise ValueError("the caller is told why")\n',

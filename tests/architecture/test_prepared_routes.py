@@ -1,4 +1,4 @@
-"""Every route can be answered in one visit to a thread."""
+"""Every route can be served with a single switch to a thread."""
 
 from fastapi.routing import APIRoute
 
@@ -7,7 +7,7 @@ from tests.architecture.composed import composed_app
 
 
 def test_every_route_can_be_prepared() -> None:
-    """A dependency that looks something up is asynchronous; an asynchronous route asks for no transaction."""
+    """Dependencies that only look something up are asynchronous, and asynchronous routes need no transaction."""
     routes = [route for route in composed_app().router.routes if isinstance(route, APIRoute)]
     assert routes
     for route in routes:

@@ -1,4 +1,4 @@
-"""What may be done in one place only is done there only."""
+"""Actions that are allowed only in certain places happen nowhere else."""
 
 import ast
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ MAY_WRITE_STATUS = {
     "holdfast/operations/transitions.py",
     "holdfast/operations/models.py",
     "holdfast/agents/store.py",  # of agents
-    "holdfast/maintenance/wipe/store.py",  # of previews, which are no operations and have a table of their own
+    "holdfast/maintenance/wipe/store.py",  # of previews, which are not operations and have their own table
 }
 
 
@@ -94,12 +94,12 @@ def starts_processes(name: str) -> bool:
     return name in STARTS_PROCESSES or name.startswith(FAMILIES)
 
 
-def test_there_are_sources_to_look_at() -> None:
+def test_the_sources_are_found() -> None:
     assert len(SOURCES) > 100
     assert MAY_COMMIT | MAY_WRITE_STATUS | set(MAY_START_PROCESSES) <= set(map(name_in_package, SOURCES))
 
 
-def test_one_place_commits() -> None:
+def test_only_one_place_commits() -> None:
     commits = {
         name
         for name, tree in trees()
@@ -110,13 +110,13 @@ def test_one_place_commits() -> None:
     assert commits == MAY_COMMIT
 
 
-def test_processes_are_started_in_these_places_alone() -> None:
+def test_processes_are_started_only_in_the_listed_places() -> None:
     starting = {name for name, tree in trees() if any(map(starts_processes, names_used(tree)))}
 
     assert starting == set(MAY_START_PROCESSES)
 
 
-def test_loops_are_started_by_the_supervisor_alone() -> None:
+def test_threads_are_started_only_in_the_listed_places() -> None:
     starting = {
         name
         for name, tree in trees()
@@ -142,14 +142,14 @@ def writes_status(node: ast.AST) -> bool:
     return called in ("Operation", "values") and "status" in given
 
 
-def test_the_status_of_an_operation_is_written_in_one_place() -> None:
+def test_the_status_of_an_operation_is_written_only_in_the_listed_places() -> None:
     writing = {name for name, tree in trees() if any(map(writes_status, ast.walk(tree)))}
 
     assert "holdfast/operations/transitions.py" in writing
     assert writing <= MAY_WRITE_STATUS
 
 
-def test_the_rule_about_the_status_sees_each_way_of_writing_it() -> None:
+def test_the_rule_about_the_status_recognises_each_way_to_write_it() -> None:
     for text in ("operation.status = x", "models.Operation(status=x)", "update(Operation).where(y).values(status=x)"):
         assert any(map(writes_status, ast.walk(ast.parse(text)))), text
     assert not any(map(writes_status, ast.walk(ast.parse("Answer(status=operation.status)"))))

@@ -1,4 +1,4 @@
-"""The migrations make the store that the models describe, on both stores; the words of both are the same."""
+"""On both stores the migrations create the schema of the models, and allow the same values as the code."""
 
 import hashlib
 import io
@@ -42,7 +42,7 @@ def opened(url: str) -> Iterator[Database]:
     database.dispose()
 
 
-def test_the_migrations_make_what_the_models_describe(migrated: Database) -> None:
+def test_the_migrations_create_the_schema_of_the_models(migrated: Database) -> None:
     with migrated.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         differences = compare_metadata(context, Base.metadata)
@@ -50,13 +50,13 @@ def test_the_migrations_make_what_the_models_describe(migrated: Database) -> Non
     assert differences == [], "make a migration: docs/develop.md"
 
 
-def test_the_revisions_are_one_chain_in_the_order_of_their_files() -> None:
+def test_the_revisions_form_one_chain_in_the_order_of_their_files() -> None:
     chain = [revision.revision for revision in ScriptDirectory.from_config(configuration()).walk_revisions()]
 
     assert revisions() == chain[::-1]
 
 
-def test_every_migration_does_what_it_did_when_it_was_recorded(tmp_path: Path) -> None:
+def test_every_migration_still_has_the_effect_that_was_recorded(tmp_path: Path) -> None:
     found = {"postgresql": statements_by_revision(), "sqlite": definitions_by_table(tmp_path)}
 
     recorded = tomllib.loads(EFFECTS.read_text())
@@ -77,7 +77,7 @@ def statements_by_revision() -> dict[str, str]:
 
 
 def definitions_by_table(folder: Path) -> dict[str, str]:
-    """A digest of what SQLite has stored of each table and its indexes, in the end, in any order."""
+    """A digest of the final definition of each table and its indexes in SQLite, independent of their order."""
     parts: dict[str, list[str]] = {}
     for database in opened(f"sqlite:///{folder / 'holdfast.db'}"):
         with database.engine.connect() as connection:
@@ -98,7 +98,7 @@ def test_migrating_again_changes_nothing(migrated: Database) -> None:
 
 
 def words_of_checks(database: Database) -> dict[str, set[str]]:
-    """The words that each CHECK of the store allows, by the name of the constraint."""
+    """The values that each CHECK of the store allows, by the name of the constraint."""
     inspector = inspect(database.engine)
     return {
         str(check["name"]): set(re.findall(r"'([^']*)'", check["sqltext"]))
@@ -107,7 +107,7 @@ def words_of_checks(database: Database) -> dict[str, set[str]]:
     }
 
 
-def test_the_words_of_the_store_are_the_words_of_the_code(migrated: Database) -> None:
+def test_the_values_allowed_by_the_store_are_those_of_the_code(migrated: Database) -> None:
     checks = words_of_checks(migrated)
 
     assert checks["ck_operations_status"] == set(Status)
@@ -117,7 +117,7 @@ def test_the_words_of_the_store_are_the_words_of_the_code(migrated: Database) ->
     assert checks["ck_repository_rights_role"] == checks["ck_users_all_repositories_role"] == below_admin
 
 
-def test_the_words_are_those_of_the_contract() -> None:
+def test_the_operation_statuses_are_those_of_the_contract() -> None:
     assert list(Status) == [
         *("pending", "running", "completed", "completed_with_warnings", "failed", "cancelled", "skipped"),
     ]

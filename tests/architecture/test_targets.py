@@ -1,4 +1,4 @@
-"""What works where: the table of the cells, its document, and the tests that play it tell the same."""
+"""What works where: the table of the cells, its document and the tests of the cells agree."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def test_the_document_shows_the_table() -> None:
         assert f"\n{table}\n" in DOCUMENT, f"mend docs/targets.md: it should have\n{table}"
 
 
-def test_every_kind_is_played_and_every_row_names_a_cell_and_a_kind() -> None:
+def test_every_kind_is_tested_and_every_row_names_a_cell_and_a_kind() -> None:
     assert set(KINDS) == PLAYED
     assert {(engine, target) for engine, target, _ in NOT_THERE} <= set(CELLS)
     assert {kind for _, _, kind in NOT_THERE} == set(ASKING)
