@@ -119,7 +119,7 @@ AT_LENGTH = (
     "real/restore/test_kills.py",
     "real/services",
     "real/test_claimers.py",
-    "web/test_administration.py::test_a_repository_gets_a_mirror_that_is_a_copy",
+    "web/test_administration.py::test_a_mirror_that_is_added_and_synced_is_a_copy_of_its_repository",
 )
 """Tests that need minutes of real engines; only the campaign runs them, like tests marked `campaign`."""
 

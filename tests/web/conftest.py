@@ -41,8 +41,8 @@ FLAGS = (
 )
 WIDE: ViewportSize = {"width": 1440, "height": 1000}
 EXPECTED = ("401 (Unauthorized)", "404 (Not Found)", "net::ERR_NETWORK_CHANGED")
-"""A page may find out that its login has ended, or that a link leads to something deleted; and other tests add network
-interfaces to this machine, upon which the browser drops its requests and the page asks again."""
+"""A page may find that its login has ended, or that a link leads to something deleted; and other tests add network
+interfaces to this machine, whereupon the browser drops its requests and the page repeats them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -73,7 +73,7 @@ def running(services: Services) -> Running:
 def browser() -> Iterator[Browser]:
     """One browser for these tests.
 
-    It ends with them: its loop would be in the way of other tests in the same process.
+    It ends with them: its event loop would interfere with other tests in the same process.
     """
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=MILLISECONDS)
@@ -91,7 +91,7 @@ def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
 
 @contextmanager
 def watched(opened: Page) -> Iterator[Page]:
-    """Whatever the browser complains of fails the test at its end."""
+    """Fail the test at its end if the browser reported an error."""
     complaints: list[str] = []
 
     def on_console(said: ConsoleMessage) -> None:
@@ -137,14 +137,14 @@ def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD, 
 
 @pytest.fixture
 def inside(admins: BrowserContext) -> Iterator[Page]:
-    """The page of the admin, which tests use one after another: loading it costs more than what most of them try.
+    """The admin's page, which tests use one after another: loading it takes longer than most of them.
 
-    After a test that leaves a dialog open the next one gets a new page. Where a test needs another service,
+    After a test that leaves a dialog open the next one gets a new page. If a test needs another service,
     `test_away.py` shows how.
     """
     opened = admins.pages[0] if admins.pages else admins.new_page()
     if not opened.url.startswith("http"):
-        opened.goto("/account")  # what it shows does not grow with the repositories of other tests
+        opened.goto("/account")  # its content does not grow with the repositories of other tests
     follow(opened, "/account")
     opened.locator('[data-page="/account"]').wait_for()
     try:
@@ -160,7 +160,7 @@ def inside(admins: BrowserContext) -> Iterator[Page]:
 
 @dataclass(frozen=True)
 class Storied:
-    """A repository with a past, which tests look at and do not change."""
+    """A repository with a history, which tests read and do not change."""
 
     repository: dict[str, Any]
     sources: Path
@@ -175,7 +175,7 @@ MANY = 1300
 
 @pytest.fixture(scope="package")
 def storied(running: Running) -> Storied:
-    """Two archives of a folder. Between them a file has changed, one was lost, and two have come."""
+    """Two archives of a folder. Between them a file was changed, one was removed, and two were added."""
     sources = running.new_source()
     (sources / "kept.conf").write_text("first\n")
     (sources / "lost-letter.txt").write_text("dear reader\n")
@@ -197,12 +197,12 @@ def storied(running: Running) -> Storied:
 
 
 def follow(page: Page, path: str) -> None:
-    """Follow a link within the page, as its own links do: loading the page again each time would cost minutes."""
+    """Follow a link within the page, as its own links do: reloading the page each time would cost minutes."""
     page.evaluate("to => { history.pushState({}, '', to); dispatchEvent(new PopStateEvent('popstate')) }", path)
 
 
 def go(page: Page, path: str) -> None:
-    """Follow a link within the page, and wait until what it leads to is there."""
+    """Follow a link within the page, and wait until its target is shown."""
     follow(page, path)
     shown = path.partition("?")[0]
     expect(page.locator(f'[data-page="{shown}"]')).to_be_visible()

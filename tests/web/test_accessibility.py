@@ -1,4 +1,4 @@
-"""Every page can be read and used by everybody: axe finds nothing in either theme, and none needs a wide screen."""
+"""Every page is accessible: axe finds no violations in either theme, and no page needs a wide screen."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ IN_DARK = (
     "/schedules",
     "/settings/users/1",
 )
-"""Between them these have every colour of the others; the campaign looks at all in both themes."""
+"""Together these have every colour of the others; the campaign checks all pages in both themes."""
 DIALOGS = (
     ("/schedules", "New schedule"),
     ("/notifications", "Add channel"),
@@ -67,7 +67,7 @@ DIALOGS = (
 )
 DIALOG = "document.querySelector('dialog')"
 INSIDE_THE_FRAME = "{exclude: [['nav.side'], ['nav.bottom'], ['header.top']]}"
-"""The frame is the same around every page: looked at once. The campaign looks at it on all of them."""
+"""The frame is the same around every page, so it is checked once. The campaign checks it on all pages."""
 pytestmark = pytest.mark.skipif(not AXE.exists(), reason="the packages of the pages are not installed")
 
 
@@ -92,7 +92,7 @@ def in_light(page: Page, what: str, part: str = "document") -> list[Any]:
 def in_both_themes(page: Page, what: str, part: str = "document") -> list[Any]:
     found = in_light(page, what, part)
     page.evaluate("document.documentElement.classList.add('dark')")
-    only_colours = "runOnly: ['color-contrast']"  # the rest is the same
+    only_colours = "runOnly: ['color-contrast']"  # the rest is the same in both themes
     found += [(what, "dark", one) for one in found_by_axe(page, only_colours, part)]
     page.evaluate("document.documentElement.classList.remove('dark')")
     return found
@@ -101,7 +101,7 @@ def in_both_themes(page: Page, what: str, part: str = "document") -> list[Any]:
 @pytest.mark.parametrize(
     "in_dark", [IN_DARK, pytest.param(PLACES, marks=pytest.mark.campaign)], ids=["some in dark", "all in dark"]
 )
-def test_axe_finds_nothing_on_any_page_in_both_themes_and_none_is_too_wide_for_a_phone(
+def test_axe_finds_no_violations_on_any_page_and_every_page_fits_a_phone(
     running: Running, storied: Storied, page: Page, in_dark: tuple[str, ...]
 ) -> None:
     repository = storied.repository
@@ -131,7 +131,7 @@ def test_axe_finds_nothing_on_any_page_in_both_themes_and_none_is_too_wide_for_a
 @pytest.mark.parametrize(
     "in_dark", [DIALOGS[:1], pytest.param(DIALOGS, marks=pytest.mark.campaign)], ids=["one in dark", "all in dark"]
 )
-def test_axe_finds_nothing_in_the_dialogs(inside: Page, in_dark: tuple[tuple[str, str], ...]) -> None:
+def test_axe_finds_no_violations_in_the_dialogs(inside: Page, in_dark: tuple[tuple[str, str], ...]) -> None:
     found: list[Any] = []
     for place, button in DIALOGS:
         go(inside, place)
@@ -228,9 +228,7 @@ RESTORE = """
 """
 
 
-def test_a_screen_reader_finds_the_same_places_and_acts_as_the_eye(
-    running: Running, storied: Storied, inside: Page
-) -> None:
+def test_a_screen_reader_finds_every_region_and_action(running: Running, storied: Storied, inside: Page) -> None:
     """The tree of roles and names that the browser gives to a screen reader."""
     go(inside, "/")
     expect(inside.locator("body")).to_match_aria_snapshot(OVERVIEW)

@@ -9,7 +9,9 @@ from tests.support.service import wait_until
 from tests.web.conftest import follow, go, log_in
 
 
-def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(running: Running, inside: Page) -> None:
+def test_a_new_user_sees_only_a_shared_repository_and_is_logged_out_when_disabled(
+    running: Running, inside: Page
+) -> None:
     shared = running.new_repository()
     hidden = running.new_repository()
     name = running.new_name("anna")
@@ -74,7 +76,7 @@ def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(runnin
     expect(inside.get_by_label("operator", exact=False).first).to_be_checked()
     expect(inside.get_by_label(f"Right on {shared['name']}")).to_have_value("none")
     theirs.goto(link)
-    theirs.reload()  # only what is behind the # has changed
+    theirs.reload()  # only the part behind the # has changed
     expect(theirs.get_by_text("The invitation is not valid, has expired or was used.")).to_be_visible()
     other.close()
     assert running.admin.get(f"/api/users/{user['id']}").json()["disabled"] is True
@@ -105,7 +107,7 @@ def test_a_channel_is_added_and_its_test_message_arrives(running: Running, insid
     expect(inside.get_by_role("region", name=name)).to_have_count(0)
 
 
-def test_a_repository_gets_a_mirror_that_is_a_copy(running: Running, inside: Page) -> None:
+def test_a_mirror_that_is_added_and_synced_is_a_copy_of_its_repository(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     running.admin.wait_for_end(running.admin.start_backup(repository))
     running.wait_until_idle()
@@ -131,10 +133,8 @@ def test_a_repository_gets_a_mirror_that_is_a_copy(running: Running, inside: Pag
     expect(inside.get_by_text("compared by its")).to_be_visible()
 
 
-def test_a_second_factor_is_set_up_with_a_picture_drawn_in_the_browser(
-    running: Running, context: BrowserContext
-) -> None:
-    page = context.new_page()  # unwatched: on a slow machine a code may be too old, and is refused
+def test_a_second_factor_is_set_up_with_a_code_drawn_in_the_browser(running: Running, context: BrowserContext) -> None:
+    page = context.new_page()  # unwatched: on a slow machine a code may be refused as too old
     user = running.new_user("operator")
     log_in(page, user["username"], PASSWORD)
     go(page, "/account")
@@ -154,7 +154,7 @@ def test_a_second_factor_is_set_up_with_a_picture_drawn_in_the_browser(
     assert running.admin.get(f"/api/users/{user['id']}").json()["totp_enabled"] is True
 
 
-def test_a_schedule_is_edited_and_the_form_shows_its_next_runs(running: Running, inside: Page) -> None:
+def test_a_schedule_is_edited_in_a_form_that_shows_its_next_runs(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     name = running.new_name("at-noon")
     body = {
@@ -180,7 +180,7 @@ def test_a_schedule_is_edited_and_the_form_shows_its_next_runs(running: Running,
     assert changed["steps"][1]["verify_data"] is True
 
 
-def test_rules_of_retention_are_tried_saved_and_carried_out(running: Running, inside: Page) -> None:
+def test_retention_rules_are_simulated_saved_and_applied(running: Running, inside: Page) -> None:
     repository = running.new_repository(index_mode="full", retention={"keep_daily": 7})
     for _ in range(2):
         assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"

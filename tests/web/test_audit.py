@@ -1,4 +1,4 @@
-"""Who did what: filtered by user, action, object, outcome and time, and exported."""
+"""The audit trail: filtered by user, action, object, outcome and time, and exported."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.web import conftest
 from tests.web.conftest import follow, go
 
 
-def test_the_audit_trail_is_narrowed_and_its_address_shows_the_same_again(running: Running, inside: Page) -> None:
+def test_filters_of_the_audit_trail_are_kept_in_the_pages_address(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     user = running.new_user("viewer")
     thing = f"repository {repository['id']}"
@@ -28,14 +28,14 @@ def test_the_audit_trail_is_narrowed_and_its_address_shows_the_same_again(runnin
     inside.keyboard.press("Enter")
     expect(rows).to_contain_text(["users.created"])
     inside.get_by_label("User", exact=True).fill(user["username"])
-    inside.get_by_label("Outcome").focus()  # leaving the field is enough
+    inside.get_by_label("Outcome").focus()  # leaving the field applies the filter
     expect(inside.get_by_text("Nothing matches.")).to_be_visible()
     inside.get_by_role("button", name="Show everything").click()
     expect(inside.get_by_label("Object", exact=True)).to_have_value("")
     expect(rows.first).to_be_visible()
 
 
-def test_refused_logins_of_today_are_exported_and_a_filter_that_the_service_refuses_is_explained(
+def test_todays_refused_logins_are_exported_and_an_invalid_filter_is_explained(
     monkeypatch: pytest.MonkeyPatch, running: Running, inside: Page, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(conftest, "EXPECTED", (*conftest.EXPECTED, "status of 422"))

@@ -1,5 +1,5 @@
-"""The service or an agent is killed under an open page: the page says so, heals without a reload, and acts
-happen once.
+"""The service or an agent is killed while a page is open: the page shows it, recovers without a reload, and executes
+actions once.
 """
 
 import re
@@ -16,7 +16,7 @@ from tests.support.warm_engines import warm_program
 from tests.web import conftest
 
 EXPECTED = ("net::ERR_", "Failed to fetch dynamically imported module")
-"""What the browser itself prints while nothing answers."""
+"""Errors that the browser itself logs while nothing responds."""
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def what_the_browser_prints_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def running(services: Services) -> Iterator[Running]:
-    """A service of these tests alone: they kill it."""
+    """A service for these tests only: they kill it."""
     with services.own(HOLDFAST_AGENT_HEARTBEAT_SECONDS="1", HOLDFAST_AGENT_OFFLINE_SECONDS="6") as started:
         yield started
 
@@ -71,7 +71,7 @@ def was_not_reloaded(page: Page) -> bool:
 
 
 def backups_of(running: Running, repository: dict[str, object]) -> int:
-    """How many there have ever been: the page's own acts among them."""
+    """The number of all backups, including those that the page started."""
     answer = running.admin.get("/api/operations/", params={"repository_id": str(repository["id"])})
     assert answer.status_code == 200, answer.text
     return sum(one["kind"] == "backup" for one in answer.json()["items"])
@@ -81,7 +81,7 @@ def row(page: Page, repository: dict[str, object]) -> Locator:
     return page.get_by_role("row").filter(has_text=f"Backup of {repository['name']}")
 
 
-def test_an_overview_and_the_page_of_a_running_operation_say_that_the_service_was_killed_and_heal(
+def test_the_overview_and_an_operations_page_show_that_the_service_was_killed_and_recover(
     running: Running, inside: Page
 ) -> None:
     repository = running.new_repository()
@@ -102,13 +102,13 @@ def test_an_overview_and_the_page_of_a_running_operation_say_that_the_service_wa
         is_lost(inside)
         expect(cancel).to_be_disabled()
         expect(cancel).to_have_attribute("title", re.compile("^Not connected"))
-        cancel.click(force=True)  # nothing is sent, not even later
+        cancel.click(force=True)  # nothing is sent, even later
         is_lost(overview)
-        expect(right_now).to_contain_text(str(repository["name"]))  # what is known stays
+        expect(right_now).to_contain_text(str(repository["name"]))  # the last known state stays
         overview.set_viewport_size({"width": 360, "height": 800})
         assert overview.evaluate("document.documentElement.scrollWidth") <= 360
         overview.set_viewport_size({"width": 1440, "height": 1000})
-        gate.open()  # the engine ends while no service is there to see it
+        gate.open()  # the engine ends while no service is running
         running.process.restart()
         expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
         for page in (overview, inside):
@@ -123,8 +123,8 @@ def test_an_overview_and_the_page_of_a_running_operation_say_that_the_service_wa
 
 
 @pytest.mark.campaign
-def test_work_that_happened_while_the_page_was_cut_off_is_on_it_afterwards(running: Running, inside: Page) -> None:
-    """The page is kept from the service until everything is over, so that no event can have come in time."""
+def test_work_done_while_the_page_was_offline_is_shown_afterwards(running: Running, inside: Page) -> None:
+    """The page is offline until everything has ended, so that no event can have arrived in time."""
     before, after = running.new_repository(), running.new_repository()
     inside.goto("/activity")
     is_live(inside)
@@ -143,7 +143,9 @@ def test_work_that_happened_while_the_page_was_cut_off_is_on_it_afterwards(runni
 
 
 @pytest.mark.campaign
-def test_an_act_pressed_while_the_service_is_away_happens_once_when_it_is_back(running: Running, inside: Page) -> None:
+def test_a_button_pressed_while_the_service_is_down_takes_effect_once_when_it_is_back(
+    running: Running, inside: Page
+) -> None:
     repository = running.new_repository()
     inside.goto(f"/repositories/{repository['id']}")
     button = inside.get_by_role("button", name="Back up", exact=True)
@@ -160,7 +162,7 @@ def test_an_act_pressed_while_the_service_is_away_happens_once_when_it_is_back(r
     assert was_not_reloaded(inside)
 
 
-def test_an_act_whose_answer_was_lost_with_the_service_is_not_done_twice(running: Running, inside: Page) -> None:
+def test_an_action_whose_response_was_lost_is_not_executed_twice(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     conftest.go(inside, f"/repositories/{repository['id']}")
     button = inside.get_by_role("button", name="Back up", exact=True)
@@ -173,7 +175,7 @@ def test_an_act_whose_answer_was_lost_with_the_service_is_not_done_twice(running
         if len(sent) > 1:
             route.continue_()
             return
-        assert route.fetch().status == 200  # the service has promised the work
+        assert route.fetch().status == 200  # the service has accepted the work
         running.process.kill()
         route.abort("connectionreset")
         running.process.restart()
@@ -188,8 +190,8 @@ def test_an_act_whose_answer_was_lost_with_the_service_is_not_done_twice(running
 
 
 @pytest.mark.campaign
-def test_a_page_that_was_never_opened_before_opens_when_the_service_is_back(running: Running, inside: Page) -> None:
-    """Its script is not in the browser yet."""
+def test_a_page_that_has_not_been_loaded_yet_opens_when_the_service_is_back(running: Running, inside: Page) -> None:
+    """The browser has not loaded its script yet."""
     is_live(inside)
     mark(inside)
     running.process.kill()
@@ -202,7 +204,7 @@ def test_a_page_that_was_never_opened_before_opens_when_the_service_is_back(runn
 
 
 @pytest.mark.campaign
-def test_who_does_not_want_to_wait_connects_at_once(running: Running, inside: Page) -> None:
+def test_connect_now_reconnects_immediately(running: Running, inside: Page) -> None:
     is_live(inside)
     running.process.kill()
     is_lost(inside)
@@ -212,7 +214,7 @@ def test_who_does_not_want_to_wait_connects_at_once(running: Running, inside: Pa
 
 
 @pytest.mark.campaign
-def test_a_log_that_could_not_be_fetched_is_fetched_when_the_service_is_back(running: Running, inside: Page) -> None:
+def test_a_log_that_could_not_be_fetched_is_fetched_again(running: Running, inside: Page) -> None:
     lost: list[str] = []
 
     def lose_some(route: Route) -> None:
@@ -229,7 +231,7 @@ def test_a_log_that_could_not_be_fetched_is_fetched_when_the_service_is_back(run
     assert lost
 
 
-def test_a_killed_agent_is_offline_on_the_open_page_and_online_again_when_it_is_back(
+def test_an_open_page_shows_a_killed_agent_as_offline_and_as_online_after_its_restart(
     running: Running, inside: Page, tmp_path: Path
 ) -> None:
     agent = AgentProcess(tmp_path, warm_program(ENGINES[running.engine]), running.process.url)

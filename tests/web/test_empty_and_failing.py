@@ -1,4 +1,4 @@
-"""Pages that have nothing to show, or show what is wrong: none is a dead end."""
+"""Pages that are empty or show a failure: none is a dead end."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from tests.web.test_journeys import backed_up
 from tools.errors_document import ADVICE
 
 
-def test_a_repository_whose_folder_is_gone_says_so_on_its_own_page(running: Running, inside: Page) -> None:
+def test_the_page_of_a_repository_whose_folder_is_gone_shows_it(running: Running, inside: Page) -> None:
     repository = backed_up(running, running.new_source())
     shutil.rmtree(Path(repository["path"]))
     failed = running.admin.wait_for_end(running.admin.start_backup(repository))
@@ -25,7 +25,7 @@ def test_a_repository_whose_folder_is_gone_says_so_on_its_own_page(running: Runn
     expect(inside.get_by_role("alert")).to_contain_text(advice)
 
 
-def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_is_in_view_on_a_phone(
+def test_an_empty_repository_links_to_its_operations_and_the_open_tab_is_in_view_on_a_phone(
     running: Running, inside: Page
 ) -> None:
     repository = running.new_repository()
@@ -39,11 +39,11 @@ def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_
     )
 
 
-def test_the_overview_counts_no_runs_and_no_alarms_that_it_could_not_load(
+def test_the_overview_shows_no_counts_of_runs_and_alarms_it_could_not_load(
     running: Running, context: BrowserContext
 ) -> None:
     backed_up(running, running.new_source())
-    page = context.new_page()  # not watched: the browser complains of the failing answers
+    page = context.new_page()  # not watched: the browser logs the failing responses as errors
     answer = {"key": "api.internal", "message": "An internal error occurred.", "params": {}}
     for part in ("**/api/operations/?*", "**/api/alarms?*"):
         page.route(part, lambda route: route.fulfill(status=500, json={"detail": answer}))

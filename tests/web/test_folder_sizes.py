@@ -1,4 +1,4 @@
-"""What takes the space: folders have sizes and counts, and are sorted by them."""
+"""Folders show their sizes and counts, and can be sorted by size."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.web.conftest import MANY, Storied, go
 from tests.web.test_journeys import backed_up
 
 
-def test_folders_show_what_they_hold_and_the_largest_comes_first_when_sorted(storied: Storied, inside: Page) -> None:
+def test_folders_show_their_sizes_and_sorting_by_size_puts_the_largest_first(storied: Storied, inside: Page) -> None:
     go(inside, storied.address)
     rows = inside.get_by_role("treegrid").get_by_role("row")
     large = rows.filter(has_text="b-large")
@@ -25,7 +25,7 @@ def test_folders_show_what_they_hold_and_the_largest_comes_first_when_sorted(sto
     expect(rows.filter(has_text=names)).to_contain_text(["b-large", "c-middle", "a-small", "file-0"])
 
 
-def test_a_folder_is_listed_before_its_sizes_are_known_and_without_them(storied: Storied, inside: Page) -> None:
+def test_a_folder_is_listed_before_its_sizes_arrive_and_without_them(storied: Storied, inside: Page) -> None:
     shown_before: list[bool] = []
 
     def refuse(route: Route) -> None:
@@ -43,9 +43,7 @@ def test_a_folder_is_listed_before_its_sizes_are_known_and_without_them(storied:
 
 
 @pytest.mark.campaign
-def test_a_folder_of_100_000_names_has_all_of_them_and_draws_only_those_that_are_seen(
-    running: Running, inside: Page
-) -> None:
+def test_a_folder_of_100_000_names_lists_all_and_draws_only_the_visible_ones(running: Running, inside: Page) -> None:
     sources = running.new_source(files=0)
     for number in range(100_000):
         (sources / f"name-{number:06}").touch()
@@ -53,7 +51,7 @@ def test_a_folder_of_100_000_names_has_all_of_them_and_draws_only_those_that_are
     has_all_names(inside, f"/files/{repository['id']}?path={str(sources).lstrip('/')}", 100_000)
 
 
-def test_a_long_folder_has_all_its_names_and_draws_only_those_that_are_seen(storied: Storied, inside: Page) -> None:
+def test_a_long_folder_lists_all_its_names_and_draws_only_the_visible_ones(storied: Storied, inside: Page) -> None:
     has_all_names(inside, f"{storied.address}/many", MANY)
 
 

@@ -1,4 +1,4 @@
-"""What people come for, done in a browser: is everything restorable, get a file back, look at a job."""
+"""Common tasks in a browser: checking that backups are restorable, restoring a file, following a job."""
 
 import re
 import zipfile
@@ -20,7 +20,7 @@ def backed_up(running: Running, sources: Path, **more: Any) -> dict[str, Any]:
     return repository
 
 
-def test_a_wrong_password_is_named_then_a_login_survives_a_reload_and_ends_with_a_logout(page: Page) -> None:
+def test_a_wrong_password_is_reported_and_a_login_survives_a_reload_until_a_logout(page: Page) -> None:
     page.goto("/repositories")
     page.get_by_label("User name").fill("admin")
     page.get_by_label("Password").fill("not the password")
@@ -38,8 +38,8 @@ def test_a_wrong_password_is_named_then_a_login_survives_a_reload_and_ends_with_
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-@pytest.mark.campaign  # the form is tried in test_machines.py, the first backup in test_welcome.py
-def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, inside: Page) -> None:
+@pytest.mark.campaign  # test_machines.py covers the form, test_welcome.py the first backup
+def test_a_repository_is_created_backed_up_and_proven_by_hand(running: Running, inside: Page) -> None:
     sources = running.new_source()
     name, path = running.new_name("by-hand"), running.new_path("by-hand")
     inside.goto("/repositories/new")
@@ -58,7 +58,7 @@ def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, ins
     expect(row).to_contain_text(", proven")
 
 
-def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(storied: Storied, inside: Page) -> None:
+def test_a_deleted_file_is_found_and_restored_with_the_keyboard_only(storied: Storied, inside: Page) -> None:
     lost = storied.sources / "lost-letter.txt"
     lost.unlink(missing_ok=True)
     inside.keyboard.press("Control+k")  # and no pointer from here on
@@ -73,7 +73,7 @@ def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(storie
     inside.get_by_role("button", name="Done").press("Enter")
 
 
-def test_a_restore_is_proven_by_hand_and_the_evidence_shows_it(storied: Storied, inside: Page) -> None:
+def test_a_restore_check_started_by_hand_shows_the_repository_as_proven(storied: Storied, inside: Page) -> None:
     name = storied.repository["name"]
     go(inside, f"/repositories/{storied.repository['id']}")
     inside.get_by_role("button", name="Prove a restore").click()
@@ -84,7 +84,7 @@ def test_a_restore_is_proven_by_hand_and_the_evidence_shows_it(storied: Storied,
     expect(row).to_contain_text(", proven")
 
 
-def test_a_folder_shows_what_changed_when_and_three_of_its_files_are_saved_as_a_zip(
+def test_a_folder_shows_its_changes_over_time_and_three_of_its_files_are_downloaded_as_a_zip(
     storied: Storied, inside: Page
 ) -> None:
     go(inside, storied.address)
@@ -103,11 +103,11 @@ def test_a_folder_shows_what_changed_when_and_three_of_its_files_are_saved_as_a_
     rows.get_by_text("kept.conf").click()
     expect(inside.get_by_text("This version against the newest")).to_be_visible()
     expect(inside.get_by_text("+ second")).to_be_visible()
-    inside.reload()  # its address shows the same again
+    inside.reload()  # its address restores the same view
     expect(inside.get_by_text("+ second")).to_be_visible()
 
 
-def test_two_times_of_a_folder_are_compared_and_a_file_of_both_line_by_line(storied: Storied, inside: Page) -> None:
+def test_two_times_of_a_folder_are_compared_and_a_changed_file_line_by_line(storied: Storied, inside: Page) -> None:
     go(inside, storied.address)
     inside.get_by_role("button", name="Compare two times").click()
     found = inside.get_by_role("treegrid", name="Differences")
@@ -140,7 +140,7 @@ def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, i
     expect(row).to_contain_text("completed")
 
 
-def test_two_filters_pressed_in_a_moment_show_at_once_and_both_apply_and_back_leaves_the_page(inside: Page) -> None:
+def test_two_filters_pressed_in_quick_succession_both_apply_and_back_leaves_the_page(inside: Page) -> None:
     go(inside, "/machines")
     go(inside, "/activity")
     inside.get_by_role("button", name="Backups", exact=True).wait_for()
@@ -165,9 +165,7 @@ def test_two_filters_pressed_in_a_moment_show_at_once_and_both_apply_and_back_le
     expect(inside.locator('[data-page="/machines"]')).to_be_visible()
 
 
-def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_waits_for_it(
-    running: Running, inside: Page
-) -> None:
+def test_a_running_backup_shows_live_progress_and_the_queue_shows_its_waiters(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     first, last = running.gate(), running.gate()
     sources = [*repository["source_paths"], str(first.path), str(running.new_source()), str(last.path)]
@@ -182,7 +180,7 @@ def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_wait
     last.wait_until_reached()
     wait_until(lambda: running.admin.operation(job_id)["progress_details"], what="the engine reports its progress")
     try:
-        expect(inside.get_by_text(re.compile(r"\d files"))).to_be_visible()  # by the events alone
+        expect(inside.get_by_text(re.compile(r"\d files"))).to_be_visible()  # from events only
         waiting = running.admin.start_backup(repository)
         follow(inside, "/queue")
         lane = inside.get_by_role("region", name=repository["name"])
@@ -196,7 +194,7 @@ def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_wait
             look.continue_()
 
 
-def test_a_viewer_without_a_right_learns_who_gives_one_and_with_it_sees_that_repository_alone(
+def test_a_viewer_without_rights_sees_an_explanation_and_with_one_sees_only_that_repository(
     running: Running, page: Page
 ) -> None:
     mine = running.admin.create_repository(running.new_path("mine"), [running.new_source()])
@@ -219,14 +217,14 @@ def test_a_viewer_without_a_right_learns_who_gives_one_and_with_it_sees_that_rep
     expect(page.get_by_role("button", name="Export")).to_have_count(0)
 
 
-def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> None:
+def test_a_nightly_schedule_is_created_and_run(running: Running, inside: Page) -> None:
     repository = running.admin.create_repository(running.new_path("nightly"), [running.new_source()])
     go(inside, "/schedules")
     inside.get_by_role("button", name="New schedule").click()
     dialog = inside.get_by_role("dialog")
     name = running.new_name("every-night")
     dialog.get_by_label("Name").fill(name)
-    dialog.get_by_label(repository["name"], exact=True).wait_for()  # the list may come later than the form
+    dialog.get_by_label(repository["name"], exact=True).wait_for()  # the list may arrive later than the form
     for box in dialog.get_by_role("group", name="What").get_by_role("checkbox").all():
         box.uncheck()
     dialog.get_by_label(repository["name"], exact=True).check()
@@ -239,7 +237,7 @@ def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> N
     expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
 
 
-def test_a_page_whose_script_did_not_arrive_loads_itself_again(context: BrowserContext) -> None:
+def test_a_page_whose_script_failed_to_load_reloads_itself(context: BrowserContext) -> None:
     page = context.new_page()
     lost: list[str] = []
 
@@ -257,10 +255,10 @@ def test_a_page_whose_script_did_not_arrive_loads_itself_again(context: BrowserC
     assert lost
 
 
-def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(
+def test_a_user_who_leaves_a_repository_that_is_still_loading_is_not_taken_back_to_it(
     storied: Storied, context: BrowserContext
 ) -> None:
-    """In a browser of its own: the script of the other page must not be there yet."""
+    """In its own browser: the script of the other page must not be loaded yet."""
     inside = context.new_page()
     log_in(inside, address="/account")
     repository = storied.repository
@@ -274,7 +272,7 @@ def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(
     wait_until(lambda: inside.wait_for_timeout(20) or script, what="the other page loads")
 
     inside.unroute("**/lanes?*")
-    with inside.expect_response("**/lanes?*"):  # what opens the only folder there is
+    with inside.expect_response("**/lanes?*"):  # its response opens the only folder
         lanes[0].continue_()
     inside.wait_for_timeout(200)
     script[0].continue_()
@@ -283,7 +281,7 @@ def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(
     assert inside.url.endswith("/search?q=file")
 
 
-def test_a_service_that_does_not_answer_at_once_is_asked_again_instead_of_showing_nothing(
+def test_the_page_retries_and_shows_that_it_is_connecting_while_the_service_does_not_respond(
     context: BrowserContext,
 ) -> None:
     page = context.new_page()

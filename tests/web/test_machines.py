@@ -1,4 +1,4 @@
-"""Machines in a browser: one by ssh is added and let in, an agent is seen, renamed and revoked, folders are chosen."""
+"""Machines in a browser: an ssh machine is added and authorised, an agent renamed and revoked, folders chosen."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
     made.stop()
 
 
-def test_a_machine_is_added_by_ssh_let_in_and_tested(running: Running, machine: Sshd, inside: Page) -> None:
+def test_a_machine_is_added_by_ssh_authorised_and_tested(running: Running, machine: Sshd, inside: Page) -> None:
     name = running.new_name("nas")
     go(inside, "/machines")
     inside.get_by_role("button", name="Add over ssh").click()
@@ -53,7 +53,7 @@ def test_a_machine_is_added_by_ssh_let_in_and_tested(running: Running, machine: 
     expect(inside.get_by_role("row", name=name)).to_contain_text("reachable")
 
 
-def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
+def test_an_agents_repository_is_created_from_folders_of_its_machine(
     running: Running, agent: AgentProcess, inside: Page, tmp_path: Path
 ) -> None:
     source = tmp_path / "pictures"
@@ -82,7 +82,7 @@ def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
     assert made["source_paths"] == [str(source)]
     go(inside, f"/machines/agent/{agent.agent_id}")
     expect(inside.get_by_role("link", name=name, exact=True)).to_be_visible()
-    running.wait_until_idle()  # the agent sets it up; without an agent that would wait for ever
+    running.wait_until_idle()  # the agent sets it up; without an agent that would wait indefinitely
     assert (tmp_path / "repository" / "config").is_file()
 
     go(inside, "/search?q=one.jpg")
@@ -99,7 +99,7 @@ def newcomer(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
     made.stop()
 
 
-def test_an_agent_enrols_by_the_line_of_the_page_and_is_renamed_disabled_and_revoked(
+def test_an_agent_enrols_with_the_pages_command_and_is_renamed_disabled_and_revoked(
     running: Running, newcomer: AgentProcess, inside: Page
 ) -> None:
     name, other = running.new_name("newcomer"), running.new_name("renamed")
@@ -118,7 +118,7 @@ def test_an_agent_enrols_by_the_line_of_the_page_and_is_renamed_disabled_and_rev
     expect(dialog.get_by_text("The agent is running.")).to_be_visible()
     expect(dialog.get_by_text("is installed.")).to_be_visible()  # its engine
     dialog.get_by_role("link", name=f"Open {name}").click()
-    expect(inside.get_by_role("heading", name=name)).to_be_visible()  # the list that is left has the same words
+    expect(inside.get_by_role("heading", name=name)).to_be_visible()  # the list behind it contains the same text
     expect(inside.get_by_text("online", exact=True)).to_be_visible()
     assert in_both_themes(inside, "agent") == []
     inside.get_by_role("button", name="Rename").click()

@@ -1,4 +1,4 @@
-"""What an operator finds: work on what is shared with them, and an explanation wherever a link leads to more."""
+"""An operator can work on shared repositories, and sees an explanation on pages for admins."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,7 +10,7 @@ from tests.web.conftest import follow, go, log_in
 FOR_ADMINS = ("/settings", "/settings/users", "/settings/audit", "/machines", "/repositories/new", "/notifications")
 
 
-def test_an_operator_backs_up_what_is_shared_and_every_link_to_more_explains_who_may(
+def test_an_operator_backs_up_a_shared_repository_and_admin_pages_explain_who_has_access(
     monkeypatch: pytest.MonkeyPatch, running: Running, page: Page
 ) -> None:
     monkeypatch.setattr(conftest, "EXPECTED", (*conftest.EXPECTED, "403 (Forbidden)"))

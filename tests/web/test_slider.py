@@ -1,6 +1,4 @@
-"""The slider over 300 archives: each step shows its archive, by pointer and by keyboard, and 200 of them are seen at
-once.
-"""
+"""The slider over 300 archives: each step shows its archive, by pointer and keyboard, and 200 are visible at once."""
 
 import itertools
 import os
@@ -71,7 +69,7 @@ def shows(slider: Locator, first: int, last: int) -> None:
     expect(slider).to_have_attribute("max", str(last - 1))
 
 
-def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_touch(
+def test_a_slider_over_300_archives_reaches_each_of_them_and_its_labels_do_not_overlap(
     aged: dict[str, Any], inside: Page
 ) -> None:
     go(inside, f"/files/{aged['id']}?path={str(aged['source_paths'][0]).lstrip('/')}")
@@ -103,9 +101,9 @@ def test_a_slider_over_300_archives_shows_each_of_them_and_its_labels_do_not_tou
         inside.mouse.move(box["x"] + box["width"] * part / 40, box["y"] + box["height"] / 2)
         shown.add(slider.input_value())
     inside.mouse.up()
-    assert len(shown) >= 35  # it follows the pointer
+    assert len(shown) >= 35  # the slider follows the pointer
     expect(words).to_contain_text("archive 200 of")
-    inside.keyboard.press("ArrowRight")  # a key leaves the part that is shown
+    inside.keyboard.press("ArrowRight")  # a key moves beyond the visible part
     expect(words).to_contain_text("archive 201 of")
     shows(slider, 101, 300)
     inside.keyboard.press("+")

@@ -1,6 +1,6 @@
-"""Pages look as they did: pictures that are kept are compared with what the browser draws now.
+"""Pages look unchanged: stored snapshots are compared with what the browser draws now.
 
-`HOLDFAST_NEW_SNAPSHOTS=1` takes new pictures; look at them before they are committed.
+`HOLDFAST_NEW_SNAPSHOTS=1` takes new snapshots; review them before you commit them.
 """
 
 import base64
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.campaign
 
 FOLDER = Path(__file__).parent / "snapshots"
 MOST_DIFFERENT = 0.01
-"""Of all pixels: letters are drawn a little differently by each release of the browser."""
+"""The share of all pixels: each release of the browser draws letters slightly differently."""
 COMPARE = """async ([kept, now]) => {
   const pixels = async (picture) => {
     const bitmap = await createImageBitmap(await (await fetch(`data:image/png;base64,${picture}`)).blob())
@@ -43,7 +43,7 @@ PAGES = {"repositories": "/repositories", "schedules": "/schedules", "machines":
 
 @pytest.fixture(scope="module")
 def running(services: Services) -> Iterator[Running]:
-    """A service without anything: what the pages show depends on nothing."""
+    """An empty service, so that the pages are always the same."""
     with services.own() as started:
         yield started
 
@@ -63,10 +63,10 @@ def drawn(browser: Browser, running: Running, theme: str, size: str) -> Iterator
 
 
 def looks_as_kept(page: Page, name: str, *, hidden: str | None = None) -> None:
-    """`hidden`: a selector of what differs from run to run; it keeps its place, and is not drawn."""
+    """`hidden`: a selector of elements that differ from run to run; they keep their place, but are not drawn."""
     page.evaluate("document.fonts.ready")
     page.evaluate("document.activeElement?.blur()")  # a caret blinks
-    page.mouse.move(0, 0)  # what is pointed at looks different
+    page.mouse.move(0, 0)  # an element under the pointer looks different
     if hidden is not None:
         page.locator(hidden).evaluate_all("all => all.forEach((one) => { one.style.visibility = 'hidden' })")
     now = page.screenshot()
@@ -80,7 +80,7 @@ def looks_as_kept(page: Page, name: str, *, hidden: str | None = None) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_the_login_and_empty_pages_look_as_they_did(drawn: Page, theme: str, size: str) -> None:
+def test_the_login_and_empty_pages_match_their_snapshots(drawn: Page, theme: str, size: str) -> None:
     drawn.goto("/")
     drawn.get_by_label("User name").wait_for()
     looks_as_kept(drawn, f"login-{theme}-{size}")
@@ -94,7 +94,7 @@ def test_the_login_and_empty_pages_look_as_they_did(drawn: Page, theme: str, siz
 
 @pytest.fixture(scope="module")
 def backed_up(services: Services) -> Iterator[tuple[Running, dict[str, Any], int]]:
-    """A service with one repository, whose only backup is over."""
+    """A service with one repository, whose only backup has ended."""
     with services.own() as started:
         repository = started.new_repository(name="letters")
         job_id = started.admin.start_backup(repository)
@@ -105,10 +105,10 @@ def backed_up(services: Services) -> Iterator[tuple[Running, dict[str, Any], int
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_the_overview_and_an_operation_look_as_they_did(
+def test_the_overview_and_an_operation_match_their_snapshots(
     backed_up: tuple[Running, dict[str, Any], int], drawn: Page, theme: str, size: str
 ) -> None:
-    """Two hours after the backup, by a clock that stands still: every age is the same in each run."""
+    """Two hours after the backup, with a fixed clock: every age is the same in each run."""
     running, _, job_id = backed_up
     ended = datetime.fromisoformat(running.admin.operation(job_id)["completed_at"])
     drawn.clock.set_fixed_time(ended + timedelta(hours=2))

@@ -22,10 +22,10 @@ def test_seven_tabs_are_live_and_each_can_act(running: Running, context: Browser
     for tab in tabs:
         expect(tab.get_by_role("status").filter(has_text="Live")).to_be_visible()
     with running.held_backup(repository) as (job_id, _gate):
-        for tab in tabs:  # each hears of it
+        for tab in tabs:  # each receives the event
             main = tab.get_by_role("navigation", name="Main", exact=True)
             expect(main.get_by_role("link", name="Queue")).to_contain_text(re.compile(r"\d"))
-        for tab in tabs:  # and each asks for one more, which waits
+        for tab in tabs:  # and each starts one more, which waits
             tab.get_by_role("button", name="Back up", exact=True).click()
             expect(tab.get_by_role("heading", name=f"Backup of {repository['name']}")).to_be_visible()
         queued = {int(tab.url.rsplit("/", 1)[-1]) for tab in tabs}

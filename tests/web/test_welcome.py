@@ -1,6 +1,4 @@
-"""The first minutes: from an empty service to a backup of which a file has come back, and a kit that works without
-Holdfast.
-"""
+"""The first minutes: from an empty service to a backup with a restored file, and a kit that works without Holdfast."""
 
 import html
 import os
@@ -18,15 +16,15 @@ from tests.web.conftest import go, log_in
 
 @pytest.fixture
 def running(services: Services) -> Iterator[Running]:
-    """A service in which nothing is backed up yet."""
+    """A service without any backups yet."""
     with services.own() as fresh:
         yield fresh
 
 
-def test_the_first_backup_can_be_put_off_then_it_is_made_and_proven_and_its_kit_opens_it_with_bare_borg(
+def test_the_first_backup_can_be_postponed_is_proven_and_its_kit_restores_it_with_plain_borg(
     running: Running, page: Page
 ) -> None:
-    """Put off, the other pages of the new service show that nothing is there yet, and none is a dead end."""
+    """While it is postponed, the other pages show that nothing is there yet, and none is a dead end."""
     sources = running.new_source()
     (sources / "letter.txt").write_text("dear reader\n")
     place = running.new_path("first")

@@ -1,4 +1,4 @@
-"""A flood of false logins delayed true ones, and the cost of a login revealed which names exist."""
+"""A flood of invalid logins delayed valid ones, and the cost of a login revealed which names exist."""
 
 import asyncio
 import threading
@@ -53,7 +53,7 @@ class Turns:
         return ended
 
 
-def test_parallel_false_logins_do_not_slow_a_true_one() -> None:
+def test_parallel_invalid_logins_do_not_delay_a_valid_one() -> None:
     turns = Turns()
 
     async def flood() -> list[object]:
@@ -94,7 +94,7 @@ def test_logins_of_one_name_from_one_address_never_take_all_places() -> None:
         false = [turns.login(ATTACKER, "admin") for _ in range(5)]
         await asyncio.sleep(0)
         true = turns.login(ATTACKER, "true")
-        # It gets a place although none of the others has ended.
+        # It gets a place even though none of the others has ended.
         await asyncio.to_thread(wait_until, lambda: "true" in turns.started, what="the true login is hashed")
         return await turns.all_of([*false, true])
 

@@ -1,4 +1,4 @@
-"""What is said of a repository, from its last success and its last backup."""
+"""A repository's health, derived from its last success and its last backup."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,11 +24,11 @@ def ended(status: Status, hours: float) -> Ended:
         (1, ended(Status.COMPLETED, 1), ("ok", "ok")),
         (1, ended(Status.COMPLETED_WITH_WARNINGS, 1), ("warned", "ok, with warnings")),
         (50, ended(Status.FAILED, 1), ("failed", "failed; last success 2 days ago")),
-        (1, ended(Status.FAILED, 50), ("ok", "ok")),  # another program has made an archive since
+        (1, ended(Status.FAILED, 50), ("ok", "ok")),  # another program has created an archive since
         (24 * 9, ended(Status.COMPLETED, 24 * 9), ("overdue", "overdue: last backup 9 days ago")),
     ],
 )
-def test_the_health_of_a_repository(
+def test_health_follows_from_the_last_success_and_the_last_backup(
     last_success_hours: float | None, last: Ended | None, expected: tuple[str, str]
 ) -> None:
     success = None if last_success_hours is None else NOW - timedelta(hours=last_success_hours)
@@ -39,7 +39,7 @@ def test_the_health_of_a_repository(
     assert (found.health, found.summary) == expected
 
 
-def test_nothing_is_overdue_on_a_plan_without_overdue_flags_or_in_a_repository_that_is_only_observed() -> None:
+def test_nothing_is_overdue_without_overdue_flags_or_in_an_observed_repository() -> None:
     old = NOW - timedelta(days=30)
     unflagged = _health(Repository(id=1, name="etc", mode="full", last_backup=old), None, NOW, with_overdue=False)
     observed = _health(Repository(id=1, name="etc", mode="observe", last_backup=None), None, NOW, with_overdue=True)

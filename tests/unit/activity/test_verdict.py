@@ -1,4 +1,4 @@
-"""One word for how well a repository is protected: the worst that its evidence says."""
+"""One word for how well a repository is protected: the worst that its evidence shows."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ def verdict(
     return found.verdict, found.reason
 
 
-def test_fresh_backups_and_files_read_back_are_proof() -> None:
+def test_a_recent_backup_and_restore_check_are_proof() -> None:
     assert verdict(repository()) == ("proven", "")
 
 
@@ -70,13 +70,13 @@ def test_fresh_backups_and_files_read_back_are_proof() -> None:
         ({}, failure("check", "engine.locked"), ("unproven", "check_failed")),
     ],
 )
-def test_the_worst_that_holds_is_the_verdict(
+def test_the_verdict_is_the_worst_condition_that_applies(
     fields: dict[str, object], failures: dict[str, Failure], expected: tuple[str, str]
 ) -> None:
     assert verdict(repository(**fields), failures) == expected
 
 
-def test_what_was_never_read_back_is_never_proven() -> None:
+def test_a_repository_without_a_restore_check_is_never_proven() -> None:
     one = repository(last_restore_check=None)
     found = judge(one, {}, {}, NOW, rules=RULES, reconcile_minutes=60)
     assert (found.verdict, found.reason) == ("unproven", "restore_check_never")
@@ -90,7 +90,7 @@ def test_nothing_is_overdue_on_a_plan_without_overdue_flags() -> None:
     assert verdict(repository(last_backup=ago(30)), rules={}) == ("proven", "")
 
 
-def test_a_repository_without_an_index_is_judged_by_what_is_known() -> None:
+def test_a_repository_without_an_index_needs_no_sync_to_be_proven() -> None:
     assert verdict(repository(index_mode="off", last_synced=None)) == ("proven", "")
 
 
@@ -99,6 +99,6 @@ def test_a_failed_backup_is_as_urgent_as_damage() -> None:
     assert severity(found) == "critical"
 
 
-def test_a_nightly_schedule_makes_a_backup_overdue_sooner() -> None:
+def test_a_more_frequent_schedule_makes_a_backup_overdue_sooner() -> None:
     hourly = {"backup": OverdueAfter(0.25 * DAY, schedule_id=3)}
     assert verdict(repository(), rules=hourly) == ("at_risk", "backup_overdue")

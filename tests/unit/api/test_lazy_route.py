@@ -1,4 +1,4 @@
-"""A route that is built late is the same route."""
+"""A route that is built lazily behaves like any other."""
 
 from typing import Annotated, Any
 
@@ -38,7 +38,7 @@ def application(route_class: type[APIRoute]) -> FastAPI:
     return app
 
 
-def test_it_is_built_when_it_is_first_asked_for_and_once() -> None:
+def test_a_lazy_route_is_built_once_when_it_is_first_requested() -> None:
     built.clear()
     app = application(Noted)
     route = app.router.routes[-2]
@@ -50,7 +50,7 @@ def test_it_is_built_when_it_is_first_asked_for_and_once() -> None:
     assert built == ["/things/{thing_id}"]
 
 
-def test_its_document_and_its_answers_are_those_of_an_ordinary_route() -> None:
+def test_a_lazy_route_has_the_document_and_responses_of_an_ordinary_one() -> None:
     ordinary, late = application(APIRoute), application(LazyRoute)
     assert late.openapi() == ordinary.openapi()
     for method, path in [("GET", "/things/x"), ("POST", "/things/"), ("PUT", "/things/"), ("DELETE", "/things/1")]:
@@ -58,6 +58,6 @@ def test_its_document_and_its_answers_are_those_of_an_ordinary_route() -> None:
         assert (ours.status_code, ours.content) == (theirs.status_code, theirs.content)
 
 
-def test_what_it_has_not_is_an_attribute_error() -> None:
+def test_a_missing_attribute_of_a_lazy_route_is_an_attribute_error() -> None:
     route = application(LazyRoute).router.routes[-1]
     assert not hasattr(route, "nothing_of_the_kind")

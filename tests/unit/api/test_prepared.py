@@ -1,4 +1,4 @@
-"""A prepared route answers as the framework's own handler does, in fewer visits to threads."""
+"""A prepared route responds like the framework's own handler, with fewer switches to threads."""
 
 import threading
 from collections.abc import Iterator
@@ -188,7 +188,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "options"), REQUESTS)
-def test_it_answers_as_the_framework_does(method: str, path: str, options: dict[str, Any]) -> None:
+def test_a_prepared_route_responds_as_the_framework_does(method: str, path: str, options: dict[str, Any]) -> None:
     app = application()
     theirs = TestClient(app, raise_server_exceptions=False).request(method, path, **options)
     ours = TestClient(Fronted(app), raise_server_exceptions=False).request(method, path, **options)
@@ -204,19 +204,19 @@ def test_a_route_and_its_transaction_share_one_thread() -> None:
     assert trail[0].split()[1] != str(threading.get_ident())
 
 
-def test_a_transaction_learns_that_its_route_failed() -> None:
+def test_a_transaction_is_undone_if_its_route_fails() -> None:
     trail.clear()
     answer = TestClient(Fronted(application()), raise_server_exceptions=False).get("/fails")
     assert answer.json() == {"unexpected": "ValueError"}
     assert trail[1:] == ["undone"]
 
 
-def test_an_unexpected_error_reaches_the_server_after_its_answer() -> None:
+def test_an_unexpected_error_reaches_the_server_after_the_response() -> None:
     with pytest.raises(ValueError, match="broken"):
         TestClient(Fronted(application())).get("/fails")
 
 
-def test_what_no_route_needs_so_far_is_refused_when_the_route_is_prepared() -> None:
+def test_an_unsupported_route_is_refused_when_it_is_prepared() -> None:
     app = FastAPI()
 
     @app.get("/later")

@@ -1,4 +1,4 @@
-"""The table finds what the framework's walk over all routes finds."""
+"""The table finds the same route as the framework's walk over all routes."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ segments = st.one_of(st.sampled_from(SEGMENTS), st.sampled_from(ODD), st.text(al
 
 @st.composite
 def near_paths(draw: st.DrawFn) -> str:
-    """The path of a route, with values for its parameters, and sometimes with a segment more, fewer, or another."""
+    """The path of a route with values for its parameters, sometimes with a segment added, removed or replaced."""
     parts = [draw(segments) if "{" in part else part for part in draw(st.sampled_from(TEMPLATES)).split("/")]
     for _ in range(draw(st.integers(0, 2))):
         place = draw(st.integers(0, len(parts) - 1))
@@ -49,16 +49,16 @@ def near_paths(draw: st.DrawFn) -> str:
 
 
 @given(st.sampled_from(METHODS), near_paths())
-def test_it_agrees_on_paths_near_those_of_our_routes(method: str, path: str) -> None:
+def test_the_table_agrees_on_paths_similar_to_those_of_the_services_routes(method: str, path: str) -> None:
     agrees(OURS, TABLE_OF_OURS, method, path)
 
 
 @given(st.sampled_from(METHODS), st.lists(segments, max_size=8).map("/".join))
-def test_it_agrees_on_any_path(method: str, path: str) -> None:
+def test_the_table_agrees_on_any_path(method: str, path: str) -> None:
     agrees(OURS, TABLE_OF_OURS, method, path)
 
 
-def test_it_agrees_on_every_route_with_every_method() -> None:
+def test_the_table_agrees_on_every_route_with_every_method() -> None:
     for template in TEMPLATES:
         for method in METHODS:
             agrees(OURS, TABLE_OF_OURS, method, template)
@@ -76,12 +76,12 @@ small = st.lists(st.sampled_from(["a", "b", "c", "b.json", "7", ""]), max_size=4
 
 
 @given(st.lists(st.tuples(st.sampled_from(MIXED), st.sampled_from(["GET", "POST"])), max_size=8), small)
-def test_it_agrees_whatever_the_routes_and_their_order(wanted: list[tuple[str, str]], path: str) -> None:
+def test_the_table_agrees_regardless_of_the_routes_and_their_order(wanted: list[tuple[str, str]], path: str) -> None:
     routes: list[BaseRoute] = [Route(template, nothing, methods=[method]) for template, method in wanted]
     for method in ("GET", "HEAD", "POST", "PUT"):
         agrees(routes, RouteTable(routes), method, path)
 
 
-def test_what_has_no_pattern_of_its_own_is_refused_when_the_table_is_made() -> None:
+def test_a_route_without_its_own_pattern_is_refused_when_the_table_is_created() -> None:
     with pytest.raises(TypeError):
         RouteTable([Mount("/static", routes=[])])

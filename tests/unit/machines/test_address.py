@@ -1,4 +1,4 @@
-"""Addresses of repositories by ssh."""
+"""Ssh addresses of repositories."""
 
 import pytest
 
@@ -18,18 +18,18 @@ from holdfast.repositories.ssh_address import SshAccount
         ("ssh://backup@nas.lan/~/r", "ssh://backup@nas.lan:22/~/r"),
     ],
 )
-def test_a_place_is_spelled_in_one_way(given: str, spelled: str) -> None:
+def test_an_address_is_normalised(given: str, spelled: str) -> None:
     address = ssh_address.require(given)
 
     assert address.text == spelled
     assert ssh_address.require(spelled) == address
 
 
-def test_an_address_without_a_user_names_a_host_alone() -> None:
+def test_an_address_without_a_user_names_only_a_host() -> None:
     assert ssh_address.require("ssh://nas.lan:23/r").account == SshAccount(None, "nas.lan", 23)
 
 
 @pytest.mark.parametrize("given", ["/srv/r", "ssh://", "ssh://host", "ssh://host/", "sftp://host/r", "host:/srv/r"])
-def test_what_is_no_address_is_refused(given: str) -> None:
+def test_an_invalid_address_is_refused(given: str) -> None:
     with pytest.raises(Unprocessable):
         ssh_address.require(given)

@@ -1,4 +1,4 @@
-"""The command line of ssh, and what is made of its words."""
+"""The command line of ssh, and how its errors are interpreted."""
 
 import shlex
 from pathlib import Path
@@ -12,7 +12,7 @@ def link(folder: str = "/data") -> SshLink:
     return SshLink("backup", "nas.lan", 2222, "holdfast-7", Path(folder) / "identity-7", Path(folder) / "known-7")
 
 
-def test_nothing_can_ask_and_everything_ends() -> None:
+def test_ssh_never_prompts_and_always_times_out() -> None:
     options = {word.removeprefix("-o") for word in link().options}
 
     assert options >= {
@@ -21,7 +21,7 @@ def test_nothing_can_ask_and_everything_ends() -> None:
     }
 
 
-def test_the_host_is_known_by_an_alias_with_one_pinned_key() -> None:
+def test_the_host_is_identified_by_an_alias_with_one_pinned_key() -> None:
     words = link().command
 
     assert "-oHostKeyAlias=holdfast-7" in words
@@ -57,11 +57,11 @@ def test_the_remote_shell_survives_being_split_by_the_engine() -> None:
         (255, "something new", "failed"),
     ],
 )
-def test_each_way_to_fail_has_its_key(code: int, errors: str, key: str | None) -> None:
+def test_each_kind_of_failure_has_its_key(code: int, errors: str, key: str | None) -> None:
     assert Answer(code, "", errors).failure == (f"ssh.{key}" if key else None)
 
 
-def test_a_fingerprint_is_the_one_that_ssh_shows() -> None:
+def test_a_fingerprint_equals_the_one_that_ssh_shows() -> None:
     key = HostKey.of("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl github.com")
 
     assert key.fingerprint == "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"

@@ -98,7 +98,7 @@ def test_everything_is_read_in_order_and_counted() -> None:
         ((b"c",), ["c/.hidden"]),
     ],
 )
-def test_of_paths_only_what_is_at_them_and_below(paths: tuple[bytes, ...], read: list[str]) -> None:
+def test_only_files_at_or_below_the_given_paths_are_read(paths: tuple[bytes, ...], read: list[str]) -> None:
     archive = Archive(TREE)
 
     assert found(archive, CheckScope(paths))["whole"] is None
@@ -106,7 +106,7 @@ def test_of_paths_only_what_is_at_them_and_below(paths: tuple[bytes, ...], read:
 
 
 @pytest.mark.parametrize("keeps", [0, 2, 1000])
-def test_a_sample_is_the_one_that_the_engine_would_read_even_if_chunks_are_not_kept(keeps: int) -> None:
+def test_a_sample_is_the_one_the_engine_would_read_even_if_chunks_are_not_kept(keeps: int) -> None:
     entries = [entry(number, f"file-{number}", b"x" * (number % 5)) for number in range(200)]
     archive = Archive(entries, keeps=keeps)
     chosen = choose(entries, 20, "seed")
@@ -117,7 +117,7 @@ def test_a_sample_is_the_one_that_the_engine_would_read_even_if_chunks_are_not_k
     assert sorted(archive.read) == sorted(one.path for one in chosen)
 
 
-def test_a_known_file_is_hashed() -> None:
+def test_a_canary_file_is_hashed() -> None:
     assert found(Archive(TREE), CheckScope((b"a/two",), is_canary=True)) == {
         "sha256": hashlib.sha256(b"22").hexdigest(),
         "size": 2,
@@ -136,19 +136,19 @@ def test_a_known_file_is_hashed() -> None:
         *(([*TREE, entry(6, path)], CheckScope()) for path in ("../d", "/d", "d/../../e", "d//e", "d/.", "./d", "d/")),
     ],
 )
-def test_what_is_missing_wrong_or_unusual_is_left_to_the_engine(
+def test_missing_damaged_or_unusual_paths_are_left_to_the_engine(
     entries: list[ArchivedFile], wanted: CheckScope
 ) -> None:
     assert found(Archive(entries), wanted).keys() == {"reason"}
 
 
-def test_a_check_that_was_cancelled_is_not_left_to_the_engine() -> None:
+def test_a_cancelled_check_is_not_left_to_the_engine() -> None:
     for wanted in (CheckScope(), CheckScope((b"nowhere",)), CheckScope((b"a", b"a"))):
         with pytest.raises(Cancelled):
             found(Archive(TREE), wanted, Surroundings(is_cancelled=True))
 
 
-def test_progress_never_goes_back_and_ends_below_a_hundred() -> None:
+def test_progress_never_decreases_and_stays_below_100_percent() -> None:
     surroundings = Surroundings()
     found(Archive(TREE, keeps=0), CheckScope(sample=3), surroundings)
 

@@ -4,7 +4,7 @@ from backup_engine.borg1 import delete_archive
 from backup_engine.requests import DeleteArchiveRequest, RepositoryLocation
 
 
-def test_the_first_archive_hides_placeholders_and_the_others_are_as_they_are() -> None:
+def test_placeholders_are_escaped_in_the_first_archives_name_only() -> None:
     request = DeleteArchiveRequest("a{b}", ("c{d}", "-e"))
 
     arguments = delete_archive.command(RepositoryLocation("/r"), request, 5)

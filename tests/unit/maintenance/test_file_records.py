@@ -1,4 +1,4 @@
-"""The engine's listing of files, read back from its spool."""
+"""The engine's listing of files, read from its spool."""
 
 from collections import Counter
 from pathlib import Path
@@ -25,7 +25,7 @@ def written(tmp_path: Path, content: bytes) -> Path:
 
 
 @given(names=st.lists(NAMES, max_size=20), block=st.integers(1, 64))
-def test_records_come_back_as_they_were_listed_wherever_the_blocks_are_cut(
+def test_records_are_read_as_they_were_listed_wherever_the_blocks_are_cut(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], block: int
 ) -> None:
     listing = written(
@@ -40,7 +40,7 @@ def test_records_come_back_as_they_were_listed_wherever_the_blocks_are_cut(
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
-def test_a_listing_that_is_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_listing_is_refused(tmp_path: Path, cut: int) -> None:
     whole = line("-rw-r--r--", 1, "a") + line("-rw-r--r--", 2, "b")
 
     with pytest.raises(GarbledOutput):
@@ -52,7 +52,7 @@ def test_a_record_without_a_size_is_refused(tmp_path: Path) -> None:
         list(read_records(written(tmp_path, b"-rw-r--r--\t0\t0\troot\troot\tbig\ttime\ta\0\0")))
 
 
-def test_only_files_with_content_of_their_own_count() -> None:
+def test_only_files_with_their_own_content_count() -> None:
     records = [
         FileRecord("drwxr-xr-x", 0, "d"),
         FileRecord("-rw-r--r--", 7, "d/a"),
@@ -64,7 +64,7 @@ def test_only_files_with_content_of_their_own_count() -> None:
     assert extent_of(records) == Extent(2, 12)
 
 
-def test_a_sample_is_the_same_for_the_same_seed_and_in_archive_order() -> None:
+def test_a_sample_depends_only_on_its_seed_and_is_in_archive_order() -> None:
     records = [FileRecord("-rw-r--r--", 1, f"file-{number:03}") for number in range(200)]
 
     chosen = choose(records, 20, "a seed")
@@ -75,7 +75,7 @@ def test_a_sample_is_the_same_for_the_same_seed_and_in_archive_order() -> None:
     assert len(chosen) == 20
 
 
-def test_a_sample_holds_all_files_when_there_are_few_and_no_name_that_cannot_be_asked_for() -> None:
+def test_a_sample_contains_all_of_a_few_files_except_names_that_cannot_be_passed_to_the_engine() -> None:
     named = [FileRecord("-rw-r--r--", 1, "a"), FileRecord("-rw-r--r--", 1, "b")]
     unnamed = [FileRecord("-rw-r--r--", 1, "caf?"), FileRecord("-rw-r--r--", 1, "two\nlines")]
     others = [FileRecord("drwxr-xr-x", 0, "d"), FileRecord("hrw-r--r--", 0, "h")]
@@ -91,7 +91,7 @@ def test_each_file_has_about_the_same_chance() -> None:
     assert all(450 < found[record.path] < 750 for record in records), found
 
 
-def test_names_that_lead_out_of_a_destination_are_found() -> None:
+def test_names_that_lead_outside_a_destination_are_found() -> None:
     unsafe = ["../evil", "a/../../b", "/etc/passwd", "a//b", "", "nul\0", "a/.", ".."]
     safe = ["etc/passwd", "a..b/..c", ".hidden", "..."]
     records = [FileRecord("-rw-r--r--", 1, name) for name in [*unsafe, *safe]]

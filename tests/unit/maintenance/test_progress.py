@@ -1,4 +1,4 @@
-"""Percent over several phases."""
+"""The percentage over several phases."""
 
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from holdfast.operations.context import Context
 
 
 class Reports:
-    """Stands where the context stands, as far as progress cares."""
+    """Takes the place of the context for reports of progress."""
 
     def __init__(self) -> None:
         self.values: list[dict[str, Any]] = []
@@ -33,11 +33,11 @@ def test_each_phase_is_an_equal_part() -> None:
     assert percents(at("first", 1, 2), at("first", 2, 2), at("second", 1, 2)) == [25.0, 50.0, 75.0]
 
 
-def test_percent_never_goes_back_and_never_says_all_before_the_end() -> None:
+def test_the_percentage_never_decreases_and_stays_below_100() -> None:
     assert percents(at("second", 3, 4), at("first", 1, 4), at("second", 9, 4)) == [87.5, 87.5, 99.0]
 
 
-def test_what_is_not_a_measured_phase_reports_nothing() -> None:
+def test_events_outside_measured_phases_report_nothing() -> None:
     unknown = LogMessage("INFO", "borg", None, "hello")
 
     assert percents(at("third", 1, 2), at("first", None, 2), at("first", 1, 0), at("first", 2, 2, finished=True)) == []

@@ -34,13 +34,13 @@ def heard(*events: Event, well: bool) -> Proof:
     return proof
 
 
-def test_a_run_that_ends_well_proves_every_file_it_has_read() -> None:
+def test_a_successful_run_proves_every_file_it_has_read() -> None:
     proof = heard(*(reads(entry.path) for entry in ENTRIES), well=True)
 
     assert (proof.files, proof.bytes, proof.entries, proof.problem_count) == (2, 30, 4, 0)
 
 
-def test_the_last_entry_of_a_run_that_broke_off_is_not_proven() -> None:
+def test_the_last_entry_of_an_aborted_run_is_not_proven() -> None:
     proof = heard(reads("d"), reads("d/a"), reads("d/hard"), reads("d/b"), well=False)
 
     assert (proof.files, proof.bytes, proof.entries) == (1, 10, 3)
@@ -54,7 +54,7 @@ def test_a_file_that_the_engine_complains_about_is_not_proven() -> None:
     assert proof.problems == [{"path": "d/a", "message": "Size inconsistency detected"}]
 
 
-def test_an_error_is_one_problem_and_its_traceback_none() -> None:
+def test_an_error_and_its_traceback_count_as_one_problem() -> None:
     proof = heard(reads("d"), reads("d/a"), fails("Data integrity error"), fails("Traceback\n  ..."), well=False)
 
     assert proof.problems == [{"path": "d/a", "message": "Data integrity error"}]
@@ -67,14 +67,14 @@ def test_an_error_before_the_first_entry_belongs_to_no_path() -> None:
     assert proof.problems == [{"path": None, "message": "Data integrity error"}]
 
 
-def test_nothing_is_claimed_once_the_engine_reads_another_entry_than_the_listing_has() -> None:
+def test_nothing_is_proven_once_the_engine_deviates_from_the_listing() -> None:
     proof = heard(reads("d"), reads("d/b"), reads("d/a"), reads("d/hard"), well=True)
 
     assert (proof.files, proof.bytes) == (0, 0)
     assert proof.problems[0]["path"] == "d/b"
 
 
-def test_an_entry_that_was_never_read_is_a_problem_of_a_run_that_ended_well() -> None:
+def test_an_unread_entry_of_a_successful_run_is_a_problem() -> None:
     proof = heard(reads("d"), reads("d/a"), reads("d/hard"), well=True)
 
     assert proof.files == 1
@@ -88,14 +88,14 @@ def test_more_entries_than_listed_are_a_problem() -> None:
     assert (proof.files, proof.bytes) == (2, 30)
 
 
-def test_a_pattern_that_never_matched_is_no_complaint_about_the_file_before_it() -> None:
+def test_a_pattern_that_never_matched_is_not_attributed_to_the_previous_file() -> None:
     proof = heard(*(reads(entry.path) for entry in ENTRIES), warns("Include pattern 'x y' never matched."), well=True)
 
     assert proof.never_matched == ["x y"]
     assert (proof.files, proof.problem_count) == (2, 0)
 
 
-def test_progress_and_information_prove_nothing_and_blame_nobody() -> None:
+def test_progress_and_information_neither_prove_anything_nor_count_as_problems() -> None:
     proof = heard(
         reads("d"),
         ProgressPercent(msgid="extract", current=1, total=2),
@@ -107,14 +107,14 @@ def test_progress_and_information_prove_nothing_and_blame_nobody() -> None:
 
 
 @pytest.mark.parametrize("number", [MOST_PROBLEMS, MOST_PROBLEMS + 500])
-def test_problems_are_counted_beyond_those_that_are_kept(number: int) -> None:
+def test_problems_are_counted_beyond_the_number_that_is_kept(number: int) -> None:
     proof = heard(reads("d"), *(warns(f"d: {count}") for count in range(number)), well=True)
 
     assert proof.problem_count >= number
     assert len(proof.problems) == MOST_PROBLEMS
 
 
-def test_an_engine_that_names_what_it_passes_over_proves_only_what_it_reads() -> None:
+def test_entries_that_the_engine_marks_as_skipped_are_not_proven() -> None:
     proof = Proof([ENTRIES[1], ENTRIES[3]], marked=True)
     for told in ("- d", "+ d/a", "- d/hard", "+ d/b"):
         proof.on_event(reads(told))
@@ -123,7 +123,7 @@ def test_an_engine_that_names_what_it_passes_over_proves_only_what_it_reads() ->
     assert (proof.files, proof.bytes, proof.problem_count) == (2, 30, 0)
 
 
-def test_an_entry_that_was_to_be_read_and_is_passed_over_is_a_problem() -> None:
+def test_a_requested_entry_that_the_engine_skips_is_a_problem() -> None:
     proof = Proof([ENTRIES[1], ENTRIES[3]], marked=True)
     for told in ("+ d/a", "- d/b"):
         proof.on_event(reads(told))

@@ -7,14 +7,14 @@ from holdfast.errors import Unprocessable
 from holdfast.maintenance.retention import PruneParams, merged, policy_of
 
 
-def test_what_is_asked_for_wins_and_the_rest_comes_from_the_repository() -> None:
+def test_requested_rules_override_those_of_the_repository() -> None:
     assert merged({"keep_daily": 3, "keep_last": None}, {"keep_daily": 7, "keep_weekly": 4}) == {
         "keep_daily": 3,
         "keep_weekly": 4,
     }
 
 
-def test_a_zero_switches_a_rule_of_the_repository_off() -> None:
+def test_a_zero_turns_off_a_rule_of_the_repository() -> None:
     policy = policy_of(merged({"keep_daily": 0}, {"keep_daily": 7, "keep_weekly": 4}))
 
     assert policy == RetentionPolicy(keep_daily=0, keep_weekly=4)

@@ -1,4 +1,4 @@
-"""The words of a wipe's status, reconstructed from its operation, and the fingerprint of what it removes."""
+"""A wipe's status and phase, derived from its operation, and the fingerprint of the archives it removes."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def operation(status: str, result: dict[str, Any] | None = None, progress: dict[
         (operation("cancelled", {"phase": "delete_failed_partial"}), "cancelled", "cancelled"),
     ],
 )
-def test_a_wipe_tells_its_status_and_phase(made: Operation, status: str, phase: str) -> None:
+def test_a_wipes_status_and_phase_are_derived_from_its_operation(made: Operation, status: str, phase: str) -> None:
     assert (status_of(made), phase_of(made)) == (status, phase)
 
 
@@ -49,7 +49,7 @@ def test_a_fingerprint_depends_on_the_archives_and_not_on_their_order() -> None:
     assert fingerprint([one]).startswith("sha256:")
 
 
-def test_ids_of_previews_and_of_operations_never_meet() -> None:
+def test_ids_of_previews_and_operations_never_overlap() -> None:
     assert WipePreview(id=1).public_id == 1_000_000_001
     assert not is_preview(PREVIEW_BASE)
     assert is_preview(PREVIEW_BASE + 1)

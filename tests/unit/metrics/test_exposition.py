@@ -1,4 +1,4 @@
-"""The text format, read back by the parser of its makers."""
+"""The text format, read by Prometheus' own parser."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_a_hostile_name_is_one_label_of_one_series(name: str) -> None:
 
 
 @given(st.lists(st.text(alphabet=st.characters(codec=None), max_size=300), min_size=1, max_size=8))
-def test_series_of_any_names_are_read_back_and_never_share_their_labels(names: list[str]) -> None:
+def test_series_of_any_names_are_parsed_and_never_share_their_labels(names: list[str]) -> None:
     family = Family("holdfast_example", "gauge", "An example.")
     for number, text in distinct("repository", enumerate(names)).items():
         family.add(number, text)
@@ -59,7 +59,7 @@ def test_series_of_any_names_are_read_back_and_never_share_their_labels(names: l
     assert len({labels["repository"] for labels, _ in found}) == len(names)
 
 
-def test_numbers_keep_their_value() -> None:
+def test_numbers_keep_their_exact_value() -> None:
     family = Family("holdfast_example", "gauge", "An example.")
     values = [0, 1, 2**53, 0.1, 1_700_000_000.123456, float("inf")]
     for number, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""The ping: sent while all is well, bounded, and never somewhere else."""
+"""The ping: sent while the service is healthy, limited in time, and never to another address."""
 
 import socket
 import threading
@@ -42,7 +42,7 @@ def watcher(status: int, headers: dict[str, str] | None = None) -> Iterator[tupl
         server.server_close()
 
 
-def test_a_well_service_calls_its_url(database: Database) -> None:
+def test_a_healthy_service_calls_its_url(database: Database) -> None:
     with watcher(200) as (url, asked):
         assert Ping(f"{url}/uuid?x=1", database, Supervisor()).step()
     assert asked == ["/uuid?x=1"]
@@ -54,7 +54,7 @@ def test_redirects_are_not_followed(database: Database) -> None:
     assert (asked, led) == (["/"], [])
 
 
-def test_a_watcher_that_is_away_or_silent_fails_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_or_silent_watcher_causes_no_error(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ping, "ANSWER_SECONDS", 0.2)
     assert not Ping("http://127.0.0.1:9/", database, Supervisor()).step()
     assert not Ping("ftp://127.0.0.1/", database, Supervisor()).step()
@@ -62,7 +62,7 @@ def test_a_watcher_that_is_away_or_silent_fails_nothing(database: Database, monk
         assert not Ping(f"http://127.0.0.1:{silent.getsockname()[1]}/", database, Supervisor()).step()
 
 
-def test_trouble_leaves_the_ping_out(database: Database) -> None:
+def test_the_ping_is_not_sent_while_there_is_trouble(database: Database) -> None:
     called: list[str] = []
     supervisor = Supervisor()
 
@@ -83,7 +83,7 @@ def test_trouble_leaves_the_ping_out(database: Database) -> None:
     assert len(called) == 2
 
 
-def test_a_store_that_is_away_leaves_the_ping_out() -> None:
+def test_an_unreachable_store_counts_as_trouble() -> None:
     gone = Database("postgresql+psycopg://nobody@127.0.0.1:9/nothing")
 
     assert Ping("http://127.0.0.1/", gone, Supervisor()).trouble(clock.now()) == "the store cannot be reached"

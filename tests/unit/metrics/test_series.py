@@ -50,7 +50,7 @@ def test_an_empty_store_names_every_family(database: Database) -> None:
     assert parsed(text)["holdfast_repositories"] == [({}, 0)]
 
 
-def test_repositories_tell_their_last_successes_sizes_and_thresholds(database: Database) -> None:
+def test_repositories_have_series_for_last_successes_sizes_and_thresholds(database: Database) -> None:
     now = clock.now()
     with database.writing() as session:
         add_repository(
@@ -77,7 +77,7 @@ def test_repositories_tell_their_last_successes_sizes_and_thresholds(database: D
     assert ({"kind": "backup"}, 1) in found["holdfast_repositories_overdue"]
 
 
-def test_beyond_the_bound_only_sums_are_given_and_a_series_says_so(database: Database) -> None:
+def test_above_the_limit_only_sums_are_exposed_and_a_series_indicates_it(database: Database) -> None:
     with database.writing() as session:
         for number in range(3):
             add_repository(session, unique_size=10 + number, archive_count=1, last_backup=clock.now())
@@ -94,7 +94,7 @@ def test_beyond_the_bound_only_sums_are_given_and_a_series_says_so(database: Dat
     assert parsed(read(database, most=3))["holdfast_metrics_repositories_summed"] == [({}, 0)]
 
 
-def test_agents_with_one_name_have_series_of_their_own(database: Database) -> None:
+def test_agents_with_the_same_name_have_separate_series(database: Database) -> None:
     with database.writing() as session:
         for _ in range(3):
             add_agent_machine(session, "laptop")
@@ -103,7 +103,7 @@ def test_agents_with_one_name_have_series_of_their_own(database: Database) -> No
     assert len(set(labels)) == 3
 
 
-def test_what_runs_and_waits_is_counted_without_short_requests(database: Database) -> None:
+def test_running_and_waiting_operations_are_counted_without_inline_calls(database: Database) -> None:
     with database.writing() as session:
         add_operation(session, "backup", "running")
         add_operation(session, "backup", "pending")
@@ -122,7 +122,7 @@ def entries(database: Database) -> list[OutboxEntry]:
         return list(session.scalars(select(OutboxEntry).order_by(OutboxEntry.id)))
 
 
-def test_ends_of_operations_are_counted_with_their_durations(database: Database) -> None:
+def test_finished_operations_are_counted_with_their_durations(database: Database) -> None:
     began = clock.now() - timedelta(hours=1)
     with database.writing() as session:
         for seconds in (0.5, 30, 4000):
@@ -157,7 +157,7 @@ def test_ends_of_operations_are_counted_with_their_durations(database: Database)
     assert found["holdfast_operation_duration_seconds_count"] == [({"kind": "backup"}, 3)]
 
 
-def test_totals_add_up_over_batches(database: Database) -> None:
+def test_totals_accumulate_over_batches(database: Database) -> None:
     with database.writing() as session:
         done = add_operation(session, "check", "failed")
         transitions.publish_status(session, done.id, None, Status.FAILED)
@@ -184,7 +184,7 @@ def test_outcomes_of_due_times_and_deliveries_are_counted(database: Database) ->
     assert found["holdfast_deliveries_total"] == [({"kind": "webhook", "state": "delivered"}, 1)]
 
 
-def test_schedules_tell_when_they_are_due_and_whether_their_last_run_succeeded(database: Database) -> None:
+def test_schedules_have_series_for_their_next_due_time_and_the_success_of_their_last_run(database: Database) -> None:
     now = clock.now()
     with database.writing() as session:
         for name in ("well", "broken", "new"):
@@ -235,7 +235,7 @@ def test_schedules_tell_when_they_are_due_and_whether_their_last_run_succeeded(d
     assert found["holdfast_schedule_runs_waiting"] == [({}, 1)]
 
 
-def test_an_answer_is_kept_for_ten_seconds(database: Database) -> None:
+def test_a_response_is_cached_for_ten_seconds(database: Database) -> None:
     now = [100.0]
     metrics = Metrics(database, 2000, ConstantRules(), lambda: now[0])
     first = metrics.text()

@@ -1,4 +1,4 @@
-"""Both streams of a program in one log, and back again."""
+"""Both streams of a program are written to one log and read back from it."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ BYTES = st.binary(max_size=400) | st.text(max_size=100).map(str.encode) | st.fro
 
 
 def logged(folder: Path, output: bytes, errors: bytes, cuts: list[int]) -> Path:
-    """Write the streams to a log as a follower does that reads whenever more has come."""
+    """Write the streams to a log like a follower that reads whenever more has arrived."""
     log, out, err = folder / "a.log", folder / "out", folder / "err"
     writer = LogWriter(log, 0)
     writer.write(["$ a command"])
@@ -34,7 +34,7 @@ def logged(folder: Path, output: bytes, errors: bytes, cuts: list[int]) -> Path:
 @given(output=BYTES, errors=BYTES, cuts=st.lists(st.integers(0, 400), max_size=8), piece=st.integers(1, 50))
 @example(output=b"x" * 10, errors=b"x" * 10 + b"\n", cuts=[5], piece=5)
 @example(output="ä\\ \t\r\0\N{LINE SEPARATOR}".encode() + b"\xff\n\n", errors=b"", cuts=[1], piece=8192)
-def test_every_byte_of_both_streams_comes_back_however_they_were_read(
+def test_every_byte_of_both_streams_is_recovered_regardless_of_how_they_were_read(
     tmp_path_factory: pytest.TempPathFactory, output: bytes, errors: bytes, cuts: list[int], piece: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +52,7 @@ def test_a_line_is_readable_in_the_log() -> None:
     assert log_text(Stream.ERRORS, b"a\\b\x1b[0m\xff", ended=False) == "err~ a\\\\b\\x1b[0m\\xff"
 
 
-def test_of_a_long_stream_the_end_is_given_and_said_to_be_only_that(tmp_path: Path) -> None:
+def test_only_the_end_of_a_long_stream_is_returned_and_marked_as_incomplete(tmp_path: Path) -> None:
     log = logged(tmp_path, b"".join(b"line %d\n" % number for number in range(1000)), b"short\n", [])
 
     end, whole = read_back(log, Stream.OUTPUT, 100)
@@ -63,5 +63,5 @@ def test_of_a_long_stream_the_end_is_given_and_said_to_be_only_that(tmp_path: Pa
     assert read_back(log, Stream.ERRORS, 6) == (b"short\n", True)
 
 
-def test_without_a_log_there_is_nothing(tmp_path: Path) -> None:
+def test_without_a_log_both_streams_are_empty(tmp_path: Path) -> None:
     assert read_back(tmp_path / "none.log", Stream.OUTPUT, 100) == (b"", True)

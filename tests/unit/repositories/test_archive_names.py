@@ -1,4 +1,4 @@
-"""Which archives belong to the series of a template: for prunes, a name too many is lost data."""
+"""Which archives belong to the series of a template: one name too many, and a prune loses data."""
 
 import fnmatch
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ NAMES = some.text(some.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]
     now=MOMENTS,
     refused=some.sampled_from(["", REFUSED_IN_NAMES]),
 )
-def test_a_series_has_every_name_that_its_template_makes(
+def test_a_series_contains_every_name_that_its_template_generates(
     template: str, repository: str, now: datetime, refused: str
 ) -> None:
     if not repository.strip("-./ \t{}") or "\ue000" in repository:
@@ -43,26 +43,26 @@ def test_no_name_of_one_template_is_in_the_series_of_another(one: str, other: st
         assert not series_of_template(one, "home").has(archive_name(other, repository="home", now=now))
 
 
-def test_the_engines_of_agents_write_six_digits_of_a_fraction() -> None:
+def test_a_series_of_an_agents_engine_has_six_fractional_digits() -> None:
     series = series_of_template("{repository}-{now}", "home", fraction=MICROSECONDS)
     assert series.has("home-2026-11-16T02:00:00.123456")
     assert not series.has("home-2026-11-16T02:00:00.123")
     assert not series.has("home-2026-11-16T02:00:00.123456-db")
 
 
-def test_repositories_with_names_that_begin_alike_do_not_share_a_series() -> None:
+def test_repositories_whose_names_share_a_prefix_do_not_share_a_series() -> None:
     series = series_of_template("{repository}-{now}", "home")
     for other in ("home-db", "home-2026", "home.old", "hom", "homes"):
         assert not series.has(archive_name("{repository}-{now}", repository=other, now=datetime.now(UTC)))
 
 
 @pytest.mark.parametrize("letter", ["c", "x", "X", "Z", "k", "l", "P"])
-def test_a_time_that_cannot_be_told_apart_from_other_text_makes_a_series_without_members(letter: str) -> None:
+def test_a_time_format_that_is_ambiguous_gives_an_empty_series(letter: str) -> None:
     template = "{repository}-{now:%" + letter + "}"
     name = archive_name(template, repository="home", now=datetime.now(UTC) - timedelta(days=1))
     assert not series_of_template(template, "home").has(name)
 
 
-def test_a_series_is_shown_by_its_name_without_the_time() -> None:
+def test_a_series_is_shown_under_its_name_without_the_time() -> None:
     assert series_name("{repository}-{now}", "home") == "home"
     assert series_name("{repository}-db-{now:%Y-%m-%d}", "home") == "home-db"

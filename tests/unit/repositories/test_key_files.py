@@ -1,4 +1,4 @@
-"""The keys of keyfile repositories get into the store, follow changes made with the engine, and outlive rotations."""
+"""The keys of keyfile repositories are stored, follow changes made with the engine, and survive rotations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +53,7 @@ def opened(database: Database, settings: Settings) -> str | None:
     return None if sealed is None else Vault(settings).decrypt(sealed, key_context(UUID))
 
 
-def test_a_key_that_the_engine_has_when_the_service_starts_is_stored(
+def test_the_engines_key_is_stored_when_the_service_starts(
     database: Database, settings: Settings, key_files: KeyFiles, tmp_path: Path
 ) -> None:
     key_files.put(UUID, KEY)
@@ -61,7 +61,7 @@ def test_a_key_that_the_engine_has_when_the_service_starts_is_stored(
         assert opened(database, settings) == KEY
 
 
-def test_a_key_that_the_engine_changes_while_the_service_runs_is_stored(
+def test_a_key_that_changes_while_the_service_runs_is_stored(
     database: Database, settings: Settings, key_files: KeyFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feature, "KEYS_SECONDS", 0.05)
@@ -71,7 +71,7 @@ def test_a_key_that_the_engine_changes_while_the_service_runs_is_stored(
         wait_until(lambda: opened(database, settings) == CHANGED, what="the changed key is stored")
 
 
-def test_a_key_that_the_store_has_is_not_written_again(database: Database, key_files: KeyFiles) -> None:
+def test_an_unchanged_key_is_not_written_again(database: Database, key_files: KeyFiles) -> None:
     key_files.put(UUID, KEY)
     keep_known_keys(database, key_files)
     first = stored(database)
@@ -82,7 +82,7 @@ def test_a_key_that_the_store_has_is_not_written_again(database: Database, key_f
     assert stored(database) == first
 
 
-def test_a_key_that_was_stored_since_the_look_is_not_overwritten(database: Database, settings: Settings) -> None:
+def test_a_key_stored_by_another_process_meanwhile_is_not_overwritten(database: Database, settings: Settings) -> None:
     vault = Vault(settings)
     newer = vault.encrypt(CHANGED, key_context(UUID))
 
@@ -101,7 +101,7 @@ def test_a_key_that_was_stored_since_the_look_is_not_overwritten(database: Datab
     assert stored(database) == newer
 
 
-def test_stored_keys_move_to_the_new_key_of_a_rotation(
+def test_a_rotation_encrypts_stored_keys_with_the_new_key(
     database: Database, settings: Settings, key_files: KeyFiles
 ) -> None:
     key_files.put(UUID, KEY)
@@ -114,10 +114,10 @@ def test_stored_keys_move_to_the_new_key_of_a_rotation(
     assert opened(database, settings) == KEY
 
 
-def test_a_key_given_with_an_import_never_stands_beside_that_of_a_managed_repository(
+def test_a_key_given_with_an_import_is_never_written_beside_a_managed_repositorys_key(
     database: Database, settings: Settings, key_files: KeyFiles
 ) -> None:
-    """The engine would find either of them, and the store would keep the wrong one."""
+    """Otherwise the engine might find either, and the store would keep the wrong one."""
     key_files.put(UUID, KEY)
     keep_known_keys(database, key_files)
 
@@ -128,7 +128,7 @@ def test_a_key_given_with_an_import_never_stands_beside_that_of_a_managed_reposi
     assert [file.read_text() for file in (settings.engine_dir / ".config/borg/keys").iterdir()] == [KEY]
 
 
-def test_a_key_given_with_an_import_is_written_where_no_other_is(
+def test_a_key_given_with_an_import_is_written_if_there_is_no_other(
     database: Database, settings: Settings, key_files: KeyFiles
 ) -> None:
     of_another = KEY.replace(ENGINE_ID, "cd" * 32)
@@ -140,9 +140,7 @@ def test_a_key_given_with_an_import_is_written_where_no_other_is(
         assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_no_key_of_the_repository_is_never_stored_for_it(
-    database: Database, settings: Settings, key_files: KeyFiles
-) -> None:
+def test_only_the_repositorys_own_key_is_stored(database: Database, settings: Settings, key_files: KeyFiles) -> None:
     folder = settings.engine_dir / ".config/borg/keys"
     folder.mkdir(parents=True)
     (folder / "bytes").write_bytes(KEY.encode() + b"\xff")
@@ -159,7 +157,7 @@ def test_what_is_no_key_of_the_repository_is_never_stored_for_it(
     assert opened(database, settings) == KEY
 
 
-def test_the_engines_own_key_is_not_replaced_by_the_stores(
+def test_an_existing_key_of_the_engine_is_not_replaced_by_the_stored_one(
     database: Database, settings: Settings, key_files: KeyFiles
 ) -> None:
     sealed = Vault(settings).encrypt(KEY, key_context(UUID))
@@ -173,7 +171,7 @@ def test_the_engines_own_key_is_not_replaced_by_the_stores(
     assert file.read_text() == CHANGED
 
 
-def test_keys_of_other_machines_and_of_other_repositories_do_not_open_each_other(
+def test_keys_kept_elsewhere_are_not_stored_and_a_stored_key_is_bound_to_its_repository(
     database: Database, settings: Settings, key_files: KeyFiles
 ) -> None:
     key_files.put(UUID, KEY)

@@ -1,4 +1,4 @@
-"""Repositories that many requests ask about are looked up once, and never stay visible longer than the store allows."""
+"""A repository that many requests need is looked up once, and never stays visible longer than the store allows."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ ANNE = Caller(2, "anne", Role.VIEWER, None, 2, None, must_change_password=False,
 
 
 @pytest.mark.parametrize("store", KINDS)
-def test_a_lookup_holds_until_the_repository_or_a_right_on_it_changes(tmp_path: Path, store: str) -> None:
+def test_a_lookup_is_valid_until_the_repository_or_a_right_on_it_changes(tmp_path: Path, store: str) -> None:
     with a_store(store, tmp_path) as database:
         with database.writing() as session:
             session.add(User(id=2, username="anne", username_key="anne", password_hash="", role=Role.VIEWER))
@@ -48,7 +48,7 @@ def test_a_lookup_holds_until_the_repository_or_a_right_on_it_changes(tmp_path: 
             look(ADMIN)
 
 
-def test_a_known_repository_is_found_without_a_thread_whatever_else_was_committed(
+def test_a_cached_repository_is_found_without_a_thread_after_unrelated_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_store("sqlite", tmp_path) as database:

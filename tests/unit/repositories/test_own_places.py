@@ -33,7 +33,7 @@ def repository_of(*sources: str, target: str = "local") -> Repository:
     return Repository(execution_target=target, source_paths=list(sources), own_sources=[])
 
 
-def test_the_key_file_is_ours_wherever_it_is(tmp_path: Path, database: Database) -> None:
+def test_the_key_file_is_an_own_place_wherever_it_is_stored(tmp_path: Path, database: Database) -> None:
     key = tmp_path / "elsewhere" / "the.key"
     key.parent.mkdir()
     key.write_text("key")
@@ -45,7 +45,7 @@ def test_the_key_file_is_ours_wherever_it_is(tmp_path: Path, database: Database)
         assert not places.here(session).holds(str(key.parent))
 
 
-def test_a_store_outside_the_data_folder_is_ours(tmp_path: Path, database: Database) -> None:
+def test_a_store_outside_the_data_folder_is_an_own_place(tmp_path: Path, database: Database) -> None:
     places = places_in(tmp_path, database_url=f"sqlite:///{tmp_path}/stores/holdfast.db")
 
     with database.reading() as session:
@@ -53,7 +53,7 @@ def test_a_store_outside_the_data_folder_is_ours(tmp_path: Path, database: Datab
         assert places.here(session).holds(f"{tmp_path}/stores/holdfast.db-wal")
 
 
-def test_a_data_folder_of_before_stays_ours(tmp_path: Path, database: Database) -> None:
+def test_a_previous_data_folder_remains_an_own_place(tmp_path: Path, database: Database) -> None:
     before, after = places_in(tmp_path / "before"), places_in(tmp_path / "after")
     for places in (before, after, after):
         places.store(database)
@@ -65,7 +65,7 @@ def test_a_data_folder_of_before_stays_ours(tmp_path: Path, database: Database) 
     assert hidden.hides(os.fsencode(f"{tmp_path}/before/data/secret.key"))
 
 
-def test_archives_are_sealed_for_all_but_admins(tmp_path: Path, database: Database) -> None:
+def test_own_places_in_archives_are_hidden_from_all_users_but_admins(tmp_path: Path, database: Database) -> None:
     places = places_in(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
     repository = repository_of(f"{tmp_path}/link/data")
@@ -87,13 +87,13 @@ def test_archives_are_sealed_for_all_but_admins(tmp_path: Path, database: Databa
         hidden.require_visible([b"harmless", data])
 
 
-def test_nothing_is_hidden_where_nothing_is_sealed() -> None:
+def test_without_own_places_nothing_is_hidden() -> None:
     HiddenPaths().require_visible([b"", b"anything"])
 
     assert HiddenPaths().below(b"") == ()
 
 
-def test_own_sources_need_a_confirmation_once(tmp_path: Path, database: Database) -> None:
+def test_own_places_as_sources_need_to_be_confirmed_once(tmp_path: Path, database: Database) -> None:
     places, data = places_in(tmp_path), f"{tmp_path}/data"
 
     with database.reading() as session:
@@ -106,7 +106,9 @@ def test_own_sources_need_a_confirmation_once(tmp_path: Path, database: Database
 
 
 @pytest.mark.parametrize("name", ["{folder}/link/data", "{folder}/./data", "{folder}/data/", "{folder}/data/../data"])
-def test_own_sources_are_named_by_their_real_path(tmp_path: Path, database: Database, name: str) -> None:
+def test_own_places_as_sources_are_refused_unless_named_by_their_real_path(
+    tmp_path: Path, database: Database, name: str
+) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     places = places_in(tmp_path)
 

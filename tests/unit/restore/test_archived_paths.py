@@ -1,4 +1,4 @@
-"""Paths as clients send them."""
+"""Paths in the forms in which clients send them."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def test_every_path_survives_its_json_form(path: bytes) -> None:
 
 
 @given(paths)
-def test_what_is_shown_is_exact_or_says_what_is(path: bytes) -> None:
+def test_a_shown_path_is_exact_or_includes_its_exact_form(path: bytes) -> None:
     shown = job_paths.shown(path)
 
     exact = {"path_b64": shown["path_b64"]} if "path_b64" in shown else shown["path"]
@@ -46,7 +46,7 @@ def test_a_path_is_stored_as_the_engine_stores_it(given_path: str | dict[str, st
 @pytest.mark.parametrize(
     "path", ["..", "../etc", "/..", "home/../etc", "a/..", {"path_b64": "Li4="}, {"path_b64": "no base64"}, "a\0b"]
 )
-def test_a_path_that_leads_out_of_the_archive_is_refused(path: str | dict[str, str]) -> None:
+def test_a_path_that_leads_outside_the_archive_is_refused(path: str | dict[str, str]) -> None:
     with pytest.raises(Unprocessable) as refusal:
         archived_paths.inside_archive(["fine", path])
 
@@ -58,23 +58,23 @@ def test_the_root_is_the_whole_archive(root: str) -> None:
     assert archived_paths.inside_archive(["home", root]) == []
 
 
-def test_a_path_given_twice_is_wanted_once() -> None:
+def test_duplicate_paths_are_merged() -> None:
     assert archived_paths.inside_archive(["a", "/a", "b", "a/"]) == [b"a", b"b"]
 
 
-def test_what_lies_below_another_wanted_path_is_not_wanted_again() -> None:
+def test_paths_below_another_requested_path_are_dropped() -> None:
     assert archived_paths.outermost([b"a/b/c", b"a", b"ab", b"a/b", b"x/y"]) == [b"a", b"ab", b"x/y"]
 
 
 @pytest.mark.parametrize(
     ("text", "normal"), [("/a/b", b"/a/b"), ("/a//b/./", b"/a/b"), ("/", b"/"), ({"path_b64": "L2PpCg=="}, b"/c\xe9\n")]
 )
-def test_a_destination_becomes_a_normal_path(text: str | dict[str, str], normal: bytes) -> None:
+def test_a_destination_is_normalised(text: str | dict[str, str], normal: bytes) -> None:
     assert normal_destination(text) == normal
 
 
 @pytest.mark.parametrize("text", ["", "relative", "./a", "~/a", "/a/../b", "/..", "/a\0b", {"path_b64": "YQ=="}])
-def test_a_destination_that_is_not_absolute_or_climbs_is_refused(text: str | dict[str, str]) -> None:
+def test_a_destination_that_is_relative_or_contains_parent_folders_is_refused(text: str | dict[str, str]) -> None:
     with pytest.raises(Unprocessable) as refusal:
         normal_destination(text)
 

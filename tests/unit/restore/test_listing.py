@@ -25,7 +25,7 @@ def record(item: ListedFile) -> bytes:
 
 
 @given(st.lists(items, max_size=8), st.integers(1, 50))
-def test_every_item_is_read_whatever_its_name_and_the_size_of_the_blocks(found: list[ListedFile], size: int) -> None:
+def test_every_item_is_read_regardless_of_its_name_and_the_block_size(found: list[ListedFile], size: int) -> None:
     listing = b"".join(map(record, found))
     blocks = [listing[start : start + size] for start in range(0, len(listing), size)]
 
@@ -33,7 +33,7 @@ def test_every_item_is_read_whatever_its_name_and_the_size_of_the_blocks(found: 
 
 
 @given(st.lists(items, min_size=1, max_size=4), st.data())
-def test_a_listing_that_is_cut_off_is_refused(found: list[ListedFile], data: st.DataObject) -> None:
+def test_a_truncated_listing_is_refused(found: list[ListedFile], data: st.DataObject) -> None:
     listing = b"".join(map(record, found))
     ends = {index + 1 for index, byte in enumerate(listing) if byte == 0}
     cut = data.draw(st.integers(1, len(listing) - 1).filter(lambda position: position not in ends))
@@ -54,21 +54,21 @@ def test_a_listing_that_is_cut_off_is_refused(found: list[ListedFile], data: st.
         b"'\xe9'\t-\t1\0",
     ],
 )
-def test_a_record_that_is_none_is_refused(rubbish: bytes) -> None:
+def test_an_invalid_record_is_refused(rubbish: bytes) -> None:
     with pytest.raises(GarbledOutput):
         list(read_listing([rubbish]))
 
 
-def test_a_listing_without_end_is_refused_before_it_fills_the_memory() -> None:
+def test_an_endless_listing_is_refused_before_it_fills_the_memory() -> None:
     with pytest.raises(GarbledOutput):
         list(read_listing(b"x" * 65536 for _ in range(100_000)))
 
 
 @given(paths)
-def test_a_literal_gives_back_the_bytes_of_the_name(path: bytes) -> None:
+def test_a_literal_decodes_to_the_bytes_of_the_name(path: bytes) -> None:
     assert exact_bytes(ascii(path.decode("utf-8", "surrogateescape")).encode()) == path
 
 
 @pytest.mark.parametrize(("kind", "special"), [("-", False), ("d", False), ("l", False), ("p", True), ("b", True)])
-def test_only_what_has_no_content_is_special(kind: str, special: bool) -> None:
+def test_only_devices_and_fifos_are_special(kind: str, special: bool) -> None:
     assert ListedFile(b"a", kind, 0).is_special is special
