@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = ("server/src/holdfast/storage/migrations/", "docs/errors.md", "web/src/api/schema.d.ts")
-"""Finished migrations, and documents that are made from other text."""
+"""Finished migrations, and documents generated from other text."""
 
 TRANSLATED = {
     r"(?:is|are|was|were|be|been) told": "name what happens: reports, shows, returns, logs",

@@ -20,7 +20,7 @@ from tests.support.service import PROGRAM
 KEY = "BORG_KEY " + "ab" * 32 + "\nhqlhbGdvcml0aG2m\n"
 
 
-def test_a_process_with_a_data_folder_of_its_own_refuses_to_start_with_a_clear_error(
+def test_a_process_with_its_own_data_folder_refuses_to_start_with_a_clear_error(
     services: Services, tmp_path: Path
 ) -> None:
     first = services.get("postgresql").process
