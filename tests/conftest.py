@@ -86,8 +86,8 @@ The contract of engine 2 is in `contract/engine2`, its adapter in `engine`; thos
 ON_ONE_MACHINE = (
     "attacks/identity/test_other_machines.py",
     "attacks/test_agent_restores_count.py::test_an_ssh_machine_that_restores_one_of_three_files_fails_and_names_the_others",
-    "contract/machines/test_engine_there.py::test_a_machine_that_does_not_answer_for_a_moment_is_tried_again",
-    "contract/machines/test_restore.py::test_a_backup_by_the_machine_leaves_the_service_on_it_out",
+    "contract/machines/test_engine_there.py::test_a_backup_is_retried_when_the_machine_is_briefly_unreachable",
+    "contract/machines/test_restore.py::test_a_backup_run_on_the_machine_excludes_the_service_on_it",
     "real/agent/test_received_restores.py",
     "real/agent/test_sent_restores.py",
     "real/machines/test_cut_networks.py",
@@ -105,9 +105,9 @@ AT_LENGTH = (
     "attacks/identity/test_imports_of_many_archives.py::test_the_history_of_an_import_does_not_wait_for_the_sizes",
     "attacks/identity/test_remotes.py",
     "attacks/identity/test_repository_identity.py::test_an_older_copy_is_imported_after_the_lost_repositorys_record_was_deleted",
-    "contract/engine2/test_maintenance.py::test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_a_compaction",
+    "contract/engine2/test_maintenance.py::test_a_prune_removes_what_its_dry_run_listed_and_undelete_works_until_the_next_compaction",
     "contract/mirror/test_engine_2.py",
-    "contract/notifications/test_routes.py::test_a_backup_fails_and_recovers_and_both_are_heard_of_by_mail_and_webhook",
+    "contract/notifications/test_routes.py::test_a_failed_backup_and_its_recovery_are_announced_by_mail_and_webhook",
     "real/archives",
     "real/history/test_equal_to_the_engine.py::test_the_index_matches_the_engine_through_backups_changes_deletions_and_renames",
     "real/history/test_file_chunks.py::test_reads_during_delete_compact_create_and_prune_return_the_right_bytes_or_none",
@@ -133,7 +133,7 @@ LONGEST = (
     "chaos/test_campaign.py::test_kills_at_random_instants_lose_duplicate_and_falsify_nothing",
     "real/scripts/test_on_agents.py",
     "real/schedules/test_tells_when_it_fails.py",
-    "contract/test_secrets.py::test_nothing_of_a_whole_life_gives_a_secret_away",
+    "contract/test_secrets.py::test_secrets_do_not_leak_into_responses_files_or_processes",
     "real/test_notifications.py",
 )
 """Tests that take a minute or more, which start first, one in each process: started last, one would keep a core

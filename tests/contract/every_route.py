@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI document as requests that can be sent, about one repository or about none at all."""
+"""Requests for every operation of the OpenAPI document, about one repository or about one that does not exist."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ ENDLESS = "/api/events/stream"
 
 @dataclass(frozen=True)
 class Subject:
-    """What requests are about: the values by which they can name it."""
+    """The subject of requests: the values by which a request can name it."""
 
     path: str
     archive: str
     ids: dict[str, int]
-    """Ids by the name of the path parameter; those of jobs by the word in front of them in the path."""
+    """Ids by path parameter; ids of jobs by the path segment in front of them."""
 
     def named_in(self, text: str) -> str:
-        """The text without the values by which a request has named this subject."""
+        """Return the text with the values that name this subject masked."""
         for value in sorted({self.path, self.archive, *map(str, self.ids.values())}, key=len, reverse=True):
             text = text.replace(value, "…")
         return text
@@ -45,7 +45,7 @@ class Route:
         return f"{self.method} {self.path}"
 
     def requests_about(self, subject: Subject) -> Iterator[dict[str, Any]]:
-        """The ways in which a request of this route can name the subject: in its path, its query, its body."""
+        """Yield each request of this route that names the subject: in its path, its query or its body."""
         request: dict[str, Any] = {"method": self.method, "url": self._filled(subject)}
         required = {"q": "e"} if "q" in self.query else {"path": "/etc/hostname"} if "path" in self.query else {}
         if self.takes == "application/json":
@@ -82,7 +82,7 @@ class Route:
 
 
 def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
-    """Bodies that are well-formed, so that it is the caller's rights that decide."""
+    """Yield well-formed bodies, so that only the caller's rights decide."""
     restore = {"paths": [], "destination": "/nowhere/restored"}
     if path in ("/api/backup/start", "/api/backup/run"):
         yield {"repository": subject.path}
@@ -136,7 +136,7 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
 
 
 def routes(client: Client) -> list[Route]:
-    """All of the document, in its order."""
+    """All routes of the OpenAPI document, in its order."""
     document = client.get("/api/openapi.json").json()
     found = []
     for path, item in document["paths"].items():
@@ -159,7 +159,7 @@ def routes(client: Client) -> list[Route]:
 
 
 def ask(client: Client, route: Route, request: dict[str, Any]) -> tuple[int, str]:
-    """The status and the body of an answer; of a stream without end only what comes first."""
+    """Return the status and the body of the response; of an endless stream only the first part."""
     if route.path == ENDLESS:
         with client.stream(**request) as answer:
             text = next(answer.iter_text()) if answer.status_code == 200 else answer.read().decode()

@@ -1,4 +1,4 @@
-"""The fields that the contract names, table by table, and what all answers have in common."""
+"""The fields that the contract names, table by table, and the formats that all responses share."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ BACKUP_STATUS = {
     *("queue_position", "warnings"),
 }
 
-# What the status says beyond the contract: a field that is new here is a decision, not an accident.
+# Fields of the status beyond the contract: adding one is a decision, not an accident.
 MORE_BACKUP_STATUS = {"error_key", "error_params", "queued_reason", "queued_behind_id", "cancel_requested"}
 
 PROGRESS_DETAILS = {
@@ -70,7 +70,7 @@ RETENTION = {
 
 
 def error_of(answer: Any) -> tuple[int, str]:
-    """Given an answer, return its status and the key of its error, after checking the shape of the error."""
+    """Check the shape of an error response; return its status and the key of its error."""
     detail = answer.json()["detail"]
     assert {"key", "message", "params"} <= set(detail), answer.text
     assert re.fullmatch(r"[a-z_]+\.[a-z_]+", detail["key"])

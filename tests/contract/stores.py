@@ -1,4 +1,4 @@
-"""On which stores a test runs. Most rows of the contract do not depend on the store: one is enough for them."""
+"""The stores on which a test runs. Most of the contract does not depend on the store, so one is enough."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI document, asked by people who should learn nothing."""
+"""Every operation of the OpenAPI document, requested by callers to whom it must reveal nothing."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ SECRET = "the-hidden-heron-sleeps-at-noon"
 
 @dataclass(frozen=True)
 class Hidden:
-    """A repository with an archive and work of every kind, all of it waiting behind a backup that is held."""
+    """A repository with an archive and operations of every kind, all waiting behind a held backup."""
 
     running: Running
     subject: Subject
@@ -128,10 +128,10 @@ def document(hidden: Hidden) -> list[Route]:
     return found
 
 
-def test_the_walk_finds_what_there_is(hidden: Hidden, document: list[Route]) -> None:
-    """Who may see it does: otherwise it would prove nothing that others do not.
+def test_an_administrator_can_read_every_route_about_the_repository(hidden: Hidden, document: list[Route]) -> None:
+    """Without this, the refusals of other callers would prove nothing.
 
-    Routes that ask the engine wait here.
+    Routes that run the engine are left out: they would wait for the held backup.
     """
     asked = 0
     for route in document:
@@ -144,13 +144,13 @@ def test_the_walk_finds_what_there_is(hidden: Hidden, document: list[Route]) -> 
     assert asked > 20
 
 
-def test_the_document_names_the_credentials_of_every_route_but_the_public_ones(document: list[Route]) -> None:
+def test_the_document_names_the_credentials_of_every_route_except_the_public_ones(document: list[Route]) -> None:
     for route in document:
         own = {"AgentBearer"} if is_for_agents(route) else {"BackupBearer", "Bearer"}
         assert route.credentials == (set() if route.name in PUBLIC else own), route.name
 
 
-def test_without_a_credential_every_route_but_the_public_ones_answers_401(
+def test_every_route_except_the_public_ones_returns_401_without_a_credential(
     hidden: Hidden, document: list[Route]
 ) -> None:
     before = hidden.traces()
@@ -169,10 +169,10 @@ def test_without_a_credential_every_route_but_the_public_ones_answers_401(
     assert hidden.traces() == before
 
 
-def test_who_has_no_right_cannot_tell_a_repository_from_one_that_is_not_there(
+def test_a_user_without_rights_cannot_tell_a_hidden_repository_from_a_missing_one(
     hidden: Hidden, document: list[Route]
 ) -> None:
-    """As an operator, the most that one can be without a right: whatever is asked, the answers are the same."""
+    """The user is an operator, the highest role that does not include every repository: all responses are the same."""
     stranger = hidden.running.new_user("operator")
     client = hidden.running.client_of(stranger)
     before = hidden.traces()
@@ -200,7 +200,7 @@ def test_who_has_no_right_cannot_tell_a_repository_from_one_that_is_not_there(
     assert hidden.traces() == before
 
 
-def test_who_must_change_the_password_may_do_nothing_else(hidden: Hidden, document: list[Route]) -> None:
+def test_a_user_who_must_change_the_password_may_do_nothing_else(hidden: Hidden, document: list[Route]) -> None:
     user = hidden.running.new_user("admin", must_change_password=True)
     before = hidden.traces()
     client = hidden.running.client_of(user)
@@ -219,14 +219,15 @@ def test_who_must_change_the_password_may_do_nothing_else(hidden: Hidden, docume
 
 
 def is_for_agents(route: Route) -> bool:
-    """Routes that take no credential of a person, whoever it is."""
+    """Routes that do not accept a user's credential."""
     return route.path.startswith("/api/agents/") and route.name not in PUBLIC
 
 
 def is_about_the_repository(route: Route) -> bool:
-    """Routes on the repository, its archives or its jobs; changing rights of users is the administrators' alone.
+    """Routes on the repository, its archives or its jobs.
 
-    Jobs of agents are not jobs of this repository.
+    The rights of users are left out, which only administrators change, and so are agent jobs, which are not jobs of
+    this repository.
     """
     others = ("/api/users", "/api/packages", "/api/settings", "/api/agents", "/api/managed-machines")
     return not route.path.startswith(others) and any(
@@ -244,7 +245,7 @@ def without_ids(text: str, subject: Subject) -> str:
 
 
 def assert_tells_nothing(hidden: Hidden, request: dict[str, Any], route: Route, text: str) -> None:
-    """Nothing of the repository is in an answer, except for what the request itself has said."""
+    """Assert that a response reveals nothing about the repository except what the request itself contained."""
     said = json.dumps([request.get("json"), request.get("params")])
     for word in hidden.words:
         left = text.replace(hidden.subject.path, "") if hidden.subject.path in said else text

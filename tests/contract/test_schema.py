@@ -1,6 +1,4 @@
-"""Requests made up from the OpenAPI document, right ones and wrong ones: every answer is one that the document
-knows.
-"""
+"""Valid and invalid requests generated from the OpenAPI document: every response conforms to the document."""
 
 import os
 from collections.abc import Iterator
@@ -32,28 +30,28 @@ CHECKS = (
     response_headers_conformance,
     response_schema_conformance,
 )
-# So many requests of each kind for each operation.
+# The number of requests of each kind for each operation.
 EXAMPLES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 3}
 LEFT_OUT = {
     "GET /api/events/stream": "it has no end",
     "POST /api/auth/logout": "it would end the session of all requests after it",
 }
 LONGEST_ADDRESS = 60_000
-"""The HTTP server itself refuses a longer one, before any route is asked."""
+"""The HTTP server itself refuses a longer one before it reaches a route."""
 FAR_AWAY = 1_000_000
-"""Added to ids in requests that change something, so that what the others are about stays as it is."""
+"""Added to ids in requests that change something, so that the subjects of the other requests stay unchanged."""
 
 
 @dataclass
 class Callers:
-    """The people who send each request, over one connection each."""
+    """The users who send each request, over one connection each."""
 
     running: Running
     sessions: dict[str, requests.Session]
     numbers: Iterator[int]
 
     def send(self, case: Case, mode: GenerationMode) -> None:
-        """What is right is sent by all, what is wrong by one after the other."""
+        """Valid requests are sent by all callers, invalid ones by each caller in turn."""
         everybody = list(self.sessions.values())
         chosen = everybody if mode is GenerationMode.POSITIVE else [everybody[next(self.numbers) % len(everybody)]]
         for session in chosen:
@@ -63,7 +61,7 @@ class Callers:
 
 @pytest.fixture(scope="module")
 def callers(services: Services) -> Iterator[Callers]:
-    running = services.new()  # limits, pauses, users and packages are made up too
+    running = services.new()  # limits, pauses, users and packages are generated too
     known = running.known.repository
     viewer = running.client_with_right(known, "viewer")
     sessions = {}
@@ -76,7 +74,7 @@ def callers(services: Services) -> Iterator[Callers]:
         session.close()
 
 
-def test_every_answer_is_one_that_the_document_knows(callers: Callers) -> None:
+def test_every_response_conforms_to_the_document(callers: Callers) -> None:
     schema = schemathesis.openapi.from_dict(callers.running.admin.get("/api/openapi.json").json())
     wrong: dict[str, str] = {}
     asked = 0
@@ -100,7 +98,7 @@ def test_every_answer_is_one_that_the_document_knows(callers: Callers) -> None:
 
 
 def modes_of(operation: APIOperation[Any, Any, Any, Any]) -> list[GenerationMode]:
-    """An operation that takes nothing at all cannot be asked wrongly."""
+    """An operation without parameters or a body has no invalid requests."""
     takes_nothing = not list(operation.iter_parameters()) and not list(operation.body)
     return [GenerationMode.POSITIVE] if takes_nothing else list(EXAMPLES)
 
@@ -133,7 +131,7 @@ def prepared_address(callers: Callers, case: Case) -> str:
 
 
 def tame(callers: Callers, case: Case) -> None:
-    """Keep what is made up from doing harm: paths stay in the test's folder, commands do nothing, ids are chosen."""
+    """Make a generated request harmless: paths stay in the test's folder, commands do nothing, ids are chosen."""
     at_work = any(status == "423" for status in case.operation.definition.raw["responses"])
     known = callers.running.known
     chosen = {

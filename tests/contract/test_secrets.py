@@ -1,4 +1,4 @@
-"""Secrets that were planted appear nowhere: not in answers, not in files, not in the list of processes."""
+"""Planted secrets appear nowhere: not in responses, not in files, not in the list of processes."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from tests.support.running import Running, Services
 from tests.support.service import Client, free_port
 
 THIS_RUN = os.urandom(4).hex()
-"""Another run on the same machine plants secrets of its own; they are not for this one to find."""
+"""Another run on the same machine plants its own secrets, which this run must not find."""
 ADMIN_PASSWORD = f"planted-Pelican-admin-password-{THIS_RUN}"
 USER_PASSWORD = f"planted-Puffin-user-password-{THIS_RUN}"
 NEW_PASSWORD = f"planted-Plover-new-password-{THIS_RUN}"
@@ -28,12 +28,12 @@ CHANGED = "planted-Peacock-changed-passphrase"
 REMOTE_PASSWORD = f"planted-Pipit-remote-password-{THIS_RUN}"
 REMOTE_TOKEN = "planted-Ptarmigan-remote-token"
 GIVEN_ONCE = {"access_token", "token", "ticket", "login_challenge_token"}
-"""Fields of answers whose purpose is to hand a secret to the one who asked for it."""
+"""Fields of responses whose purpose is to hand a secret to the caller."""
 
 
 @dataclass
 class Planted:
-    """The secrets by name, and every answer that was given."""
+    """The secrets by name, and every response."""
 
     running: Running
     secrets: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Planted:
         return {name: value for name, value in body.items() if name not in GIVEN_ONCE}
 
     def forms(self) -> Iterator[tuple[str, bytes]]:
-        """Each secret as it is, and as it would look if somebody had only wrapped it."""
+        """Yield each secret in plain text and in the encodings that would still reveal it."""
         for name, secret in self.secrets.items():
             plain = secret.encode()
             yield name, plain
@@ -71,7 +71,7 @@ class Planted:
     # --- places ---------------------------------------------------------------------------------------------------
 
     def files(self) -> list[Path]:
-        """Everything below the data folder, what the service has said itself, and the notes about engine calls."""
+        """Everything below the data folder, the service's own output, and the notes about engine calls."""
         folder = self.running.process.data_dir
         return [
             *(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()),
@@ -90,7 +90,7 @@ class Planted:
         return looked_at
 
     def assert_not_in_processes(self) -> None:
-        """The operator's own choice is in the environment of the service, as the operator gave it; nowhere else."""
+        """The admin's password is in the service's environment, where the operator set it, and nowhere else."""
         service = self.running.process.process
         assert service is not None
         for pid in all_pids():
@@ -128,7 +128,7 @@ def planted(services: Services) -> Planted:
     return planted
 
 
-def test_nothing_of_a_whole_life_gives_a_secret_away(planted: Planted) -> None:
+def test_secrets_do_not_leak_into_responses_files_or_processes(planted: Planted) -> None:
     running, admin = planted.running, planted.running.admin
     use_accounts(planted)
     source = running.new_source()
@@ -150,8 +150,8 @@ def test_nothing_of_a_whole_life_gives_a_secret_away(planted: Planted) -> None:
     assert len(planted.answers) > 40
 
 
-def test_the_search_finds_what_is_there(planted: Planted) -> None:
-    """A search that cannot find anything would be content with everything."""
+def test_the_search_finds_a_planted_secret(planted: Planted) -> None:
+    """A search that cannot find anything would accept everything."""
     assert planted.found_in(f"…{PASSPHRASE}…".encode()) == ["a passphrase"]
     assert planted.found_in(base64.b64encode(PASSPHRASE.encode())) == ["a passphrase in base64"]
     written = planted.running.process.data_dir / "planted"
@@ -205,7 +205,7 @@ def try_a_remote(planted: Planted) -> None:
 
 
 def while_running(planted: Planted, repository: dict[str, Any]) -> None:
-    """Look while the engine is in the middle of its work, with its spool and an open log beside it."""
+    """Search while the engine is running, with its spool and an open log."""
     running = planted.running
     missing = str(running.new_path("missing"))
     with running.held_backup({**repository, "source_paths": [missing, *repository["source_paths"]]}) as (_, gate):
@@ -231,7 +231,7 @@ def restore(planted: Planted, repository: dict[str, Any]) -> None:
 
 
 def fail(planted: Planted, repository: dict[str, Any]) -> dict[str, Any]:
-    """The passphrase is changed behind the service's back; what it then says must not be what it knows."""
+    """Change the passphrase without the service; the error it then reports must not contain the stored one."""
     running, admin = planted.running, planted.running.admin
     running.outside.change_passphrase(repository["path"], PASSPHRASE, CHANGED)
     failed = admin.wait_for_end(admin.start_backup(repository))

@@ -1,4 +1,4 @@
-"""The routes of alarms: who sees what, who acknowledges, who sets thresholds."""
+"""The routes of alarms: who sees and acknowledges them, and who sets thresholds."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -35,7 +35,7 @@ ITEM = {
 
 
 class World:
-    """Two late repositories, one of which a viewer and an operator may see, and an agent with a wrong clock."""
+    """Two overdue repositories, one visible to a viewer and an operator, and an agent with a wrong clock."""
 
     def __init__(self, service: InProcess) -> None:
         self.service = service
@@ -84,7 +84,7 @@ def world(service: InProcess) -> World:
     return World(service)
 
 
-def test_an_admin_sees_all_with_every_field(world: World) -> None:
+def test_an_admin_sees_all_alarms_with_every_field(world: World) -> None:
     found = world.list(world.admin)
 
     assert {alarm["kind"] for alarm in found} == {"backup_overdue", "schedule_missing", "clock_skew"}
@@ -96,7 +96,7 @@ def test_an_admin_sees_all_with_every_field(world: World) -> None:
     assert overdue["evidence"]["threshold_seconds"] == 7 * 86400
 
 
-def test_a_viewer_sees_those_of_their_repositories_and_nothing_of_agents(world: World) -> None:
+def test_a_viewer_sees_only_alarms_of_visible_repositories_and_none_of_agents(world: World) -> None:
     found = world.list(world.viewer)
 
     assert {(alarm["kind"], alarm["repository_id"]) for alarm in found} == {
@@ -106,7 +106,7 @@ def test_a_viewer_sees_those_of_their_repositories_and_nothing_of_agents(world: 
     assert "heron" not in str(found)
 
 
-def test_a_stranger_gets_what_an_instance_without_the_repositories_would_answer(world: World) -> None:
+def test_a_user_without_rights_gets_the_responses_of_a_service_without_repositories(world: World) -> None:
     for params in ({}, {"severity": "warning"}, {"state": "cleared"}, {"limit": 1}):
         answer = world.client.get("/api/alarms", params=params, headers=world.stranger)
         assert answer.json() == {"alarms": [], "next_cursor": None}
@@ -118,7 +118,7 @@ def test_a_stranger_gets_what_an_instance_without_the_repositories_would_answer(
     assert (status["alarms"], status["verdict"]) == ([], "ok")
 
 
-def test_pages_hold_all_alarms_once(world: World) -> None:
+def test_pages_list_every_alarm_once(world: World) -> None:
     whole = [alarm["id"] for alarm in world.list(world.admin)]
     found, cursor = [], None
     while True:
@@ -136,7 +136,7 @@ def test_an_unknown_filter_is_refused(world: World, params: dict[str, Any]) -> N
     assert world.client.get("/api/alarms", params=params, headers=world.admin).status_code == 422
 
 
-def test_an_operator_acknowledges_and_a_viewer_does_not(world: World) -> None:
+def test_an_operator_may_acknowledge_an_alarm_and_a_viewer_may_not(world: World) -> None:
     alarm = world.one("schedule_missing", world.viewer)["id"]
     assert world.acknowledge(world.viewer, alarm)[0] == 403
     assert world.acknowledge(world.stranger, alarm)[1]["key"] == "alarms.not_found"
@@ -160,7 +160,7 @@ def test_an_operator_acknowledges_and_a_viewer_does_not(world: World) -> None:
     ]
 
 
-def test_alarms_of_agents_are_acknowledged_by_admins_alone(world: World) -> None:
+def test_only_admins_may_acknowledge_alarms_of_agents(world: World) -> None:
     alarm = world.one("clock_skew")["id"]
     assert world.acknowledge(world.operator, alarm)[0] == 404
     until = (clock.now() + timedelta(hours=1)).isoformat()
@@ -168,7 +168,7 @@ def test_alarms_of_agents_are_acknowledged_by_admins_alone(world: World) -> None
     assert (status, item["state"]) == (200, "acknowledged")
 
 
-def test_what_cannot_be_acknowledged_is_refused_and_stays_as_it_is(world: World) -> None:
+def test_an_invalid_acknowledgement_is_refused_and_changes_nothing(world: World) -> None:
     alarm = next(one for one in world.list(world.admin) if one["repository_id"] == world.hidden)
     past = (clock.now() - timedelta(hours=1)).isoformat()
     assert world.acknowledge(world.admin, alarm["id"], until=past)[1]["key"] == "alarms.until_past"
@@ -183,13 +183,13 @@ def test_what_cannot_be_acknowledged_is_refused_and_stays_as_it_is(world: World)
     assert (status, detail["key"]) == (409, "alarms.cleared")
 
 
-def test_thresholds_are_for_admins(world: World) -> None:
+def test_only_admins_may_read_or_change_thresholds(world: World) -> None:
     for method in ("get", "put"):
         answer = world.client.request(method, "/api/alarms/settings", json={}, headers=world.operator)
         assert (answer.status_code, answer.json()["detail"]["key"]) == (403, "access.forbidden")
 
 
-def test_thresholds_are_set_for_all_and_for_one_and_taken_back(world: World) -> None:
+def test_thresholds_can_be_set_globally_and_per_repository_and_reset(world: World) -> None:
     url = "/api/alarms/settings"
     before = world.client.get(url, headers=world.admin).json()
     assert before["thresholds"]["storage_free_percent"] == 10
@@ -216,7 +216,7 @@ def test_thresholds_are_set_for_all_and_for_one_and_taken_back(world: World) -> 
         {"repositories": [{"repository_id": 1, "thresholds": {"agent_silent_hours": 1}}]},
     ],
 )
-def test_bad_thresholds_are_refused_and_nothing_is_changed(world: World, body: dict[str, Any]) -> None:
+def test_invalid_thresholds_are_refused_and_change_nothing(world: World, body: dict[str, Any]) -> None:
     before = world.client.get("/api/alarms/settings", headers=world.admin).json()
     answer = world.client.put("/api/alarms/settings", json=body, headers=world.admin)
 

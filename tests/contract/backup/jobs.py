@@ -1,11 +1,11 @@
-"""What the tests of the manual backup routes ask for again and again."""
+"""Helpers for the tests of the manual backup routes."""
 
 from typing import Any
 
 from tests.support.running import Running
 
 NOBODY = 999_999
-# Each route of manual backups, with a job that there is.
+# Each route of manual backups, for an existing job.
 ROUTES: list[tuple[str, str]] = [
     ("POST", "/api/backup/start"),
     ("POST", "/api/backup/run"),
@@ -34,15 +34,15 @@ def stream_of(running: Running, job_id: int, **params: int) -> dict[str, Any]:
 
 
 def missing_backup(running: Running, repository: dict[str, Any]) -> int:
-    """A backup that fails without the engine, and has ended."""
+    """Run a backup that fails before the engine starts, and return its id."""
     job_id = running.admin.start_backup(repository, source_paths=[str(running.new_path("missing"))])
     running.admin.wait_for_end(job_id)
     return job_id
 
 
 def traces(running: Running) -> tuple[Any, ...]:
-    """All that a refused request must leave as it is in the store, once nothing is under way there any more."""
-    _ = running.known  # made now, if no test has asked for it yet
+    """The state that a refused request must leave unchanged, read once the service is idle."""
+    _ = running.known  # created now, unless an earlier test has used it
     running.wait_until_idle()
     admin = running.admin
     operations = admin.get("/api/operations/", params={"limit": 500}).json()["items"]

@@ -16,7 +16,7 @@ from tests.support.service import wait_until
 
 
 @both_stores
-def test_a_pending_backup_is_cancelled_at_once_and_never_runs(running: Running) -> None:
+def test_a_pending_backup_is_cancelled_immediately_and_never_runs(running: Running) -> None:
     repository = running.scratch
     with running.held_backup(repository) as (holder, _gate):
         waiting = running.admin.start_backup(repository)
@@ -37,7 +37,7 @@ def test_a_pending_backup_is_cancelled_at_once_and_never_runs(running: Running) 
 
 
 @both_stores
-def test_a_running_backup_is_cancelled_when_the_engine_is_gone(running: Running) -> None:
+def test_a_running_backup_is_cancelled_once_its_engine_is_gone(running: Running) -> None:
     repository = running.new_repository()
     with running.held_backup(repository) as (job_id, gate):
         assert processes_naming(str(gate.path))
@@ -54,8 +54,8 @@ def test_a_running_backup_is_cancelled_when_the_engine_is_gone(running: Running)
     assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"
 
 
-def test_while_the_engine_lives_a_cancelled_backup_is_still_running(running: Running) -> None:
-    """A stopped process does not hear the signal to end: the engine is really there when the answer comes."""
+def test_a_cancelled_backup_stays_running_while_its_engine_is_alive(running: Running) -> None:
+    """A stopped process does not handle the signal to end, so the engine is still alive when the response arrives."""
     with running.held_backup(running.new_repository()) as (job_id, gate):
         engine = engine_of(str(gate.path))
         with stopped(engine):
@@ -71,7 +71,7 @@ def test_while_the_engine_lives_a_cancelled_backup_is_still_running(running: Run
 
 
 def test_a_backup_that_finished_before_the_cancel_reached_it_is_completed(running: Running) -> None:
-    """Nobody has heard yet that the engine has ended, because who waits for it is stopped."""
+    """The service does not know yet that the engine has ended, because the engine's parent is stopped."""
     repository = running.new_repository()
     with running.held_backup(repository) as (job_id, gate), ThreadPoolExecutor(1) as request:
         engine = engine_of(str(gate.path))
@@ -88,7 +88,7 @@ def test_a_backup_that_finished_before_the_cancel_reached_it_is_completed(runnin
     assert list(running.outside.archives(repository["path"])) == [status_of(running, job_id)["archive_name"]]
 
 
-def test_a_finished_backup_is_not_cancelled(running: Running) -> None:
+def test_a_finished_backup_cannot_be_cancelled(running: Running) -> None:
     _, jobs = running.several
 
     for status, job_id in jobs.items():
@@ -98,7 +98,7 @@ def test_a_finished_backup_is_not_cancelled(running: Running) -> None:
 
 
 def engine_of(path: str) -> int:
-    """The engine that has this path among its arguments: the process that nobody it started shares them with."""
+    """The engine with this path among its arguments: the one process with it whose children do not have it."""
     found = processes_naming(path)
     (engine,) = [pid for pid in found if not any(child in found for child in children_of(pid))]
     return engine

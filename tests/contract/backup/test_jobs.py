@@ -25,7 +25,7 @@ def test_jobs_are_listed_newest_first_with_the_fields_of_the_status(running: Run
 
 
 @both_stores
-def test_pages_go_on_where_the_last_one_ended_however_many_jobs_arrive(running: Running) -> None:
+def test_pages_continue_where_the_last_one_ended_even_if_new_jobs_arrive(running: Running) -> None:
     repository = running.new_repository()
     old = [missing_backup(running, repository) for _ in range(3)]
 
@@ -51,18 +51,18 @@ def test_only_jobs_of_visible_repositories_are_listed(running: Running) -> None:
 
 
 @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 501}, {"limit": "x"}, {"repository_id": "x"}])
-def test_the_list_takes_only_what_fits(running: Running, params: dict[str, object]) -> None:
+def test_invalid_list_parameters_are_refused_with_422(running: Running, params: dict[str, object]) -> None:
     assert running.admin.get("/api/backup/jobs", params=params).status_code == 422
 
 
 @pytest.mark.parametrize("cursor", ["x", "bm90IGpzb24", "WzEsMl0", "WyJhIl0"])
-def test_a_cursor_of_nobody_is_refused(running: Running, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(running: Running, cursor: str) -> None:
     answer = running.admin.get("/api/backup/jobs", params={"cursor": cursor})
 
     assert error_of(answer) == (422, "paging.bad_cursor")
 
 
-def test_a_failed_and_a_cancelled_backup_are_started_again(running: Running) -> None:
+def test_failed_and_cancelled_backups_can_be_retried(running: Running) -> None:
     _repository, jobs = running.several
 
     for ended in ("failed", "cancelled"):
@@ -81,7 +81,7 @@ def test_a_failed_and_a_cancelled_backup_are_started_again(running: Running) -> 
 
 
 @pytest.mark.parametrize("ended", ["completed", "completed_with_warnings"])
-def test_a_backup_that_succeeded_is_not_started_again(running: Running, ended: str) -> None:
+def test_a_successful_backup_cannot_be_retried(running: Running, ended: str) -> None:
     _, jobs = running.several
     before = traces(running)
 
@@ -91,14 +91,14 @@ def test_a_backup_that_succeeded_is_not_started_again(running: Running, ended: s
     assert traces(running) == before
 
 
-def test_a_backup_that_has_not_ended_is_not_started_again(running: Running) -> None:
+def test_an_unfinished_backup_cannot_be_retried(running: Running) -> None:
     with running.held_backup(running.scratch) as (job_id, _gate):
         answer = running.admin.post(f"/api/backup/jobs/{job_id}/retry")
 
         assert error_of(answer) == (409, "operations.still_active")
 
 
-def test_a_retry_sent_again_with_its_key_is_one_backup(running: Running) -> None:
+def test_a_retry_repeated_with_its_idempotency_key_starts_one_backup(running: Running) -> None:
     failed = missing_backup(running, running.scratch)
     headers = {"Idempotency-Key": running.new_name("key")}
 

@@ -8,7 +8,7 @@ from tests.support.running import Running
 from tests.support.service import wait_until
 
 
-def test_a_log_is_read_line_by_line_each_exactly_once(running: Running) -> None:
+def test_paging_through_a_log_returns_every_line_exactly_once(running: Running) -> None:
     whole = stream_of(running, running.warned)
     contents, offset = [], 0
     while True:
@@ -32,7 +32,7 @@ def test_a_log_is_read_line_by_line_each_exactly_once(running: Running) -> None:
     assert whole["has_more"] is False
 
 
-def test_an_offset_at_the_end_or_beyond_it_answers_nothing_and_stays_where_it_is(running: Running) -> None:
+def test_an_offset_at_or_past_the_end_returns_no_lines_and_does_not_move(running: Running) -> None:
     lines = stream_of(running, running.warned)["log_lines"]
 
     at_the_end = stream_of(running, running.warned, offset=lines)
@@ -50,7 +50,7 @@ def test_offset_and_limit_have_bounds(running: Running, params: dict[str, object
     assert running.admin.get(place, params={"limit": 5000, "offset": 2**53}).status_code == 200
 
 
-def test_the_log_of_a_running_backup_grows_and_is_not_downloaded_yet(running: Running) -> None:
+def test_the_log_of_a_running_backup_grows_but_cannot_be_downloaded_yet(running: Running) -> None:
     repository = running.scratch
     missing = str(running.new_path("missing"))
     sources = [missing, *repository["source_paths"]]
@@ -71,7 +71,7 @@ def test_the_log_of_a_running_backup_grows_and_is_not_downloaded_yet(running: Ru
     assert rest["status"] == "completed_with_warnings"
 
 
-def test_the_log_of_a_succeeded_backup_is_kept_and_downloaded_as_text(running: Running) -> None:
+def test_the_log_of_a_successful_backup_is_kept_and_downloads_as_text(running: Running) -> None:
     known = running.known
 
     answer = running.admin.get(f"/api/backup/logs/{known.job_id}/download")
@@ -83,7 +83,7 @@ def test_the_log_of_a_succeeded_backup_is_kept_and_downloaded_as_text(running: R
     assert answer.text.endswith("\n")
 
 
-def test_a_job_that_never_ran_has_an_empty_stream_and_nothing_to_download(running: Running) -> None:
+def test_a_job_that_never_ran_has_an_empty_log_stream_and_no_download(running: Running) -> None:
     cancelled = running.several[1]["cancelled"]
 
     stream = stream_of(running, cancelled)
@@ -95,7 +95,7 @@ def test_a_job_that_never_ran_has_an_empty_stream_and_nothing_to_download(runnin
     assert status_of(running, cancelled)["logs"] is None
 
 
-def test_a_failed_backup_says_why_at_the_end_of_its_log(running: Running) -> None:
+def test_the_log_of_a_failed_backup_ends_with_the_reason(running: Running) -> None:
     job_id = missing_backup(running, running.scratch)
 
     status = status_of(running, job_id)

@@ -1,4 +1,4 @@
-"""Who is refused on the routes of manual backups, without a trace."""
+"""Requests that the routes of manual backups refuse without leaving a trace."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_an_account_token_is_refused_in_either_header(running: Running, method: 
 
 
 @each_route
-def test_without_a_credential_nothing_is_answered(running: Running, method: str, path: str) -> None:
+def test_a_request_without_a_credential_is_refused_with_401(running: Running, method: str, path: str) -> None:
     answer = running.anonymous().request(method, path.format(job=running.known.job_id), json=body_of(running, method))
 
     assert error_of(answer) == (401, "auth.credential_missing")
@@ -39,7 +39,9 @@ def test_without_a_credential_nothing_is_answered(running: Running, method: str,
 
 
 @each_job_route
-def test_a_job_that_is_hidden_unknown_or_of_another_kind_is_not_found(running: Running, method: str, path: str) -> None:
+def test_hidden_and_unknown_jobs_and_jobs_of_another_kind_are_not_found(
+    running: Running, method: str, path: str
+) -> None:
     check = _check(running)
     before = traces(running)
 
@@ -55,7 +57,7 @@ def test_a_job_that_is_hidden_unknown_or_of_another_kind_is_not_found(running: R
     assert traces(running) == before
 
 
-def test_the_preferred_header_decides_when_both_are_there(running: Running) -> None:
+def test_the_preferred_header_decides_when_both_are_sent(running: Running) -> None:
     good = running.admin.headers["X-Backup-Authorization"]
     place = f"/api/backup/status/{running.known.job_id}"
 
@@ -67,7 +69,7 @@ def test_the_preferred_header_decides_when_both_are_there(running: Running) -> N
     assert error_of(refused) == (401, "auth.token_invalid")
 
 
-def test_a_viewer_reads_but_neither_cancels_nor_retries(running: Running) -> None:
+def test_a_viewer_may_read_but_neither_cancel_nor_retry(running: Running) -> None:
     repository, jobs = running.several
     viewer = running.client_with_right(repository, "viewer")
     before = traces(running)

@@ -20,7 +20,7 @@ from tests.support.running import Running
 
 @both_stores
 @pytest.mark.parametrize("word", ["start", "run"])
-def test_a_backup_is_queued_and_runs_to_its_end(running: Running, word: str) -> None:
+def test_a_backup_is_queued_and_runs_to_completion(running: Running, word: str) -> None:
     repository = running.new_repository()
 
     answer = running.admin.post(f"/api/backup/{word}", json={"repository": repository["path"]})
@@ -43,8 +43,8 @@ def test_a_backup_is_queued_and_runs_to_its_end(running: Running, word: str) -> 
     assert status["archive_name"] in status["logs"]
 
 
-def test_final_sizes_are_there_the_moment_the_status_says_completed(running: Running) -> None:
-    """The status is polled without a pause: the first answer that says so has all of it."""
+def test_final_sizes_are_available_as_soon_as_the_status_is_completed(running: Running) -> None:
+    """The status is polled without a pause: the first response with this status has all sizes."""
     source = running.new_folder("sized")
     (source / "a").write_bytes(b"x" * 70_000)
     (source / "b").write_bytes(b"y" * 30_000)
@@ -64,7 +64,7 @@ def test_final_sizes_are_there_the_moment_the_status_says_completed(running: Run
     assert isinstance(details["current_file"], str)
 
 
-def test_extras_choose_the_sources_the_name_and_the_comment(running: Running) -> None:
+def test_optional_fields_set_the_sources_the_archive_name_and_the_comment(running: Running) -> None:
     repository, source = running.scratch, running.new_source(2)
     name = running.new_name("chosen")
     extras = {"source_paths": [str(source)], "archive_name": name, "comment": "before the move"}
@@ -80,7 +80,7 @@ def test_extras_choose_the_sources_the_name_and_the_comment(running: Running) ->
     assert {Path(entry).name for entry in inside if "file-" in entry} == {"file-0", "file-1"}
 
 
-def test_an_unregistered_path_is_refused_without_a_row(running: Running) -> None:
+def test_an_unregistered_path_is_refused_and_creates_no_operation(running: Running) -> None:
     before = traces(running)
 
     answer = running.admin.post("/api/backup/start", json={"repository": "/nowhere/at/all"})
@@ -89,7 +89,7 @@ def test_an_unregistered_path_is_refused_without_a_row(running: Running) -> None
     assert traces(running) == before
 
 
-def test_who_may_not_see_a_repository_gets_the_answer_for_one_that_is_not_there(running: Running) -> None:
+def test_a_hidden_repository_is_refused_exactly_like_a_missing_one(running: Running) -> None:
     path = running.known.repository["path"]
     before = traces(running)
 
@@ -101,7 +101,7 @@ def test_who_may_not_see_a_repository_gets_the_answer_for_one_that_is_not_there(
     assert traces(running) == before
 
 
-def test_a_viewer_may_not_start_and_an_operator_may(running: Running) -> None:
+def test_a_viewer_may_not_start_a_backup_but_an_operator_may(running: Running) -> None:
     repository = running.scratch
     body = {"repository": repository["path"], "source_paths": [f"{repository['source_paths'][0]}/missing"]}
     before = traces(running)
@@ -152,7 +152,7 @@ def test_a_malformed_request_is_refused_and_changes_nothing(
     assert traces(running) == before
 
 
-def test_a_repository_without_sources_or_only_observed_is_not_backed_up(running: Running) -> None:
+def test_a_repository_that_is_observed_or_has_no_sources_is_not_backed_up(running: Running) -> None:
     empty = running.new_repository(source_paths=[])
     running.admin.put(f"/api/repositories/{empty['id']}", json={"mode": "observe"})
     observed = running.admin.post("/api/backup/start", json={"repository": empty["path"], "source_paths": ["/etc"]})
@@ -165,7 +165,7 @@ def test_a_repository_without_sources_or_only_observed_is_not_backed_up(running:
 
 
 @both_stores
-def test_a_request_sent_again_with_its_key_is_one_backup(running: Running) -> None:
+def test_a_request_repeated_with_its_idempotency_key_starts_one_backup(running: Running) -> None:
     repository = running.scratch
     headers = {"Idempotency-Key": running.new_name("key")}
     body = {"repository": repository["path"], "source_paths": [f"{repository['source_paths'][0]}/missing"]}
@@ -183,7 +183,7 @@ def test_a_request_sent_again_with_its_key_is_one_backup(running: Running) -> No
         running.admin.wait_for_end(job_id)
 
 
-def test_a_refused_request_does_not_use_its_key_up(running: Running) -> None:
+def test_a_refused_request_does_not_use_up_its_idempotency_key(running: Running) -> None:
     headers = {"Idempotency-Key": running.new_name("key")}
     path = running.new_path()
     body = {"repository": str(path), "source_paths": [str(running.new_path("missing"))]}

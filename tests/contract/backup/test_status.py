@@ -12,7 +12,7 @@ from tests.support.running import Running
 from tests.support.service import wait_until
 
 
-def test_a_running_backup_tells_its_progress(running: Running) -> None:
+def test_a_running_backup_reports_its_progress(running: Running) -> None:
     repository = running.scratch
 
     with running.held_backup_with_progress(repository) as job_id:
@@ -31,7 +31,7 @@ def test_a_running_backup_tells_its_progress(running: Running) -> None:
         assert running.admin.get(f"/api/repositories/{repository['id']}").json()["running_operation"]["id"] == job_id
 
 
-def test_a_backup_beyond_the_size_of_the_last_one_shows_no_percentage(running: Running) -> None:
+def test_a_backup_larger_than_the_last_one_shows_no_percentage(running: Running) -> None:
     repository = running.new_repository(custom_flags=[FLAG])
     running.admin.wait_for_end(running.admin.start_backup(repository))
     source = Path(repository["source_paths"][0])
@@ -51,7 +51,7 @@ def test_a_backup_beyond_the_size_of_the_last_one_shows_no_percentage(running: R
     assert (ended["progress"], ended["progress_details"]["progress_percent"]) == (100, 100)
 
 
-def test_missing_sources_are_named(running: Running) -> None:
+def test_missing_sources_are_listed_in_errors_and_warnings(running: Running) -> None:
     repository = running.new_repository()
     missing = [str(running.new_path("missing")) for _ in range(12)]
 
@@ -96,7 +96,7 @@ def test_two_backups_of_one_repository_run_one_after_the_other(running: Running)
     assert len(running.outside.archives(repository["path"])) == 3
 
 
-def test_two_repositories_are_backed_up_side_by_side(running: Running) -> None:
+def test_two_repositories_are_backed_up_in_parallel(running: Running) -> None:
     one, other = running.scratch, running.new_repository()
 
     with running.held_backup(one) as (first, _), running.held_backup(other) as (second, _):

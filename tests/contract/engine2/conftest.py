@@ -11,17 +11,17 @@ collect_ignore_glob = [] if ENGINE_2 else ["test_*.py"]
 
 @pytest.fixture(scope="package")
 def running(services: Services) -> Running:
-    """The service that others use too."""
+    """The service that other packages use too."""
     return services.get("sqlite")
 
 
 @pytest.fixture
 def program(running: Running) -> Path:
-    """Engine 2 as the service finds it."""
+    """The path at which the service finds engine 2."""
     return running.folder / "borg2"
 
 
 @pytest.fixture(scope="package")
 def world(running: Running) -> World:
-    """A repository of engine 2 with two indexed archives. Tests read it, and change nothing in it."""
+    """A repository of engine 2 with two indexed archives, which tests only read."""
     return build(running)

@@ -1,4 +1,4 @@
-"""Repositories of engine 2 are made and imported; what cannot be is refused, and nothing is stored."""
+"""Creating and importing repositories of engine 2; a refused request stores nothing."""
 
 import shutil
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_repository_has_the_defaults_of_its_engine(running: Running, admin: Cl
         ({"path": "/srv/{now}"}, "engine.invalid_request"),
     ],
 )
-def test_what_the_engine_would_refuse_is_refused_before_it_runs(
+def test_invalid_settings_are_refused_without_running_the_engine(
     running: Running, admin: Client, more: dict[str, Any], key: str | None
 ) -> None:
     before = names(admin)
@@ -67,7 +67,7 @@ def test_what_the_engine_would_refuse_is_refused_before_it_runs(
     assert names(admin) == before
 
 
-def test_a_missing_engine_and_an_unknown_beta_are_told_and_change_nothing(
+def test_a_missing_engine_and_an_unknown_beta_are_reported_and_change_nothing(
     running: Running, admin: Client, program: Path
 ) -> None:
     before, body = names(admin), wanted(running)
@@ -88,7 +88,7 @@ def test_a_missing_engine_and_an_unknown_beta_are_told_and_change_nothing(
     assert not Path(body["path"]).exists()
 
 
-def test_a_repository_made_elsewhere_is_imported_with_its_archives(
+def test_a_repository_created_elsewhere_is_imported_with_its_archives(
     running: Running, admin: Client, outside: Outside
 ) -> None:
     path = made_outside(running, outside, "-e", "chacha20-poly1305", "-i", "blake3")
@@ -106,7 +106,7 @@ def test_a_repository_made_elsewhere_is_imported_with_its_archives(
 
 
 @pytest.mark.campaign
-def test_a_repository_whose_key_lies_elsewhere_is_imported_with_its_key(
+def test_a_repository_with_an_external_key_is_imported_with_its_key_file(
     running: Running, admin: Client, outside: Outside
 ) -> None:
     path = made_outside(running, outside, "-e", "aes256-ocb", "--key-location", "keyfile")
@@ -120,7 +120,7 @@ def test_a_repository_whose_key_lies_elsewhere_is_imported_with_its_key(
     assert (answer.json()["encryption"], answer.json()["has_keyfile"]) == ("keyfile-aes256-ocb", True)
 
 
-def test_what_is_of_the_other_engine_is_not_imported(running: Running, admin: Client) -> None:
+def test_a_repository_of_the_other_engine_is_not_imported(running: Running, admin: Client) -> None:
     ours = running.new_repository()
     copy = running.new_path("copy")
     shutil.copytree(ours["path"], copy)
@@ -133,7 +133,7 @@ def test_what_is_of_the_other_engine_is_not_imported(running: Running, admin: Cl
 
 
 @pytest.mark.campaign
-def test_a_name_with_signs_that_the_engine_refuses_still_names_archives(running: Running, admin: Client) -> None:
+def test_characters_that_the_engine_refuses_are_replaced_in_archive_names(running: Running, admin: Client) -> None:
     source = running.new_source()
     body = wanted(running, name='what? "this" <one> {2}', source_paths=[str(source)], index_mode="off")
     created = admin.post("/api/repositories/", json=body).json()

@@ -1,4 +1,4 @@
-"""Removing and bringing back: engine 2 only marks archives as deleted, until a compaction."""
+"""Deleting and undeleting: engine 2 only marks archives as deleted until the next compaction."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from tests.support.service import Client
 
 
 def series(running: Running, archives: int) -> tuple[dict[str, Any], list[str]]:
-    """A repository with archives of one name, and their ids, oldest first."""
+    """Create a repository with archives of one name; return it and their ids, oldest first."""
     repository = new_repository(running)
     return repository, [backup(running, repository)["result"]["archive"]["id"] for _ in range(archives)]
 
 
-def test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_a_compaction(
+def test_a_prune_removes_what_its_dry_run_listed_and_undelete_works_until_the_next_compaction(
     running: Running, admin: Client
 ) -> None:
     repository, (first, second, third) = series(running, 3)
@@ -48,7 +48,7 @@ def test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_
 
 
 @pytest.mark.campaign
-def test_a_protected_archive_of_a_series_outlives_a_prune_of_the_others(running: Running, admin: Client) -> None:
+def test_a_protected_archive_of_a_series_survives_a_prune_of_the_others(running: Running, admin: Client) -> None:
     repository, (first, second, third) = series(running, 3)
     url = f"/api/repositories/{repository['id']}"
     number = next(one["id"] for one in get(admin, f"{url}/archives")["archives"] if one["engine_id"] == first)
@@ -79,7 +79,7 @@ def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(runnin
 
 
 @pytest.mark.campaign
-def test_a_wipe_removes_every_archive_for_good(running: Running, admin: Client) -> None:
+def test_a_wipe_removes_every_archive_permanently(running: Running, admin: Client) -> None:
     repository, made = series(running, 2)
     url = f"/api/repositories/{repository['id']}"
     preview = admin.post(f"{url}/wipe-preview", json={}).json()
@@ -100,7 +100,7 @@ def test_a_wipe_removes_every_archive_for_good(running: Running, admin: Client) 
     assert deleted(running, repository) == []
 
 
-def test_a_check_tells_its_verdicts(world: World) -> None:
+def test_a_check_reports_its_verdicts(world: World) -> None:
     ended = run(world.running, world.repository, "check", verify_data=True)
 
     assert ended["status"] == "completed", ended
@@ -114,7 +114,7 @@ def test_keep_within_is_refused_and_removes_nothing(world: World) -> None:
         assert error_of(answer) == (422, "engine.unsupported")
 
 
-def test_engine_1_has_nothing_to_bring_back(running: Running, admin: Client) -> None:
+def test_engine_1_does_not_support_undeleting_archives(running: Running, admin: Client) -> None:
     url = f"/api/repositories/{running.scratch['id']}/deleted-archives"
 
     assert error_of(admin.get(url)) == (422, "engine.unsupported")
@@ -135,7 +135,7 @@ def test_the_key_of_an_encrypted_repository_is_exported_and_its_lock_can_be_brok
     assert PASSPHRASE not in "\n".join(running.engine_calls())
 
 
-def test_a_name_that_several_archives_have_deletes_none(world: World) -> None:
+def test_deleting_by_a_name_that_several_archives_share_is_refused(world: World) -> None:
     by_name = world.admin.delete(
         f"/api/archives/{world.repository['name']}", params={"repository": world.repository["path"]}
     )

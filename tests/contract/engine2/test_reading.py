@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.contract.engine2.world import NOT_UTF8, World
 
 
-def test_a_repository_of_engine_2_says_so_and_has_a_constant_archive_name(world: World) -> None:
+def test_a_repository_shows_its_engine_version_and_has_a_constant_archive_name(world: World) -> None:
     found = world.get("")
 
     assert (found["engine_version"], found["encryption"]) == (2, "none")
@@ -18,7 +18,7 @@ def test_a_repository_of_engine_2_says_so_and_has_a_constant_archive_name(world:
     assert found["archive_count"] == 2
 
 
-def test_two_backups_are_two_archives_of_one_name_and_one_series(world: World) -> None:
+def test_two_backups_create_two_archives_with_one_name_in_one_series(world: World) -> None:
     first, second = world.archives()
 
     assert first["name"] == second["name"] == world.repository["name"]
@@ -27,7 +27,7 @@ def test_two_backups_are_two_archives_of_one_name_and_one_series(world: World) -
     assert [one["backup_operation_id"] for one in (first, second)] == [job["id"] for job in world.jobs]
 
 
-def test_an_archive_tells_its_sizes_and_null_for_those_that_engine_2_does_not_report(world: World) -> None:
+def test_an_archive_shows_its_sizes_and_null_for_those_that_engine_2_does_not_report(world: World) -> None:
     for archive in world.archives():
         assert archive["original_size"] > 0
         assert archive["nfiles"] == 6
@@ -36,13 +36,13 @@ def test_an_archive_tells_its_sizes_and_null_for_those_that_engine_2_does_not_re
 
 
 def test_the_second_backup_read_only_what_had_changed(world: World) -> None:
-    """The engine's cache of known files is kept by the name of the series."""
+    """The engine keeps its cache of known files by the name of the series."""
     log = world.admin.log_lines(world.jobs[1]["id"])
 
     assert world.jobs[1]["result"]["stats"]["nfiles"] == 6, log
 
 
-def test_both_live_routes_list_the_archives_as_the_index_has_them(world: World) -> None:
+def test_both_live_routes_list_the_same_archives_as_the_index(world: World) -> None:
     plain = world.get("/archives/live")
     second = world.admin.get(f"/api/v2{world.url.removeprefix('/api')}/archives/live").json()
 
@@ -53,7 +53,7 @@ def test_both_live_routes_list_the_archives_as_the_index_has_them(world: World) 
     assert all("holdfast:" in one["comment"] for one in plain["archives"])
 
 
-def test_the_changes_of_an_archive_are_those_of_the_files(world: World) -> None:
+def test_the_changes_of_an_archive_match_the_changes_of_its_files(world: World) -> None:
     changed = world.get(f"/archives/{world.archives()[1]['id']}/changes")["changes"]
     told = {(entry["change"], entry["path"].removeprefix(world.at(""))) for entry in changed}
 
@@ -70,14 +70,14 @@ def test_a_name_that_is_not_utf8_is_found_by_its_bytes(world: World) -> None:
     assert found["present_in_latest"] is True
 
 
-def test_a_file_is_found_by_a_part_of_its_name(world: World) -> None:
+def test_a_file_is_found_by_part_of_its_name(world: World) -> None:
     found = world.get("/search", q="may")["results"]
 
     assert [one["path"] for one in found] == [world.at("letters/may.txt")]
     assert found[0]["present_in_latest"] is False
 
 
-def test_a_folder_shows_what_the_archive_has_in_it(world: World) -> None:
+def test_a_folder_lists_its_entries_in_the_archive(world: World) -> None:
     entries = world.get(f"/archives/{world.archives()[0]['id']}/browse", path=str(world.source))["entries"]
 
     assert {entry["name"] for entry in entries} >= {"letters", "link", "notes.txt", "also-notes.txt"}
@@ -85,7 +85,7 @@ def test_a_folder_shows_what_the_archive_has_in_it(world: World) -> None:
     assert (sizes["notes.txt"], sizes["also-notes.txt"]) == (4, 4)
 
 
-def test_a_restore_gives_the_files_as_they_are(world: World, tmp_path: Path) -> None:
+def test_a_restore_reproduces_the_files_exactly(world: World, tmp_path: Path) -> None:
     body = {
         "repository_id": world.repository["id"],
         "archive_id": world.archives()[1]["id"],
@@ -107,7 +107,7 @@ def test_a_restore_gives_the_files_as_they_are(world: World, tmp_path: Path) -> 
     }
 
 
-def test_a_name_means_the_newest_archive_of_the_series(world: World) -> None:
+def test_a_name_refers_to_the_newest_archive_of_the_series(world: World) -> None:
     body = {
         "repository_id": world.repository["id"],
         "archive": world.repository["name"],
@@ -120,7 +120,7 @@ def test_a_name_means_the_newest_archive_of_the_series(world: World) -> None:
     assert answer.json()["bytes"] == len("one\ntwo\n")
 
 
-def test_a_folder_is_downloaded_as_tar(world: World) -> None:
+def test_a_folder_is_downloaded_as_a_tar_file(world: World) -> None:
     first = world.archives()[0]["id"]
     answer = world.admin.get(f"{world.url}/archives/{first}/download", params={"path": str(world.source / "letters")})
 
@@ -140,7 +140,7 @@ def test_a_restore_check_proves_every_file(world: World) -> None:
     assert ended["result"]["files_proven"] == ended["result"]["files_checked"] == 6
 
 
-def test_overviews_say_unknown_where_a_size_is_not_reported(world: World) -> None:
+def test_overviews_show_null_for_sizes_that_are_not_reported(world: World) -> None:
     days = world.get("/archives/heatmap")["repository"]["days"]
 
     assert sum(day["count"] for day in days) == 2

@@ -1,4 +1,4 @@
-"""Engine 2 lets backups and readers into a repository at once; what removes something still has it alone."""
+"""Engine 2 lets backups and readers share a repository; an operation that removes something locks it exclusively."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.running import Running
 from tests.support.service import Client
 
 
-def test_two_backups_run_at_once_beside_a_reader_and_a_check_waits_for_both(running: Running, admin: Client) -> None:
+def test_two_backups_and_a_reader_run_concurrently_and_a_check_waits_for_both(running: Running, admin: Client) -> None:
     repository = new_repository(running)
     with running.held_backup(repository) as (first, _), running.held_backup(repository) as (second, _):
         assert [admin.operation(job)["status"] for job in (first, second)] == ["running", "running"]

@@ -1,4 +1,4 @@
-"""A repository of engine 2 with a story of two archives."""
+"""A repository of engine 2 with two archives and changes between them."""
 
 import os
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class World:
         return get(self.admin, f"{self.url}{path}", expected, **params)
 
     def archives(self) -> list[dict[str, Any]]:
-        """Oldest first."""
+        """The archives of the repository, oldest first."""
         found: list[dict[str, Any]] = self.get("/archives")["archives"]
         return sorted(found, key=lambda archive: archive["start"])
 
@@ -78,14 +78,14 @@ def backup(running: Running, repository: dict[str, Any], **more: Any) -> dict[st
 
 
 def run(running: Running, repository: dict[str, Any], word: str, **body: Any) -> dict[str, Any]:
-    """Start a maintenance job and return the operation that it was when it has ended."""
+    """Run a maintenance job to its end and return its operation."""
     answer = running.admin.post(f"/api/repositories/{repository['id']}/{word}", json=body)
     assert answer.status_code == 200, answer.text
     return running.admin.wait_for_end(answer.json()["job_id"])
 
 
 def live(running: Running, repository: dict[str, Any]) -> dict[str, str]:
-    """The archives that the engine lists now: name by id."""
+    """The archives that the engine lists now: names by id."""
     found = get(running.admin, f"/api/repositories/{repository['id']}/archives/live")["archives"]
     return {archive["id"]: archive["name"] for archive in found}
 

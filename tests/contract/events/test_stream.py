@@ -14,14 +14,14 @@ from tests.support.service import Client, wait_until
 
 
 def quick_failure(running: Running, repository: dict[str, Any]) -> int:
-    """An operation that begins and ends without the engine."""
+    """Run an operation that ends without running the engine, and return its id."""
     job_id = running.admin.start_backup(repository, source_paths=[str(running.new_path("missing"))])
     running.admin.wait_for_end(job_id)
     return job_id
 
 
 @both_stores
-def test_a_backup_is_seen_from_its_request_to_its_end(running: Running, admin: Client) -> None:
+def test_the_stream_shows_a_backup_from_its_request_to_its_end(running: Running, admin: Client) -> None:
     with EventStream(admin) as stream:
         job_id = admin.start_backup(running.scratch)
         completed = stream.wait_for_status(job_id, "completed")
@@ -36,7 +36,7 @@ def test_a_backup_is_seen_from_its_request_to_its_end(running: Running, admin: C
     assert completed.data["operation"]["archive_name"]
 
 
-def test_a_new_stream_tells_only_what_happens_from_now_on(running: Running, admin: Client) -> None:
+def test_a_new_stream_sends_only_new_events(running: Running, admin: Client) -> None:
     old = quick_failure(running, running.scratch)
 
     with EventStream(admin) as stream:
@@ -46,7 +46,7 @@ def test_a_new_stream_tells_only_what_happens_from_now_on(running: Running, admi
     assert stream.statuses_of(old) == []
 
 
-def test_progress_is_told_at_most_once_a_second(running: Running, admin: Client) -> None:
+def test_progress_is_sent_at_most_once_per_second(running: Running, admin: Client) -> None:
     repository = running.new_repository()
 
     with EventStream(admin) as stream, running.held_backup_with_progress(repository) as job_id:
@@ -63,7 +63,7 @@ def test_progress_is_told_at_most_once_a_second(running: Running, admin: Client)
 
 
 @both_stores
-def test_a_repository_that_is_made_changed_or_forgotten_is_told(running: Running, admin: Client) -> None:
+def test_creating_changing_and_forgetting_a_repository_are_reported(running: Running, admin: Client) -> None:
     with EventStream(admin) as stream:
         repository = running.new_repository()
 
@@ -84,8 +84,8 @@ def test_a_repository_that_is_made_changed_or_forgotten_is_told(running: Running
         told("deleted")
 
 
-def test_the_short_engine_calls_of_requests_are_nothing_to_watch(running: Running, admin: Client) -> None:
-    """They hold the lane for a moment and leave no record, so nobody could be told of their end."""
+def test_inline_calls_do_not_appear_in_the_stream(running: Running, admin: Client) -> None:
+    """They hold the lane only briefly and leave no record, so their end could not be reported."""
     repository = running.new_repository(encryption="repokey")
 
     with EventStream(admin) as stream, running.held_backup(repository) as (job_id, _gate):
@@ -111,7 +111,7 @@ def queued_kinds(client: Client) -> set[str]:
 
 
 @both_stores
-def test_a_returning_client_gets_what_it_missed_once_and_in_order(running: Running, admin: Client) -> None:
+def test_a_returning_client_receives_missed_events_once_and_in_order(running: Running, admin: Client) -> None:
     repository = running.scratch
     with EventStream(admin) as stream:
         last = stream.wait_for_status(quick_failure(running, repository), "failed")
@@ -129,7 +129,7 @@ def test_a_returning_client_gets_what_it_missed_once_and_in_order(running: Runni
 
 
 @both_stores
-def test_the_first_event_shows_where_a_stream_begins(running: Running, admin: Client) -> None:
+def test_the_first_event_shows_where_a_stream_starts(running: Running, admin: Client) -> None:
     old = quick_failure(running, running.scratch)
     with EventStream(admin) as stream:
         hello = stream.wait_for_hello()
@@ -147,12 +147,12 @@ def test_the_first_event_shows_where_a_stream_begins(running: Running, admin: Cl
 
 
 @pytest.mark.parametrize("wrong", ["abc", "-1", "1.5", "9" * 30])
-def test_a_last_event_id_that_is_no_number_is_refused(admin: Client, wrong: str) -> None:
+def test_a_last_event_id_that_is_not_a_number_is_refused(admin: Client, wrong: str) -> None:
     assert admin.get("/api/events/stream", headers={"Last-Event-ID": wrong}).status_code == 422
 
 
 @both_stores
-def test_only_events_of_visible_repositories_are_told(running: Running) -> None:
+def test_only_events_of_visible_repositories_are_sent(running: Running) -> None:
     mine, other = running.scratch, running.new_repository()
     viewer = running.client_with_right(mine, "viewer")
 
@@ -178,7 +178,7 @@ def test_a_ticket_opens_a_stream_without_headers(running: Running, admin: Client
         stream.wait_for_status(job_id, "failed")
 
 
-def test_a_ticket_carries_no_more_rights_than_its_owner_has(running: Running) -> None:
+def test_a_ticket_grants_no_more_rights_than_its_owner_has(running: Running) -> None:
     ticket = running.stranger.post("/api/events/ticket").json()["ticket"]
 
     with EventStream(running.anonymous(), params={"ticket": ticket}) as theirs, EventStream(running.admin) as all_of_it:
@@ -187,7 +187,7 @@ def test_a_ticket_carries_no_more_rights_than_its_owner_has(running: Running) ->
     assert theirs.events == []
 
 
-def test_what_is_no_ticket_or_belongs_to_an_ended_session_is_refused(running: Running) -> None:
+def test_an_invalid_ticket_or_one_of_an_ended_session_is_refused(running: Running) -> None:
     user = running.new_user("viewer")
     client = running.client_of(user)
     ticket = client.post("/api/events/ticket").json()["ticket"]
@@ -200,7 +200,7 @@ def test_what_is_no_ticket_or_belongs_to_an_ended_session_is_refused(running: Ru
     assert running.anonymous().get("/api/events/stream", params={"ticket": ""}).status_code == 422
 
 
-def test_an_account_token_may_listen(running: Running) -> None:
+def test_an_account_token_may_open_a_stream(running: Running) -> None:
     headers = {"X-Backup-Authorization": f"Bearer {running.token}"}
 
     with EventStream(running.anonymous(), headers=headers) as stream:
@@ -208,7 +208,7 @@ def test_an_account_token_may_listen(running: Running) -> None:
 
 
 def test_open_streams_follow_logins_and_rights(running: Running) -> None:
-    """One test, because the service looks every few seconds: a logout, a disabled user, a new password, a right."""
+    """One test for a logout, a disabled user, a new password and a new right: the service checks every few seconds."""
     repository = running.new_repository()
     gone, disabled, reset, given = (running.new_user("viewer") for _ in range(4))
     leaving = running.client_of(gone)
@@ -240,7 +240,7 @@ def test_open_streams_follow_logins_and_rights(running: Running) -> None:
     assert leaving.get("/api/repositories/").status_code == 401
 
 
-def test_any_number_of_tabs_hears_the_same(running: Running, admin: Client) -> None:
+def test_many_tabs_receive_the_same_events(running: Running, admin: Client) -> None:
     with contextlib.ExitStack() as tabs:
         streams = [
             tabs.enter_context(EventStream(running.process.client(), headers=login_of(admin))) for _ in range(20)
@@ -255,7 +255,7 @@ def login_of(client: Client) -> dict[str, str]:
     return {"X-Backup-Authorization": client.headers["X-Backup-Authorization"]}
 
 
-def test_a_user_who_must_change_the_password_hears_nothing(running: Running) -> None:
+def test_a_user_who_must_change_the_password_may_not_open_a_stream(running: Running) -> None:
     user = running.new_user("viewer", must_change_password=True)
     client = running.process.client().login(user["username"], PASSWORD)
 

@@ -1,4 +1,4 @@
-"""GET /api/events/stream: single kinds of events, who gets them, and the filter by topics"""
+"""GET /api/events/stream: individual topics, who receives them, and the filter by topics"""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.support.service import Client
 
 
 @both_stores
-def test_archives_that_come_and_go_are_reported_to_those_who_may_see_them(running: Running, admin: Client) -> None:
+def test_added_and_removed_archives_are_reported_to_users_who_may_see_them(running: Running, admin: Client) -> None:
     repository = running.new_repository()
     viewer = running.client_with_right(repository, "viewer")
     other = running.client_with_right(running.scratch, "operator")
@@ -44,7 +44,7 @@ def changes(stream: EventStream, repository: dict[str, Any]) -> list[Event]:
     return [event for event in stream.of("repository.updated") if event.data["id"] == repository["id"]]
 
 
-def test_a_changed_repository_names_what_has_changed(running: Running, admin: Client) -> None:
+def test_an_event_about_a_repository_lists_what_changed(running: Running, admin: Client) -> None:
     repository = running.new_repository()
     with EventStream(admin) as stream:
         admin.put(f"/api/repositories/{repository['id']}", json={"compression": "zstd"})
@@ -79,7 +79,7 @@ def test_the_queue_is_reported_by_repository_and_its_settings_to_everyone(runnin
     assert [event.data for event in nothing.events] == [{"repository_id": None, "change": "settings"}]
 
 
-def test_changed_schedules_are_reported_to_everyone_without_a_name_and_changed_notifications_to_admins(
+def test_schedule_changes_reach_everyone_without_details_and_notification_changes_reach_admins(
     running: Running, admin: Client
 ) -> None:
     topics = {"topics": "schedule.updated,notification.updated"}
@@ -98,7 +98,7 @@ def test_changed_schedules_are_reported_to_everyone_without_a_name_and_changed_n
 
 
 @both_stores
-def test_changes_of_users_rights_and_tokens_are_reported_to_admins_alone(running: Running, admin: Client) -> None:
+def test_changes_to_users_rights_and_tokens_are_reported_only_to_admins(running: Running, admin: Client) -> None:
     viewer = running.client_with_right(running.scratch, "viewer")
     operator = running.client_with_right(running.scratch, "operator")
     topics = {"topics": "user.updated,queue.updated"}
@@ -132,7 +132,7 @@ def test_changes_of_users_rights_and_tokens_are_reported_to_admins_alone(running
 @pytest.mark.parametrize(
     "query", [{"topics": "schedule.run,repository.updated"}, {"topics": ["repository.updated", "schedule.run"]}]
 )
-def test_a_stream_may_ask_for_some_topics_only(running: Running, admin: Client, query: dict[str, Any]) -> None:
+def test_a_stream_can_be_limited_to_some_topics(running: Running, admin: Client, query: dict[str, Any]) -> None:
     with EventStream(admin, params=query) as stream:
         hello = stream.wait_for_hello()
         repository = running.new_repository()
@@ -154,11 +154,11 @@ def test_an_unknown_topic_is_refused(admin: Client, wrong: str) -> None:
         assert "repository.updated" in answer.json()["detail"]["params"]["allowed"]
 
 
-def test_more_topics_than_there_can_be_are_refused(admin: Client) -> None:
+def test_too_many_topics_are_refused(admin: Client) -> None:
     assert admin.get("/api/events/stream", params={"topics": ["hello"] * 51}).status_code == 422
 
 
-def test_the_overview_is_reported_once_for_what_its_user_may_see(running: Running, admin: Client) -> None:
+def test_overview_changes_are_reported_only_for_visible_repositories(running: Running, admin: Client) -> None:
     mine = running.new_repository()
     viewer = running.client_with_right(mine, "viewer")
     only = {"topics": "overview.updated,operation.updated"}
@@ -174,7 +174,7 @@ def test_the_overview_is_reported_once_for_what_its_user_may_see(running: Runnin
     assert nothing.events == []
 
 
-def test_progress_of_all_operations_comes_as_one_event_where_it_is_requested(running: Running, admin: Client) -> None:
+def test_progress_of_all_operations_is_sent_as_one_event_on_request(running: Running, admin: Client) -> None:
     with (
         EventStream(admin, params={"topics": "operations.progress"}) as together,
         EventStream(running.stranger, params={"topics": "operations.progress"}) as nothing,

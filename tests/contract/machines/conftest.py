@@ -20,7 +20,7 @@ def admin(running: Running) -> Client:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    """A machine that the tests of a file share; each adds its own connection."""
+    """A machine that the tests of a file share, each with its own connection."""
     with sshd(tmp_path_factory.mktemp("machine")) as machine:
         yield machine
 

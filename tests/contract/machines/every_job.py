@@ -1,4 +1,4 @@
-"""All that can be done with a repository, one after the other, whoever runs its engine."""
+"""Every job of a repository in turn, wherever its engine runs."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def live(admin: Client, place: str) -> list[str]:
 
 
 def back_up(running: Running, repository: dict[str, Any]) -> dict[str, int]:
-    """Two backups, and their archives in the index; the ids of the archives by their names."""
+    """Back up twice, wait for the index, and return the ids of the archives by name."""
     admin, place = running.admin, f"/api/repositories/{repository['id']}"
     for name in NAMES:
         ended = admin.wait_for_end(admin.start_backup(repository, archive_name=name))
@@ -40,7 +40,7 @@ def back_up(running: Running, repository: dict[str, Any]) -> dict[str, int]:
 
 
 def read(running: Running, repository: dict[str, Any], archives: dict[str, int]) -> None:
-    """History, download, key: what only reads."""
+    """Reads: history, download, key and live list."""
     admin, place, source = running.admin, f"/api/repositories/{repository['id']}", repository["source_paths"][0]
     history = admin.get(f"{place}/history", params={"path": f"{source}/file-0"}).json()
     assert history["present_in_latest"] is True
@@ -51,7 +51,7 @@ def read(running: Running, repository: dict[str, Any], archives: dict[str, int])
 
 
 def maintain(running: Running, repository: dict[str, Any], archives: dict[str, int]) -> None:
-    """Check, prove, prune, compact, delete, wipe, break the lock: the repository ends without an archive."""
+    """Check, restore check, prune, delete, compact, wipe, break the lock: the repository ends without archives."""
     admin, place = running.admin, f"/api/repositories/{repository['id']}"
     done(admin, admin.post(f"{place}/check", json={}))
     done(admin, admin.post(f"{place}/restore-check", json={}))

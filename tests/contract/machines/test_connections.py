@@ -24,7 +24,7 @@ STEPS = ["reach", "host_key", "key", "engine", "python", "disk"]
 
 @pytest.fixture
 def connection(running: Running, admin: Client, machine: Sshd) -> Iterator[int]:
-    """A connection to the shared machine: there can be only one to an account."""
+    """A connection to the shared machine: an account can have only one."""
     number = machine.connection(admin, running.new_name("machine"))
     yield number
     assert admin.delete(f"/api/ssh-connections/{number}").status_code == 204
@@ -49,7 +49,7 @@ def failed_step(test: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_connection_is_added_read_changed_and_forgotten(running: Running, admin: Client) -> None:
+def test_a_connection_can_be_added_read_changed_and_deleted(running: Running, admin: Client) -> None:
     name = running.new_name("nas")
     body = {"name": name, "host": "NAS.example", "username": "backup"}
     added = admin.post("/api/ssh-connections", json=body)
@@ -78,13 +78,13 @@ def test_a_connection_is_added_read_changed_and_forgotten(running: Running, admi
         {"unknown": 1},
     ],
 )
-def test_what_ssh_could_misread_is_refused(running: Running, admin: Client, wrong: dict[str, Any]) -> None:
+def test_values_that_ssh_could_misread_are_refused(running: Running, admin: Client, wrong: dict[str, Any]) -> None:
     body = {"name": running.new_name("bad"), "host": "nas.example", "username": "backup", **wrong}
 
     assert admin.post("/api/ssh-connections", json=body).status_code == 422
 
 
-def test_a_name_and_an_account_are_taken_once(running: Running, admin: Client) -> None:
+def test_neither_a_name_nor_an_account_can_be_used_twice(running: Running, admin: Client) -> None:
     name, host = running.new_name("nas"), f"{running.new_name('host')}.example"
     body = {"name": name, "host": host, "username": "backup"}
     number = admin.post("/api/ssh-connections", json=body).json()["id"]
@@ -95,7 +95,7 @@ def test_a_name_and_an_account_are_taken_once(running: Running, admin: Client) -
     admin.delete(f"/api/ssh-connections/{number}")
 
 
-def test_the_system_key_is_made_once_and_its_private_half_is_never_told(running: Running, admin: Client) -> None:
+def test_the_system_key_is_created_once_and_its_private_half_is_never_shown(running: Running, admin: Client) -> None:
     first = admin.get("/api/ssh-connections/system-key").json()
 
     assert first["public_key"].startswith("ssh-ed25519 ")
@@ -103,7 +103,7 @@ def test_the_system_key_is_made_once_and_its_private_half_is_never_told(running:
     assert set(first) == {"id", "public_key", "fingerprint", "created_at"}
 
 
-def test_a_machine_that_works_passes_every_step_and_its_key_is_pinned(
+def test_a_working_machine_passes_every_step_and_its_host_key_is_pinned(
     admin: Client, machine: Sshd, connection: int
 ) -> None:
     test = tried(admin, connection, path="/")
@@ -124,7 +124,7 @@ def test_a_machine_that_works_passes_every_step_and_its_key_is_pinned(
     assert (listed["name"], listed["status"]) == (read["name"], "ok")
 
 
-def test_the_private_key_lies_in_the_data_folder_for_its_owner_alone(
+def test_the_private_key_is_in_the_data_folder_readable_only_by_its_owner(
     running: Running, admin: Client, connection: int
 ) -> None:
     tried(admin, connection)
@@ -134,7 +134,7 @@ def test_the_private_key_lies_in_the_data_folder_for_its_owner_alone(
     assert {file.stat().st_mode & 0o077 for file in files} == {0}
 
 
-def test_nothing_listens(running: Running, admin: Client) -> None:
+def test_a_port_without_a_listener_fails_as_connection_refused(running: Running, admin: Client) -> None:
     body = {"name": running.new_name("off"), "host": "127.0.0.1", "port": free_port(), "username": "backup"}
     number = admin.post("/api/ssh-connections", json=body).json()["id"]
     test = tried(admin, number)
@@ -144,7 +144,7 @@ def test_nothing_listens(running: Running, admin: Client) -> None:
     assert set(verdicts(test).values()) == {"failed", "skipped"}
 
 
-def test_a_host_without_an_address_is_told(running: Running, admin: Client) -> None:
+def test_a_host_without_an_address_fails_as_unknown(running: Running, admin: Client) -> None:
     body = {"name": running.new_name("off"), "host": "nowhere.invalid", "username": "backup"}
     number = admin.post("/api/ssh-connections", json=body).json()["id"]
 
@@ -156,7 +156,7 @@ def test_a_host_without_an_address_is_told(running: Running, admin: Client) -> N
     ("greeting", "key"),
     [(b"220 mail.example ESMTP\r\n", "ssh.not_ssh"), (b"Not allowed at this time\r\n", "ssh.shut_out")],
 )
-def test_what_is_no_ssh_server_or_lets_nobody_in_for_now_is_told(
+def test_a_server_that_is_not_ssh_or_shuts_clients_out_is_reported(
     running: Running, admin: Client, greeting: bytes, key: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -169,14 +169,16 @@ def test_what_is_no_ssh_server_or_lets_nobody_in_for_now_is_told(
     admin.delete(f"/api/ssh-connections/{number}")
 
 
-def test_a_refused_key_is_told(admin: Client, machine: Sshd, connection: int) -> None:
+def test_a_refused_key_is_reported(admin: Client, machine: Sshd, connection: int) -> None:
     machine.authorized_keys.write_text("")
     test = tried(admin, connection)
 
     assert (failed_step(test)["step"], failed_step(test)["key"]) == ("key", "ssh.key_refused")
 
 
-def test_a_missing_engine_is_told_while_the_connection_works(admin: Client, machine: Sshd, connection: int) -> None:
+def test_a_missing_engine_is_reported_while_the_connection_stays_ok(
+    admin: Client, machine: Sshd, connection: int
+) -> None:
     admin.put(f"/api/ssh-connections/{connection}", json={"engine_path": "/nowhere/borg"})
     test = tried(admin, connection)
 
@@ -184,7 +186,7 @@ def test_a_missing_engine_is_told_while_the_connection_works(admin: Client, mach
     assert failed_step(test)["key"] == "ssh.engine_missing"
 
 
-def test_an_account_that_takes_no_commands_can_still_hold_repositories(
+def test_an_account_that_allows_no_commands_can_still_store_repositories(
     admin: Client, machine: Sshd, connection: int
 ) -> None:
     key = machine.authorized_keys.read_text()
@@ -215,7 +217,7 @@ def test_a_changed_host_key_is_refused_until_it_is_accepted(running: Running, ad
     assert tried(admin, number)["status"] == "ok"
 
 
-def test_the_key_is_rotated_where_the_machine_can_be_reached(
+def test_the_key_is_rotated_on_the_machines_that_can_be_reached(
     running: Running, admin: Client, own_machine: Sshd, tmp_path: Path
 ) -> None:
     old = admin.get("/api/ssh-connections/system-key").json()
@@ -240,7 +242,7 @@ def test_the_key_is_rotated_where_the_machine_can_be_reached(
     assert fingerprints == [new["fingerprint"], old["fingerprint"]]
 
 
-def test_the_key_is_deployed_with_a_password_that_is_kept_nowhere(
+def test_the_key_is_deployed_with_a_password_that_is_stored_nowhere(
     running: Running, admin: Client, tmp_path: Path
 ) -> None:
     if reason := networks.why_not("--mount"):

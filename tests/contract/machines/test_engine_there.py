@@ -1,4 +1,4 @@
-"""Repositories with `execution_target: ssh`: the engine runs on the machine, and its data never passes through here."""
+"""Repositories with `execution_target: ssh`: the engine runs on the machine, and no data passes through the service."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def far_spools(machine: Sshd) -> list[Path]:
 
 
 def near_sides(running: Running, job_id: int) -> list[int]:
-    """What holds the link of a backup's engine, once it does."""
+    """The process that holds the link to a backup's engine, once it has started."""
     record = running.process.data_dir / "spool" / str(job_id) / "1" / "create" / "engine.json"
     return [json.loads(record.read_bytes())["pid"]] if record.exists() else []
 
@@ -73,7 +73,7 @@ def nothing_left(machine: Sshd) -> Iterator[None]:
 
 @pytest.mark.campaign
 @pytest.mark.usefixtures("nothing_left")
-def test_every_job_works_where_the_engine_runs_on_the_machine(
+def test_every_job_works_with_the_engine_on_the_machine(
     running: Running, admin: Client, machine: Sshd, connection: int
 ) -> None:
     before = running.engine_calls()
@@ -102,7 +102,7 @@ def test_every_job_works_where_the_engine_runs_on_the_machine(
     assert running.engine_calls() == before, "no engine was run on the service's own machine"
 
 
-def test_archives_of_the_machine_are_indexed_by_chunks_and_their_files_are_read_by_parts(
+def test_archives_on_the_machine_are_indexed_by_chunks_and_parts_of_files_can_be_read(
     running: Running, admin: Client, connection: int
 ) -> None:
     repository = created(running, connection, index_mode="full")
@@ -128,7 +128,7 @@ def test_archives_of_the_machine_are_indexed_by_chunks_and_their_files_are_read_
     assert running.engine_calls() == before, "no engine was run"
 
 
-def test_the_same_place_cannot_be_registered_by_two_ways(
+def test_the_same_path_cannot_be_registered_in_two_ways(
     running: Running, admin: Client, connection: int, shared: dict[str, Any]
 ) -> None:
     body = {
@@ -151,7 +151,7 @@ def test_the_same_place_cannot_be_registered_by_two_ways(
         ({"repository_type": "rclone"}, "repository.unsupported_target"),
     ],
 )
-def test_a_place_that_leads_nowhere_is_refused(
+def test_an_unusable_location_is_refused(
     running: Running, admin: Client, connection: int, more: dict[str, Any], key: str
 ) -> None:
     body = {"name": running.new_name("bad"), "path": "/srv/r", "execution_target": "ssh", "passphrase": PASSPHRASE}
@@ -162,7 +162,7 @@ def test_a_place_that_leads_nowhere_is_refused(
     )
 
 
-def test_the_space_of_the_machine_is_measured_with_each_backup(
+def test_each_backup_measures_the_disk_space_of_the_machine(
     running: Running, admin: Client, shared: dict[str, Any]
 ) -> None:
     assert admin.wait_for_end(admin.start_backup(shared))["status"] == "completed"
@@ -175,7 +175,7 @@ def test_the_space_of_the_machine_is_measured_with_each_backup(
     assert measured.storage_seen_at is not None
 
 
-def test_missing_sources_are_looked_for_on_the_machine(admin: Client, shared: dict[str, Any]) -> None:
+def test_sources_missing_on_the_machine_are_reported(admin: Client, shared: dict[str, Any]) -> None:
     before = live(admin, f"/api/repositories/{shared['id']}")
     ended = admin.wait_for_end(admin.start_backup(shared, source_paths=["/nowhere/at all", "/nowhere/'x'"]))
 
@@ -210,7 +210,9 @@ def test_a_cancel_stops_the_engine_on_the_machine(running: Running, admin: Clien
     assert admin.wait_for_end(admin.start_backup(shared))["status"] == "completed"
 
 
-def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, shared: dict[str, Any]) -> None:
+def test_a_backup_survives_the_kill_of_the_process_that_holds_the_link(
+    running: Running, admin: Client, shared: dict[str, Any]
+) -> None:
     with running.held_backup(shared) as (job_id, gate):
         (pid,) = near_sides(running, job_id)
         psutil.Process(pid).send_signal(signal.SIGKILL)
@@ -223,7 +225,9 @@ def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, shar
 
 
 @pytest.mark.campaign
-def test_a_killed_service_finds_the_engine_on_the_machine_again(services: Services, own_machine: Sshd) -> None:
+def test_a_service_restarted_after_a_kill_finds_the_engine_on_the_machine(
+    services: Services, own_machine: Sshd
+) -> None:
     running, machine = services.new(), own_machine
     admin = running.admin
     repository = created(running, machine.connection(admin, "machine", engine_path=ENGINE))
@@ -242,7 +246,7 @@ def test_a_killed_service_finds_the_engine_on_the_machine_again(services: Servic
 
 
 @pytest.mark.campaign
-def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Client, own_machine: Sshd) -> None:
+def test_each_connection_failure_has_its_own_error_key(running: Running, admin: Client, own_machine: Sshd) -> None:
     number = own_machine.connection(admin, running.new_name("troubled"), engine_path=ENGINE)
     repository = created(running, number)
 
@@ -261,7 +265,7 @@ def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Cli
     assert failure() == ("failed", "ssh.host_key_changed")
 
 
-def test_a_machine_that_does_not_answer_for_a_moment_is_tried_again(
+def test_a_backup_is_retried_when_the_machine_is_briefly_unreachable(
     running: Running, admin: Client, own_machine: Sshd
 ) -> None:
     number = own_machine.connection(admin, running.new_name("away"), engine_path=ENGINE)

@@ -1,4 +1,4 @@
-"""Folders of machines, and what is at a path: for administrators, within bounds, here, by ssh and by agents."""
+"""Browsing, probing and estimating paths of machines: for administrators only, locally, by ssh and by agents."""
 
 import os
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def browse(client: Client, target: dict[str, Any], path: Path | str, **more: Any
     return found
 
 
-def test_a_folder_is_shown_page_by_page(running: Running, target: dict[str, Any]) -> None:
+def test_a_folder_is_listed_page_by_page(running: Running, target: dict[str, Any]) -> None:
     folder = running.new_folder()
     (folder / "letters").mkdir()
     (folder / "notes.txt").write_text("four")
@@ -77,7 +77,7 @@ def test_a_folder_is_shown_page_by_page(running: Running, target: dict[str, Any]
     ]
 
 
-def test_a_path_says_which_repository_is_there_and_what_else(
+def test_a_probe_shows_which_repository_is_at_a_path_and_whether_it_can_be_used(
     running: Running, target: dict[str, Any], tmp_path: Path
 ) -> None:
     repository = running.known.repository
@@ -119,13 +119,15 @@ def test_a_path_says_which_repository_is_there_and_what_else(
         ({"path": "/", "target": "elsewhere"}, None),
     ],
 )
-def test_what_is_no_folder_is_refused(running: Running, body: dict[str, Any], error: tuple[int, str] | None) -> None:
+def test_a_path_that_is_not_a_folder_or_a_malformed_request_is_refused(
+    running: Running, body: dict[str, Any], error: tuple[int, str] | None
+) -> None:
     answer = running.admin.post(BROWSE, json=body)
 
     assert (answer.status_code if error is None else error_of(answer)) == (error or 422)
 
 
-def test_an_operator_of_every_repository_lists_no_folder_and_learns_no_path(running: Running) -> None:
+def test_an_operator_of_every_repository_may_not_browse_probe_or_estimate(running: Running) -> None:
     operator = running.client_of(running.new_user("operator", all_repositories_role="operator"))
 
     for route in (BROWSE, PROBE, ESTIMATE):
@@ -134,14 +136,14 @@ def test_an_operator_of_every_repository_lists_no_folder_and_learns_no_path(runn
             assert error_of(operator.post(route, json=body)) == (403, "access.forbidden")
 
 
-def test_a_missing_folder_of_any_machine_is_named_so(running: Running, target: dict[str, Any]) -> None:
+def test_a_missing_folder_is_reported_on_any_machine(running: Running, target: dict[str, Any]) -> None:
     answer = running.admin.post(BROWSE, json={**target, "path": "/no/such/folder"})
     sizes = running.admin.post(ESTIMATE, json={**target, "paths": ["/", "/no/such/folder"]})
 
     assert error_of(answer) == error_of(sizes) == (422, "filesystem.unreadable")
 
 
-def test_an_estimate_counts_every_file_once_and_follows_no_link(running: Running, target: dict[str, Any]) -> None:
+def test_an_estimate_counts_every_file_once_and_does_not_follow_links(running: Running, target: dict[str, Any]) -> None:
     folder = running.new_folder()
     (folder / "below").mkdir()
     (folder / "below" / "large").write_bytes(bytes(5000))
@@ -157,11 +159,11 @@ def test_an_estimate_counts_every_file_once_and_follows_no_link(running: Running
 
 
 @pytest.mark.parametrize("paths", [[], ["relative"], ["/"] * 101])
-def test_an_estimate_of_nothing_or_of_too_much_is_refused(running: Running, paths: list[str]) -> None:
+def test_an_estimate_without_paths_or_with_invalid_or_too_many_is_refused(running: Running, paths: list[str]) -> None:
     assert running.admin.post(ESTIMATE, json={"paths": paths}).status_code == 422
 
 
-def test_an_agent_that_is_away_or_shut_out_is_not_waited_for(running: Running, tmp_path: Path) -> None:
+def test_an_offline_or_revoked_agent_is_refused_without_waiting(running: Running, tmp_path: Path) -> None:
     away = AgentProcess(tmp_path, warm_program(ENGINES[max(ENGINES)]), running.process.url)
     away.register(running.admin, running.new_name("away"))
     body = {"target": "agent", "machine_id": away.agent_id, "path": "/"}
@@ -171,7 +173,7 @@ def test_an_agent_that_is_away_or_shut_out_is_not_waited_for(running: Running, t
     assert running.admin.post(BROWSE, json=body).status_code == 409
 
 
-def test_a_preview_of_a_restore_to_an_agent_knows_the_space_there_and_no_files(
+def test_a_preview_of_a_restore_to_an_agent_shows_free_space_but_no_conflicts(
     running: Running, agent: AgentProcess, tmp_path: Path
 ) -> None:
     body = {

@@ -31,7 +31,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("far", [{"repository_type": "ssh"}, {"execution_target": "ssh"}])
-def test_a_full_disk_there_is_told_as_one_and_the_repository_stays_whole(
+def test_a_full_disk_on_the_machine_is_reported_and_the_repository_stays_intact(
     running: Running, admin: Client, own_machine: Sshd, small_disk: Path, far: dict[str, Any]
 ) -> None:
     number = own_machine.connection(admin, running.new_name("small"), engine_path=str(warm_program(ENGINES["1.4"])))
@@ -53,7 +53,7 @@ def test_a_full_disk_there_is_told_as_one_and_the_repository_stays_whole(
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
 
 
-def test_no_room_for_the_shim_is_told_as_a_full_disk(
+def test_no_space_for_the_shim_is_reported_as_a_full_disk(
     running: Running, admin: Client, own_machine: Sshd, small_disk: Path
 ) -> None:
     number = own_machine.connection(admin, running.new_name("full"), engine_path=str(warm_program(ENGINES["1.4"])))

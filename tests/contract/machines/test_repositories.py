@@ -1,4 +1,4 @@
-"""Repositories on a machine that is reached by ssh, opened by the engine of the service's own machine."""
+"""Repositories on a machine that is reached by ssh, opened by the engine on the service's own machine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.support.warm_engines import warm_program
 
 @pytest.fixture
 def connection(running: Running, admin: Client, machine: Sshd) -> Iterator[int]:
-    """A connection to the shared machine: there can be only one to an account."""
+    """A connection to the shared machine: an account can have only one."""
     known = {item["port"]: item["id"] for item in admin.get("/api/ssh-connections").json()["connections"]}
     if machine.port in known:
         machine.authorize(admin.get("/api/ssh-connections/system-key").json()["public_key"])
@@ -48,7 +48,7 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.campaign
-def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine: Sshd) -> None:
+def test_every_job_works_on_a_repository_reached_by_ssh(services: Services, own_machine: Sshd) -> None:
     running = services.new(
         HOLDFAST_BORG1=str(warm_program(ENGINES["1.4"]))
     )  # the engine itself: its Python reads the chunks
@@ -80,7 +80,7 @@ def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine:
     assert (imported.json()["path"], imported.json()["ssh_connection_id"]) == (repository["path"], connection)
 
 
-def test_one_place_is_one_repository_however_it_is_spelled(
+def test_an_address_is_the_same_repository_however_it_is_spelled(
     running: Running, admin: Client, machine: Sshd, connection: int
 ) -> None:
     repository = created(running, connection)
@@ -101,9 +101,7 @@ def test_one_place_is_one_repository_however_it_is_spelled(
         ({"path": "/srv/r", "ssh_connection_id": 7_654_321, "repository_type": "local"}, "repository.not_by_ssh"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_refused(
-    running: Running, admin: Client, more: dict[str, Any], key: str
-) -> None:
+def test_an_unusable_address_is_refused(running: Running, admin: Client, more: dict[str, Any], key: str) -> None:
     body = wanted(running, **more)
     before = len(admin.get("/api/repositories/").json()["repositories"])
 
@@ -111,7 +109,7 @@ def test_an_address_that_leads_nowhere_is_refused(
     assert len(admin.get("/api/repositories/").json()["repositories"]) == before
 
 
-def test_an_address_of_another_account_than_the_connection_is_refused(
+def test_an_address_with_another_account_than_the_connections_is_refused(
     running: Running, admin: Client, machine: Sshd, connection: int
 ) -> None:
     body = wanted(running, path=f"ssh://other@127.0.0.1:{machine.port}/srv/r", ssh_connection_id=connection)
@@ -119,7 +117,7 @@ def test_an_address_of_another_account_than_the_connection_is_refused(
     assert error_of(admin.post("/api/repositories/", json=body)) == (422, "repository.other_account")
 
 
-def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Client, own_machine: Sshd) -> None:
+def test_each_connection_failure_has_its_own_error_key(running: Running, admin: Client, own_machine: Sshd) -> None:
     number = own_machine.connection(admin, running.new_name("troubled"), engine_path=str(warm_program(ENGINES["1.4"])))
     repository = created(running, number)
     place = f"/api/ssh-connections/{number}"
@@ -168,7 +166,7 @@ def test_a_cut_link_fails_the_backup_and_the_next_one_finds_no_lock(
 
 
 @pytest.mark.campaign
-def test_a_machine_with_another_address_takes_its_repositories_along(
+def test_changing_the_address_of_a_machine_changes_its_repositories_too(
     running: Running, admin: Client, own_machine: Sshd
 ) -> None:
     number = own_machine.connection(admin, running.new_name("moving"), engine_path=str(warm_program(ENGINES["1.4"])))

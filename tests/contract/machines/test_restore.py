@@ -1,4 +1,4 @@
-"""Restores to an ssh machine: by the engine that runs there, or streamed there from here."""
+"""Restores to an ssh machine: by the engine that runs there, or streamed there by the service."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def connection(services: Services, machine: Sshd) -> int:
 
 @pytest.fixture(scope="module", params=["local", "ssh"])
 def backed_up(request: pytest.FixtureRequest, services: Services, connection: int) -> dict[str, Any]:
-    """A repository with an archive, opened here or on the machine."""
+    """A repository with an archive, opened by the service or on the machine."""
     running = services.get()
     admin = running.admin
     far = {"execution_target": "ssh", "ssh_connection_id": connection} if request.param == "ssh" else {}
@@ -51,7 +51,7 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
-def test_an_archive_is_restored_there_and_nothing_else_is_left(
+def test_an_archive_is_restored_on_the_machine_and_nothing_else_is_left_behind(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
     source, target = Path(backed_up["source_paths"][0]), running.new_path("made") / "below"
@@ -64,7 +64,7 @@ def test_an_archive_is_restored_there_and_nothing_else_is_left(
 
 
 @pytest.mark.campaign
-def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(
+def test_existing_files_are_kept_replaced_or_stop_the_restore(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
     source, target = Path(backed_up["source_paths"][0]), running.new_folder("occupied")
@@ -87,7 +87,7 @@ def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(
 
 
 @pytest.mark.campaign
-def test_nothing_is_written_through_a_link_that_is_there(
+def test_nothing_is_written_through_an_existing_link(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
     source, target, elsewhere = (
@@ -103,7 +103,7 @@ def test_nothing_is_written_through_a_link_that_is_there(
 
 
 @pytest.mark.campaign
-def test_a_path_that_the_archive_lacks_and_a_dry_run_write_nothing(
+def test_a_restore_of_a_missing_path_and_a_dry_run_write_nothing(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
     target = running.new_path("untouched")
@@ -116,7 +116,7 @@ def test_a_path_that_the_archive_lacks_and_a_dry_run_write_nothing(
     assert not target.exists()
 
 
-def test_a_preview_tells_what_is_in_the_way_there_and_writes_nothing(
+def test_a_preview_lists_the_conflicts_on_the_machine_and_writes_nothing(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
     source, target = Path(backed_up["source_paths"][0]), running.new_folder("occupied")
@@ -157,7 +157,9 @@ def test_a_preview_tells_what_is_in_the_way_there_and_writes_nothing(
     assert (nowhere.status_code, nowhere.json()["conflicts"]) == (200, [])
 
 
-def test_a_preview_says_why_the_machine_cannot_be_asked(running: Running, admin: Client, own_machine: Sshd) -> None:
+def test_a_preview_reports_why_the_machine_cannot_be_reached(
+    running: Running, admin: Client, own_machine: Sshd
+) -> None:
     connection = own_machine.connection(admin, running.new_name("machine"), engine_path=ENGINE)
     assert admin.post(f"/api/ssh-connections/{connection}/test", json={}).status_code == 200
     own_machine.stop()
@@ -179,7 +181,7 @@ def test_a_preview_says_why_the_machine_cannot_be_asked(running: Running, admin:
         ({"destination_machine_id": 7_654_321}, "restore.unknown_machine"),
     ],
 )
-def test_a_machine_that_is_not_there_is_refused(
+def test_a_missing_or_unknown_machine_is_refused(
     running: Running, admin: Client, more: dict[str, Any], key: str
 ) -> None:
     known = running.known
@@ -195,7 +197,9 @@ def test_a_machine_that_is_not_there_is_refused(
     assert error_of(admin.post("/api/restore/start", json={**body, "archive": name})) == (422, key)
 
 
-def test_a_repository_on_the_machine_is_no_destination(running: Running, admin: Client, connection: int) -> None:
+def test_a_repository_on_the_machine_is_refused_as_a_destination(
+    running: Running, admin: Client, connection: int
+) -> None:
     far = {"execution_target": "ssh", "ssh_connection_id": connection}
     there = running.new_repository(**far)
     name = admin.operation(running.known.job_id)["archive_name"]
@@ -210,10 +214,10 @@ def test_a_repository_on_the_machine_is_no_destination(running: Running, admin: 
     assert error_of(admin.post("/api/restore/start", json=body)) == (422, "restore.destination_forbidden")
 
 
-def test_a_wider_restore_passes_over_a_repository_on_the_machine_and_the_service_itself(
+def test_a_wider_restore_skips_a_repository_on_the_machine_and_the_data_of_the_service(
     running: Running, admin: Client, connection: int
 ) -> None:
-    """The machine is this one, by ssh: the service's own folder is protected there too."""
+    """The ssh machine is this host, so the service's own folder is protected there too."""
     there = Path(running.new_repository(execution_target="ssh", ssh_connection_id=connection)["path"])
     config, key = (there / "config").read_bytes(), (running.process.data_dir / "secret.key").read_bytes()
     source = running.new_folder("forged")
@@ -233,8 +237,10 @@ def test_a_wider_restore_passes_over_a_repository_on_the_machine_and_the_service
     assert (ended["result"]["files_restored"], ended["result"]["files_passed_over"]) == (1, 2)
 
 
-def test_a_backup_by_the_machine_leaves_the_service_on_it_out(running: Running, admin: Client, connection: int) -> None:
-    """The machine is this one, by ssh."""
+def test_a_backup_run_on_the_machine_excludes_the_service_on_it(
+    running: Running, admin: Client, connection: int
+) -> None:
+    """The ssh machine is this host."""
     above = running.process.data_dir.parent
     far = {"execution_target": "ssh", "ssh_connection_id": connection}
     excluded = [f"{above}/repository-*", f"{above}/source-*"]

@@ -12,7 +12,7 @@ NAMES = ("first", "second", "third")
 
 
 def made(running: Running, **settings: Any) -> Made:
-    """A repository with three archives, made behind the service's back, a day between each."""
+    """A repository with three archives, a day apart, created without the service."""
     repository = running.new_repository(index_mode="off", **settings)
     source = Path(repository["source_paths"][0])
     engine = OwnEngine.of(running)
@@ -23,7 +23,7 @@ def made(running: Running, **settings: Any) -> Made:
 
 @pytest.fixture(scope="package")
 def kept(services: Services) -> dict[str, Made]:
-    """For each store, a repository that tests of refusals share: they change nothing."""
+    """For each store, a repository shared by the tests of refusals, which do not change it."""
     del services
     return {}
 

@@ -74,5 +74,5 @@ class Made:
         return [item["id"] for item in answer.json()["items"]]
 
     def traces(self) -> tuple[Any, ...]:
-        """All that a refused request must leave as it is in the store."""
+        """The state that a refused request must leave unchanged."""
         return self.operations(), self.read()

@@ -6,7 +6,7 @@ from tests.contract.fields import JOB_START, error_of, is_timestamp
 from tests.contract.maintenance.jobs import STATUS, Made
 
 
-def test_a_check_is_queued_runs_and_is_the_evidence_of_the_repository(archived: Made) -> None:
+def test_a_check_is_queued_runs_and_is_recorded_on_the_repository(archived: Made) -> None:
     answer = archived.admin.post(f"{archived.url}/check")
     assert answer.status_code == 200
     assert set(answer.json()) == JOB_START
@@ -30,7 +30,7 @@ def test_a_check_is_queued_runs_and_is_the_evidence_of_the_repository(archived: 
     assert listed[0]["logs"] is None
 
 
-def test_a_check_of_limited_duration_says_that_it_is_not_complete(archived: Made) -> None:
+def test_a_check_of_limited_duration_is_reported_as_incomplete(archived: Made) -> None:
     job = archived.run("check", max_duration=60)
 
     assert job["status"] == "completed"
@@ -38,7 +38,7 @@ def test_a_check_of_limited_duration_says_that_it_is_not_complete(archived: Made
     assert job["params"]["max_duration"] == 60
 
 
-def test_an_operation_has_the_findings_as_its_detail_and_the_list_is_newest_first(archived: Made) -> None:
+def test_the_detail_of_the_operation_shows_the_findings_and_jobs_are_listed_newest_first(archived: Made) -> None:
     jobs = [archived.run("check", verify_data=True), archived.run("check")]
 
     detail = archived.admin.operation(jobs[0]["id"])
@@ -62,7 +62,7 @@ def test_an_operation_has_the_findings_as_its_detail_and_the_list_is_newest_firs
         {"max_duration": 60, "repair": True},
     ],
 )
-def test_options_that_exclude_one_another_are_refused(body: dict[str, object], unchanged: Made) -> None:
+def test_mutually_exclusive_options_are_refused(body: dict[str, object], unchanged: Made) -> None:
     before = unchanged.traces()
 
     assert error_of(unchanged.admin.post(f"{unchanged.url}/check", json=body)) == (422, "engine.invalid_request")
@@ -70,11 +70,13 @@ def test_options_that_exclude_one_another_are_refused(body: dict[str, object], u
 
 
 @pytest.mark.parametrize("body", [{"max_duration": 0}, {"verify_data": "yes"}, {"repair": 1}])
-def test_values_of_the_wrong_kind_are_malformed(body: dict[str, object], unchanged: Made) -> None:
+def test_values_of_the_wrong_type_or_out_of_range_are_refused_with_422(
+    body: dict[str, object], unchanged: Made
+) -> None:
     assert unchanged.admin.post(f"{unchanged.url}/check", json=body).status_code == 422
 
 
-def test_only_an_administrator_may_repair(unchanged: Made) -> None:
+def test_an_operator_may_not_repair(unchanged: Made) -> None:
     before = unchanged.traces()
     refused = unchanged.operator.post(f"{unchanged.url}/check", json={"repair": True})
 
@@ -82,7 +84,7 @@ def test_only_an_administrator_may_repair(unchanged: Made) -> None:
     assert unchanged.traces() == before
 
 
-def test_an_operator_checks_and_an_administrator_repairs(archived: Made) -> None:
+def test_an_operator_may_check_and_an_administrator_may_repair(archived: Made) -> None:
     started = archived.operator.post(f"{archived.url}/check", json={"repair": False})
     assert started.status_code == 200
     assert archived.end_of("check", started.json()["job_id"])["triggered_by"].startswith("operator")
@@ -94,7 +96,7 @@ def test_an_operator_checks_and_an_administrator_repairs(archived: Made) -> None
     assert archived.names() == {"first", "second", "third"}
 
 
-def test_the_same_request_twice_with_one_key_is_one_job(archived: Made) -> None:
+def test_a_request_repeated_with_its_idempotency_key_starts_one_job(archived: Made) -> None:
     headers = {"Idempotency-Key": archived.running.new_name("key")}
 
     answers = [archived.admin.post(f"{archived.url}/check", json={}, headers=headers) for _ in range(2)]
@@ -106,7 +108,7 @@ def test_the_same_request_twice_with_one_key_is_one_job(archived: Made) -> None:
     archived.admin.wait_for_end(answers[0].json()["job_id"])
 
 
-def test_a_check_of_a_busy_repository_waits_and_says_for_what(archived: Made) -> None:
+def test_a_check_of_a_busy_repository_names_the_holder_and_can_be_cancelled(archived: Made) -> None:
     with archived.running.held_backup(archived.repository) as (backup, _):
         job_id = archived.start("check")
         job = archived.admin.get(f"/api/repositories/check-jobs/{job_id}").json()

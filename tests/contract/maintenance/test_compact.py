@@ -6,7 +6,7 @@ from tests.contract.fields import is_timestamp
 from tests.contract.maintenance.jobs import STATUS, Made
 
 
-def test_a_compaction_tells_the_bytes_it_gave_back(archived: Made) -> None:
+def test_a_compaction_reports_the_bytes_it_freed(archived: Made) -> None:
     archived.engine.run("delete", f"{archived.repository['path']}::second")
 
     job = archived.run("compact", threshold=0)
@@ -21,5 +21,5 @@ def test_a_compaction_tells_the_bytes_it_gave_back(archived: Made) -> None:
 
 
 @pytest.mark.parametrize("threshold", [-1, 101, "half"])
-def test_a_threshold_is_a_percentage(threshold: object, unchanged: Made) -> None:
+def test_a_threshold_that_is_not_a_percentage_is_refused_with_422(threshold: object, unchanged: Made) -> None:
     assert unchanged.admin.post(f"{unchanged.url}/compact", json={"threshold": threshold}).status_code == 422

@@ -16,7 +16,7 @@ def delete_by_name(made: Made, name: str, **options: Any) -> Any:
     return made.admin.delete(f"/api/archives/{name}", params=params, **options)
 
 
-def test_an_archive_is_deleted_by_its_name(archived: Made) -> None:
+def test_an_archive_is_deleted_by_name(archived: Made) -> None:
     answer = delete_by_name(archived, "second")
     assert answer.status_code == 200
     assert set(answer.json()) == JOB_START
@@ -32,7 +32,7 @@ def test_an_archive_is_deleted_by_its_name(archived: Made) -> None:
     assert [entry["id"] for entry in listed] == [job["id"]]
 
 
-def test_an_archive_that_is_not_there_is_not_deleted_and_nothing_else_is(archived: Made) -> None:
+def test_deleting_a_missing_archive_fails_and_deletes_nothing_else(archived: Made) -> None:
     job = archived.end_of("delete", delete_by_name(archived, "fourth").json()["job_id"])
 
     assert (job["status"], job["error_key"]) == ("failed", "archives.not_found")
@@ -41,7 +41,7 @@ def test_an_archive_that_is_not_there_is_not_deleted_and_nothing_else_is(archive
 
 
 def indexed(running: Running) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A repository with two archives in the index, and nothing more to be done for it."""
+    """A repository with two archives in the index and no work left to do."""
     admin = running.admin
     repository = running.new_repository()
     admin.put(f"/api/repositories/{repository['id']}", json={"index_mode": "archives"})
@@ -62,7 +62,7 @@ def ended(admin: Client, job_id: int) -> dict[str, Any]:
     return found
 
 
-def test_an_archive_is_deleted_by_its_id_and_its_row_goes_with_it(running: Running) -> None:
+def test_an_archive_is_deleted_by_id_together_with_its_row(running: Running) -> None:
     admin = running.admin
     repository, archives = indexed(running)
     gone, kept = archives
@@ -81,7 +81,7 @@ def test_an_archive_is_deleted_by_its_id_and_its_row_goes_with_it(running: Runni
         admin.wait_for_end(followup["id"])
 
 
-def test_another_archive_of_the_same_name_is_not_the_one_that_was_meant(running: Running) -> None:
+def test_deleting_by_id_spares_another_archive_of_the_same_name(running: Running) -> None:
     admin = running.admin
     repository, archives = indexed(running)
     meant = archives[0]
@@ -106,14 +106,16 @@ def test_another_archive_of_the_same_name_is_not_the_one_that_was_meant(running:
         ("99999999999999999999", (422, "archives.bad_id")),
     ],
 )
-def test_an_id_that_names_no_archive_is_refused(archive: str, expected: tuple[int, str], unchanged: Made) -> None:
+def test_an_unknown_or_malformed_archive_id_is_refused(
+    archive: str, expected: tuple[int, str], unchanged: Made
+) -> None:
     before = unchanged.traces()
 
     assert error_of(unchanged.admin.delete(f"/api/archives/{archive}")) == expected
     assert unchanged.traces() == before
 
 
-def test_an_archive_is_hidden_from_who_may_not_see_it_and_kept_from_a_viewer(running: Running) -> None:
+def test_a_user_without_rights_does_not_find_an_archive_and_a_viewer_may_not_delete_it(running: Running) -> None:
     repository, archives = indexed(running)
     place = f"/api/archives/{archives[0]['id']}"
 

@@ -1,4 +1,4 @@
-"""Protected archives: no prune, deletion or wipe of the service removes them."""
+"""Protected archives: no prune, deletion or wipe by the service removes them."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def protect(archived: Made, name: str, *, protected: bool = True) -> dict[str, A
     return found
 
 
-def test_a_protected_archive_outlives_a_prune_and_is_told_beforehand(known: Made) -> None:
+def test_a_protected_archive_survives_a_prune_and_is_listed_as_kept_beforehand(known: Made) -> None:
     assert is_timestamp(protect(known, "first")["protected_at"])
 
     plan = known.admin.post(f"{known.url}/prune", json={"keep_last": 1, "dry_run": True}).json()["prune_result"]
@@ -83,7 +83,7 @@ def test_a_protected_archive_is_neither_deleted_nor_wiped(known: Made) -> None:
     assert known.names() == {"first", "second", "third"}
 
 
-def test_an_archive_that_is_protected_while_its_deletion_waits_stays(known: Made) -> None:
+def test_an_archive_protected_while_its_deletion_waits_is_kept(known: Made) -> None:
     number = listed(known)["first"]["id"]
     with known.running.held_backup(known.repository) as (_, gate):
         deletion = known.admin.delete(f"/api/archives/{number}").json()["job_id"]
@@ -96,7 +96,7 @@ def test_an_archive_that_is_protected_while_its_deletion_waits_stays(known: Made
     assert error_of(known.admin.post(f"/api/operations/{deletion}/retry")) == (409, "archives.protected")
 
 
-def test_only_operators_change_it_and_each_change_is_in_the_audit(known: Made) -> None:
+def test_only_operators_change_the_protection_and_each_change_is_audited(known: Made) -> None:
     number = listed(known)["first"]["id"]
     place = f"{known.url}/archives/{number}"
     token = known.running.anonymous()

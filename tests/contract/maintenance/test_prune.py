@@ -1,4 +1,4 @@
-"""Prunes over HTTP: told, refused, and done."""
+"""Prunes over HTTP: dry runs, refusals and real prunes."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def told(archived: Made, **body: Any) -> dict[str, Any]:
     return result
 
 
-def test_a_dry_run_tells_what_would_be_kept_by_which_rule_and_what_removed(unchanged: Made) -> None:
+def test_a_dry_run_lists_what_would_be_kept_by_which_rule_and_what_would_be_removed(unchanged: Made) -> None:
     before = unchanged.traces()
 
     result = told(unchanged, keep_last=1, keep_daily=2)
@@ -40,7 +40,7 @@ def test_a_dry_run_tells_what_would_be_kept_by_which_rule_and_what_removed(uncha
     assert unchanged.traces() == before, "a dry run leaves nothing behind, not even an operation"
 
 
-def test_a_prune_removes_exactly_what_its_dry_run_told(archived: Made) -> None:
+def test_a_prune_removes_exactly_what_its_dry_run_listed(archived: Made) -> None:
     plan = told(archived, keep_last=1)
 
     job = archived.run("prune", keep_last=1)
@@ -55,7 +55,7 @@ def test_a_prune_removes_exactly_what_its_dry_run_told(archived: Made) -> None:
     assert is_timestamp(archived.read()["last_prune"])
 
 
-def test_what_the_body_does_not_say_comes_from_the_repository(running: Running) -> None:
+def test_rules_missing_from_the_body_come_from_the_repository(running: Running) -> None:
     archived = made(running, retention={"keep_last": 1, "keep_daily": 5})
 
     assert told(archived)["pruned_count"] == 0
@@ -77,7 +77,7 @@ def test_an_empty_policy_is_refused(body: dict[str, Any], dry_run: bool, unchang
     assert unchanged.traces() == before
 
 
-def test_a_prune_without_a_body_follows_the_repository_and_is_refused_where_that_is_empty(unchanged: Made) -> None:
+def test_a_prune_without_a_body_is_refused_if_the_repository_has_no_policy(unchanged: Made) -> None:
     assert error_of(unchanged.admin.post(f"{unchanged.url}/prune")) == (422, "prune.empty_policy")
 
 
@@ -95,18 +95,18 @@ def test_a_policy_that_would_remove_every_archive_removes_none(archived: Made) -
 
 
 @pytest.mark.parametrize("body", [{"keep_daily": -1}, {"keep_daily": "all"}, {"keep_within": "soon"}, {"dry_run": 1}])
-def test_values_of_the_wrong_kind_are_malformed(body: dict[str, Any], unchanged: Made) -> None:
+def test_values_of_the_wrong_type_or_out_of_range_are_refused_with_422(body: dict[str, Any], unchanged: Made) -> None:
     assert unchanged.admin.post(f"{unchanged.url}/prune", json={"keep_last": 1, **body}).status_code == 422
 
 
-def test_a_span_that_the_engine_does_not_know_is_refused(unchanged: Made) -> None:
+def test_a_time_span_that_the_engine_does_not_support_is_refused(unchanged: Made) -> None:
     answer = unchanged.admin.post(f"{unchanged.url}/prune", json={"keep_within": "5M"})
 
     assert error_of(answer) == (422, "engine.invalid_request")
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_rule_that_the_engine_does_not_have_is_refused(dry_run: bool, services: Services) -> None:
+def test_a_rule_that_the_engine_does_not_support_is_refused(dry_run: bool, services: Services) -> None:
     archived = made(services.get(engine="1.2"))
     before = archived.traces()
 
@@ -116,13 +116,13 @@ def test_a_rule_that_the_engine_does_not_have_is_refused(dry_run: bool, services
     assert archived.traces() == before
 
 
-def test_a_rule_of_quarters_works_where_the_engine_has_it(unchanged: Made) -> None:
+def test_a_quarterly_rule_works_if_the_engine_supports_it(unchanged: Made) -> None:
     plan = told(unchanged, keep_quarterly=1)
 
     assert [kept["rule"].partition("[")[0] for kept in plan["keep"]] == ["quarterly_3monthly"]
 
 
-def test_a_dry_run_on_a_busy_repository_says_so_and_by_whom(impatient: Running) -> None:
+def test_a_dry_run_on_a_busy_repository_is_refused_and_names_the_holder(impatient: Running) -> None:
     repository = impatient.new_repository()
     with impatient.held_backup(repository) as (backup, _):
         place = f"/api/repositories/{repository['id']}/prune"
@@ -137,7 +137,7 @@ def test_a_dry_run_on_a_busy_repository_says_so_and_by_whom(impatient: Running) 
     impatient.admin.wait_for_end(queued.json()["job_id"])
 
 
-def test_a_prune_is_followed_by_the_index_and_its_rows_are_gone(running: Running) -> None:
+def test_a_prune_queues_an_index_update_and_pruned_archives_leave_the_index(running: Running) -> None:
     repository = running.new_repository()
     admin = running.admin
     place = f"/api/repositories/{repository['id']}"

@@ -1,4 +1,4 @@
-"""What every route that starts maintenance refuses, each time with its documented code and key, and without a trace."""
+"""Requests that the maintenance routes refuse, with the documented code and key and without leaving a trace."""
 
 from typing import Any
 
@@ -40,7 +40,9 @@ def send(client: Client, method: str, path: str, body: dict[str, Any] | None, ma
 
 
 @each_start
-def test_a_viewer_may_not_start_it(method: str, path: str, body: dict[str, Any] | None, unchanged: Made) -> None:
+def test_a_viewer_may_not_start_maintenance(
+    method: str, path: str, body: dict[str, Any] | None, unchanged: Made
+) -> None:
     before = unchanged.traces()
 
     answer = send(unchanged.viewer, method, path, body, unchanged)
@@ -50,7 +52,7 @@ def test_a_viewer_may_not_start_it(method: str, path: str, body: dict[str, Any] 
 
 
 @each_start
-def test_who_may_not_see_the_repository_finds_none(
+def test_a_user_without_rights_does_not_find_the_repository(
     method: str, path: str, body: dict[str, Any] | None, unchanged: Made
 ) -> None:
     answer = send(unchanged.running.stranger, method, path, body, unchanged)
@@ -70,7 +72,7 @@ def test_an_unknown_repository_is_not_found(
 
 
 @each_start
-def test_an_account_token_does_not_start_work(
+def test_an_account_token_may_not_start_maintenance(
     method: str, path: str, body: dict[str, Any] | None, unchanged: Made
 ) -> None:
     with unchanged.running.anonymous() as client:
@@ -81,7 +83,7 @@ def test_an_account_token_does_not_start_work(
 
 
 @each_start
-def test_without_a_credential_nothing_is_answered(
+def test_a_request_without_a_credential_is_refused_with_401(
     method: str, path: str, body: dict[str, Any] | None, unchanged: Made
 ) -> None:
     with unchanged.running.anonymous() as client:
@@ -92,7 +94,7 @@ def test_without_a_credential_nothing_is_answered(
 
 @pytest.mark.parametrize("word", ["check", "prune", "compact", "restore-check", "wipe-preview", "wipe"])
 @pytest.mark.parametrize("body", [{"dryrun": True, "keep_last": 1}, []])
-def test_a_body_with_an_unknown_field_is_malformed(word: str, body: Any, unchanged: Made) -> None:
+def test_a_malformed_body_is_refused_with_422(word: str, body: Any, unchanged: Made) -> None:
     before = unchanged.traces()
 
     answer = unchanged.admin.post(f"{unchanged.url}/{word}", json=body)
@@ -103,7 +105,7 @@ def test_a_body_with_an_unknown_field_is_malformed(word: str, body: Any, unchang
 
 
 @pytest.mark.parametrize("path", READS)
-def test_jobs_of_a_repository_are_hidden_from_who_may_not_see_it(path: str, unchanged: Made) -> None:
+def test_jobs_of_a_hidden_or_unknown_repository_are_not_found(path: str, unchanged: Made) -> None:
     place = path.format(id=unchanged.repository["id"])
 
     assert error_of(unchanged.running.stranger.get(place)) == (404, "repository.not_found")
@@ -116,7 +118,7 @@ def test_an_unknown_job_is_not_found(path: str, unchanged: Made) -> None:
 
 
 @pytest.mark.parametrize("word", ["check", "prune", "compact", "restore-check"])
-def test_a_job_of_another_kind_is_not_found_under_this_one(word: str, unchanged: Made) -> None:
+def test_a_job_is_not_found_on_the_route_of_another_kind(word: str, unchanged: Made) -> None:
     known = unchanged.running.known.job_id
 
     answer = unchanged.admin.get(f"/api/repositories/{word}-jobs/{known}")
@@ -125,11 +127,11 @@ def test_a_job_of_another_kind_is_not_found_under_this_one(word: str, unchanged:
 
 
 @pytest.mark.parametrize("limit", ["0", "501", "many"])
-def test_a_list_has_a_limit_in_bounds(limit: str, unchanged: Made) -> None:
+def test_a_list_limit_out_of_bounds_is_refused_with_422(limit: str, unchanged: Made) -> None:
     assert unchanged.admin.get(f"{unchanged.url}/check-jobs", params={"limit": limit}).status_code == 422
 
 
-def test_a_repository_that_is_only_observed_is_not_changed(unchanged: Made) -> None:
+def test_maintenance_that_changes_an_observed_repository_is_refused(unchanged: Made) -> None:
     made = Made(unchanged.running, unchanged.running.new_repository(mode="observe", index_mode="off"), unchanged.engine)
     before = made.operations()
     changing = [entry for entry in STARTS if entry[1].rsplit("/", 1)[1] not in ("restore-check", "wipe-preview")]

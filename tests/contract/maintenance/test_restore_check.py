@@ -1,4 +1,4 @@
-"""Restore checks over HTTP: what is said to be proven, and what is not."""
+"""Restore checks over HTTP: what they report as proven, and what they do not."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ def archived_path(path: Path) -> str:
     return str(path).lstrip("/")
 
 
-def test_a_check_of_the_whole_newest_archive_states_files_and_bytes_proven(archived: Made) -> None:
+def test_a_check_of_the_whole_newest_archive_reports_the_files_and_bytes_proven(archived: Made) -> None:
     answer = archived.admin.post(f"{archived.url}/restore-check", json={"full_archive": True})
     assert set(answer.json()) == JOB_START
 
@@ -47,7 +47,7 @@ def test_a_check_of_the_whole_newest_archive_states_files_and_bytes_proven(archi
     assert [entry["id"] for entry in listed] == [job["id"]]
 
 
-def test_without_a_body_a_sample_is_checked_and_no_more_is_claimed(unchanged: Made) -> None:
+def test_a_sample_is_checked_by_default_and_no_more_is_claimed(unchanged: Made) -> None:
     job = unchanged.run("restore-check", sample=2)
 
     result = job["result"]
@@ -58,7 +58,7 @@ def test_without_a_body_a_sample_is_checked_and_no_more_is_claimed(unchanged: Ma
     assert unchanged.end_of("restore-check", started.json()["job_id"])["result"]["mode"] == "sample"
 
 
-def test_given_paths_of_a_named_archive_are_checked_with_or_without_their_slash(unchanged: Made) -> None:
+def test_paths_of_a_named_archive_are_checked_with_or_without_their_leading_slash(unchanged: Made) -> None:
     files = sorted(source_of(unchanged).iterdir())
     exact = base64.b64encode(archived_path(files[1]).encode()).decode()
 
@@ -69,7 +69,7 @@ def test_given_paths_of_a_named_archive_are_checked_with_or_without_their_slash(
     assert job["result"]["bytes_proven"] == sum(file.stat().st_size for file in files[:2])
 
 
-def test_a_path_that_the_archive_does_not_hold_is_not_proven(unchanged: Made) -> None:
+def test_a_path_missing_from_the_archive_is_not_proven(unchanged: Made) -> None:
     present = str(min(source_of(unchanged).iterdir()))
 
     job = unchanged.run("restore-check", paths=[present, "no/such/file"])
@@ -79,14 +79,14 @@ def test_a_path_that_the_archive_does_not_hold_is_not_proven(unchanged: Made) ->
     assert job["result"]["files_proven"] == 1
 
 
-def test_an_archive_that_never_was_is_not_said_to_be_gone(unchanged: Made) -> None:
+def test_an_archive_that_never_existed_is_not_reported_as_gone(unchanged: Made) -> None:
     job = unchanged.run("restore-check", archive="fourth")
 
     assert (job["status"], job["error_key"]) == ("failed", "archives.not_found")
     assert "no longer" not in job["error_message"]
 
 
-def test_a_canary_is_compared_with_what_is_known_of_it(unchanged: Made) -> None:
+def test_a_canary_is_compared_with_its_known_checksum(unchanged: Made) -> None:
     file = min(source_of(unchanged).iterdir())
     known = hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -101,7 +101,7 @@ def test_a_canary_is_compared_with_what_is_known_of_it(unchanged: Made) -> None:
     assert (own["status"], own["result"]["files_proven"]) == ("completed", 1)
 
 
-def test_a_canary_that_is_no_file_proves_nothing(unchanged: Made) -> None:
+def test_a_canary_that_is_not_a_file_proves_nothing(unchanged: Made) -> None:
     job = unchanged.run("restore-check", canary={"path": str(source_of(unchanged))})
 
     assert (job["status"], job["error_key"]) == ("failed", "restore_check.path_missing")
@@ -120,7 +120,9 @@ def test_a_canary_that_is_no_file_proves_nothing(unchanged: Made) -> None:
         ({"archive_id": 999_999}, (404, "archives.not_found")),
     ],
 )
-def test_what_cannot_be_checked_is_refused(body: dict[str, Any], expected: tuple[int, str], unchanged: Made) -> None:
+def test_contradictory_and_invalid_requests_are_refused(
+    body: dict[str, Any], expected: tuple[int, str], unchanged: Made
+) -> None:
     before = unchanged.operations()
 
     assert error_of(unchanged.admin.post(f"{unchanged.url}/restore-check", json=body)) == expected
@@ -130,5 +132,5 @@ def test_what_cannot_be_checked_is_refused(body: dict[str, Any], expected: tuple
 @pytest.mark.parametrize(
     "body", [{"sample": 0}, {"sample": 1001}, {"paths": []}, {"canary": {"path": "a", "sha256": "1"}}]
 )
-def test_values_of_the_wrong_kind_are_malformed(body: dict[str, Any], unchanged: Made) -> None:
+def test_values_of_the_wrong_type_or_out_of_range_are_refused_with_422(body: dict[str, Any], unchanged: Made) -> None:
     assert unchanged.admin.post(f"{unchanged.url}/restore-check", json=body).status_code == 422

@@ -1,4 +1,4 @@
-"""Wipes over HTTP: seen, confirmed, done; and every way to be refused."""
+"""Wipes over HTTP: previewed, confirmed, completed, and every refusal."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def job_of(made: Made, job_id: int) -> dict[str, Any]:
     return found
 
 
-def test_a_preview_shows_what_is_there_and_removes_nothing(unchanged: Made) -> None:
+def test_a_preview_lists_the_archives_and_removes_nothing(unchanged: Made) -> None:
     operations = unchanged.operations()
 
     seen = preview(unchanged, run_compact=False)
@@ -85,7 +85,7 @@ def test_a_confirmed_wipe_removes_every_archive_and_keeps_the_repository(archive
     assert error_of(ended) == (409, "operations.already_finished")
 
 
-def test_without_compaction_the_phase_says_so(archived: Made) -> None:
+def test_a_wipe_without_compaction_ends_in_the_phase_compact_skipped(archived: Made) -> None:
     seen = preview(archived, run_compact=True)
 
     started = archived.admin.post(f"{archived.url}/wipe", json=confirmation(seen, run_compact=False)).json()
@@ -107,7 +107,7 @@ def test_without_compaction_the_phase_says_so(archived: Made) -> None:
         ({"preview_id": 1}, (404, "wipe.preview_not_found")),
     ],
 )
-def test_what_is_not_confirmed_exactly_is_refused(
+def test_a_wipe_that_is_not_confirmed_exactly_is_refused(
     change: dict[str, Any], expected: tuple[int, str], unchanged: Made
 ) -> None:
     seen = preview(unchanged)
@@ -121,7 +121,7 @@ def test_what_is_not_confirmed_exactly_is_refused(
     assert unchanged.names() == {"first", "second", "third"}
 
 
-def test_a_preview_of_another_repository_does_not_count(unchanged: Made) -> None:
+def test_a_preview_of_another_repository_is_not_found(unchanged: Made) -> None:
     seen = preview(unchanged)
     other = unchanged.running.new_repository(index_mode="off")
     place = f"/api/repositories/{other['id']}"
@@ -135,7 +135,7 @@ def test_a_preview_of_another_repository_does_not_count(unchanged: Made) -> None
     assert error_of(unchanged.admin.post(f"{place}/wipe-jobs/{seen['id']}/cancel")) == (404, "wipe.preview_not_found")
 
 
-def test_an_archive_made_after_the_preview_makes_it_stale(archived: Made) -> None:
+def test_an_archive_created_after_the_preview_makes_it_stale(archived: Made) -> None:
     seen = preview(archived)
     archived.engine.run("create", f"{archived.repository['path']}::fourth", archived.repository["source_paths"][0])
     before = archived.traces()
@@ -163,7 +163,7 @@ def test_a_cancelled_preview_cannot_be_started(unchanged: Made) -> None:
     assert error_of(unchanged.admin.post(f"{place}/cancel")) == (409, "operations.already_finished")
 
 
-def test_an_operator_may_look_at_a_wipe_but_neither_preview_start_nor_cancel_one(unchanged: Made) -> None:
+def test_an_operator_may_view_a_wipe_but_neither_preview_start_nor_cancel_one(unchanged: Made) -> None:
     seen = preview(unchanged)
     operator, place = unchanged.operator, f"{unchanged.url}/wipe-jobs/{seen['id']}"
 
@@ -211,7 +211,7 @@ def test_a_wipe_of_a_busy_repository_is_queued_and_then_finds_its_preview_stale(
     assert {"first", "second", "third"} < archived.names()
 
 
-def test_a_waiting_wipe_is_cancelled_at_once(impatient: Running) -> None:
+def test_a_waiting_wipe_is_cancelled_immediately(impatient: Running) -> None:
     archived = made(impatient)
     seen = preview(archived)
     with impatient.held_backup(archived.repository):

@@ -1,4 +1,4 @@
-"""Who reads `/metrics`, and what a token for it is good for: nothing else."""
+"""Who may read `/metrics`, and that a token for it allows nothing else."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def token(running: InProcess, login: dict[str, str], scope: str) -> dict[str, st
     return {HEADER: f"Bearer {answer.json()['token']}"}
 
 
-def test_a_token_for_metrics_reads_them_in_the_text_format(running: InProcess) -> None:
+def test_a_metrics_token_reads_the_metrics_in_text_format(running: InProcess) -> None:
     answer = running.client.get("/metrics", headers=token(running, running.login(), "metrics"))
 
     assert answer.status_code == 200
@@ -41,13 +41,13 @@ def test_a_token_for_metrics_reads_them_in_the_text_format(running: InProcess) -
     assert "holdfast_build" in families or "holdfast_build_info" in families
 
 
-def test_a_scraper_sends_it_as_an_ordinary_bearer(running: InProcess) -> None:
+def test_a_metrics_token_works_in_the_authorization_header(running: InProcess) -> None:
     value = token(running, running.login(), "metrics")[HEADER]
 
     assert running.client.get("/metrics", headers={"Authorization": value}).status_code == 200
 
 
-def test_a_token_for_metrics_opens_nothing_else(running: InProcess) -> None:
+def test_a_metrics_token_is_refused_on_every_other_route(running: InProcess) -> None:
     headers = token(running, running.login(), "metrics")
     document = running.client.get("/api/openapi.json").json()
     asked = 0
@@ -71,14 +71,14 @@ def test_a_token_for_metrics_opens_nothing_else(running: InProcess) -> None:
     assert asked > 80
 
 
-def test_a_token_for_metrics_opens_no_event_stream(running: InProcess) -> None:
+def test_a_metrics_token_may_not_open_an_event_stream(running: InProcess) -> None:
     answer = running.client.get(ENDLESS, headers=token(running, running.login(), "metrics"))
 
     assert (answer.status_code, answer.json()["detail"]["key"]) == (403, "auth.scope_too_narrow")
 
 
-def test_only_an_admin_makes_such_a_token(running: InProcess) -> None:
-    """The numbers name every repository and agent."""
+def test_only_an_admin_may_create_a_metrics_token(running: InProcess) -> None:
+    """Metrics name every repository and agent."""
     operator = user(running, "operator-of-all", "operator", all_repositories_role="operator")
     answer = running.client.post("/api/settings/tokens", json={"name": "m", "scope": "metrics"}, headers=operator)
 
@@ -86,7 +86,7 @@ def test_only_an_admin_makes_such_a_token(running: InProcess) -> None:
     assert running.client.get("/metrics", headers=operator).status_code == 403
 
 
-def test_the_token_of_somebody_who_is_no_admin_any_more_reads_nothing(running: InProcess) -> None:
+def test_a_metrics_token_stops_working_when_its_owner_is_no_longer_an_admin(running: InProcess) -> None:
     headers = token(running, user(running, "for-a-while", "admin"), "metrics")
     assert running.client.get("/metrics", headers=headers).status_code == 200
     listed = running.client.get("/api/users", headers=running.login()).json()["users"]
@@ -97,16 +97,16 @@ def test_the_token_of_somebody_who_is_no_admin_any_more_reads_nothing(running: I
     assert running.client.get("/metrics", headers=headers).status_code in (401, 403)
 
 
-def test_without_a_credential_nothing_is_read(running: InProcess) -> None:
+def test_a_request_without_a_credential_is_refused_with_401(running: InProcess) -> None:
     assert running.client.get("/metrics").status_code == 401
 
 
-def test_where_the_owner_opens_them_everybody_reads_them(tmp_path: Path) -> None:
+def test_metrics_can_be_opened_to_everyone(tmp_path: Path) -> None:
     with started(tmp_path / "data", role="api", metrics="open") as service:
         assert service.client.get("/metrics").status_code == 200
 
 
-def test_where_they_are_off_nobody_reads_them(tmp_path: Path) -> None:
+def test_metrics_that_are_off_are_not_found(tmp_path: Path) -> None:
     with started(tmp_path / "data", role="api", metrics="off") as service:
         answer = service.client.get("/metrics", headers=service.login())
         assert (answer.status_code, answer.json()["detail"]["key"]) == (404, "metrics.off")

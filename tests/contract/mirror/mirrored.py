@@ -1,4 +1,4 @@
-"""A repository with a mirror on the same machine, for tests that are about what is said of it."""
+"""A repository with a mirror on the same machine."""
 
 import shutil
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Mirrored:
 
     @contextmanager
     def spoiled(self) -> Iterator[None]:
-        """The repository may be damaged while this lasts; afterwards it is as it was."""
+        """The repository may be damaged while this lasts; afterwards it is restored."""
         path = Path(self.repository["path"])
         kept = self.running.new_path("kept")
         shutil.copytree(path, kept)  # times are kept too
@@ -45,7 +45,7 @@ class Mirrored:
         kept.rename(path)
 
     def sync(self, **body: Any) -> dict[str, Any]:
-        """Sync by hand; return the operation at its end."""
+        """Sync by hand; return the ended operation."""
         answer = self.admin.post(f"{self.url}/sync", json=body)
         assert answer.status_code == 200, answer.text
         return self.admin.wait_for_end(answer.json()["job_id"])
@@ -79,7 +79,7 @@ def local_remote(running: Running) -> int:
 
 
 def mirrored(running: Running, **more: Any) -> Mirrored:
-    """Make a repository and set its mirror; its initial sync has ended well."""
+    """Create a repository and set its mirror; its initial sync has completed."""
     repository = running.new_repository()
     return set_mirror(running, repository, **more)
 
@@ -98,7 +98,7 @@ _SHARED: dict[int, Mirrored] = {}
 
 
 def shared(running: Running) -> Mirrored:
-    """The mirror of a repository with an archive, by hand. Whoever changes either puts it back as it was."""
+    """The manual mirror of a repository with an archive. Tests that change either restore its previous state."""
     if id(running) not in _SHARED:
         repository = running.new_repository()
         assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"

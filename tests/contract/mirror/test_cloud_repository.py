@@ -1,4 +1,4 @@
-"""Repositories that are created in the cloud: a working copy here, all of it there."""
+"""Repositories that are created in the cloud: a local working copy, mirrored there completely."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def create(running: Running, **more: Any) -> Any:
     return running.admin.post("/api/repositories/", json=body)
 
 
-def test_a_repository_of_an_address_is_mirrored_there_from_the_start(running: Running) -> None:
+def test_a_repository_created_with_a_remote_address_is_mirrored_from_the_start(running: Running) -> None:
     folder = running.new_path("bucket")
 
     created = create(running, path=f"rclone:{remote(running)['name']}:{folder}")
@@ -36,7 +36,7 @@ def test_a_repository_of_an_address_is_mirrored_there_from_the_start(running: Ru
     assert are_equal(working_copy, folder)
 
 
-def test_a_folder_for_the_working_copy_and_other_settings_may_be_given(running: Running) -> None:
+def test_the_folder_of_the_working_copy_and_the_mirror_settings_can_be_chosen(running: Running) -> None:
     path, folder = running.new_path("copy"), running.new_path("bucket")
     mirror = {"remote_id": remote(running)["id"], "path": str(folder), "mode": "interval", "interval_minutes": 30}
 
@@ -59,7 +59,9 @@ def test_a_folder_for_the_working_copy_and_other_settings_may_be_given(running: 
         ({"path": "{new}", "mirror": {"remote_id": 7_654_321, "path": "/x"}}, "rclone.remote_not_found"),
     ],
 )
-def test_what_cannot_be_mirrored_is_not_created(running: Running, wrong: dict[str, Any], refusal: str) -> None:
+def test_a_repository_that_cannot_be_mirrored_is_not_created(
+    running: Running, wrong: dict[str, Any], refusal: str
+) -> None:
     new = running.new_path("copy")
     wrong = {**wrong, "path": wrong["path"].format(remote=remote(running)["name"], new=new)}
 

@@ -1,4 +1,4 @@
-"""A repository of engine 2 that is damaged, or not what it was, does not replace its good mirror."""
+"""A repository of engine 2 that is damaged or reset to an older copy does not overwrite its good mirror."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def running(services: Services) -> Running:
 
 @pytest.fixture(scope="module")
 def made(running: Running) -> Mirrored:
-    """A mirrored repository with an archive. Whoever changes either puts it back as it was."""
+    """A mirrored repository with an archive. Tests that change either restore its previous state."""
     repository = running.new_repository(engine_version=2)
     assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"
     return set_mirror(running, repository)
@@ -44,13 +44,13 @@ def lose_a_pack(made: Mirrored) -> None:
 
 
 def cut_a_pack(made: Mirrored) -> None:
-    """One that is mirrored, and whole there."""
+    """Truncate a pack whose mirrored copy is complete."""
     pack = largest_pack(Path(made.repository["path"]))
     pack.write_bytes(pack.read_bytes()[:-10])
 
 
 def add_a_damaged_pack(made: Mirrored) -> None:
-    """One that the mirror does not have yet."""
+    """Add a pack that the mirror does not have yet."""
     folder = Path(made.repository["path"]) / "packs" / "00"
     folder.mkdir(exist_ok=True)
     (folder / ("00" * 32)).write_bytes(b"not what it is called by")
@@ -74,7 +74,9 @@ def lose_all_packs(made: Mirrored) -> None:
         (lose_all_packs, "segments_missing"),
     ],
 )
-def test_what_is_damaged_or_missing_does_not_reach_the_mirror(made: Mirrored, spoil: object, reason: str) -> None:
+def test_a_repository_with_damaged_or_missing_files_does_not_reach_the_mirror(
+    made: Mirrored, spoil: object, reason: str
+) -> None:
     good = files(made.folder)
 
     with made.spoiled():
@@ -87,7 +89,7 @@ def test_what_is_damaged_or_missing_does_not_reach_the_mirror(made: Mirrored, sp
     assert made.sync()["status"] == "completed"
 
 
-def test_a_pack_that_rots_after_it_was_mirrored_is_told_and_the_mirror_stays_good(made: Mirrored) -> None:
+def test_a_pack_that_rots_after_it_was_mirrored_is_reported_and_the_mirror_stays_good(made: Mirrored) -> None:
     good = files(made.folder)
 
     with made.spoiled():
@@ -99,7 +101,7 @@ def test_a_pack_that_rots_after_it_was_mirrored_is_told_and_the_mirror_stays_goo
     assert files(made.folder) == good
 
 
-def test_a_repository_that_was_set_back_to_an_older_copy_is_suspicious(made: Mirrored) -> None:
+def test_a_repository_reset_to_an_older_copy_is_suspicious(made: Mirrored) -> None:
     with made.spoiled():  # puts the older copy back
         assert made.admin.wait_for_end(made.admin.start_backup(made.repository))["status"] == "completed"
         assert made.sync()["status"] == "completed"
@@ -119,7 +121,7 @@ def lock(minutes_ago: int, *, exclusive: bool) -> str:
 
 
 @pytest.mark.campaign
-def test_another_program_that_has_the_repository_alone_is_waited_for(made: Mirrored) -> None:
+def test_a_sync_respects_only_recent_exclusive_locks_of_other_programs(made: Mirrored) -> None:
     file = Path(made.repository["path"]) / "locks" / ("ab" * 32)
     file.parent.mkdir(exist_ok=True)
     file.write_text(lock(0, exclusive=True))

@@ -1,4 +1,4 @@
-"""Remotes over HTTP: made from the options of their provider, tried step by step, their secrets never told."""
+"""Remotes over HTTP: created with the options of their provider, tested step by step, their secrets never shown."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def failing_step(admin: Client, remote_id: int, path: str = "probed") -> dict[st
     return found
 
 
-def test_providers_tell_their_options_and_which_are_required_or_secret(admin: Client) -> None:
+def test_providers_list_their_options_and_which_are_required_or_secret(admin: Client) -> None:
     providers = {each["name"]: each for each in admin.get("/api/rclone/providers").json()["providers"]}
 
     options = {option["name"]: option for option in providers["webdav"]["options"]}
@@ -51,7 +51,7 @@ def test_providers_tell_their_options_and_which_are_required_or_secret(admin: Cl
     assert "secret_access_key" in [o["name"] for o in providers["s3"]["options"] if o["secret"]]
 
 
-def test_a_remote_tells_its_options_but_never_its_secrets(running: Running, webdav: Backend) -> None:
+def test_a_remote_shows_its_options_but_never_its_secrets(running: Running, webdav: Backend) -> None:
     remote_id = add(running, webdav)
 
     told = running.admin.get(f"{REMOTES}/{remote_id}")
@@ -64,7 +64,7 @@ def test_a_remote_tells_its_options_but_never_its_secrets(running: Running, webd
     assert PASSWORD not in everything
 
 
-def test_secrets_are_not_in_the_store_as_they_are(services: Services, webdav: Backend) -> None:
+def test_secrets_are_encrypted_in_the_store(services: Services, webdav: Backend) -> None:
     running = services.get("sqlite")
     remote_id = add(running, webdav)
     with sqlite3.connect(running.process.data_dir / "holdfast.db") as store:
@@ -74,7 +74,9 @@ def test_secrets_are_not_in_the_store_as_they_are(services: Services, webdav: Ba
     assert not any(PASSWORD in str(value) for value in row)
 
 
-def test_a_remote_that_works_passes_every_step_and_leaves_nothing_behind(running: Running, webdav: Backend) -> None:
+def test_a_working_remote_passes_every_step_and_the_test_leaves_nothing_behind(
+    running: Running, webdav: Backend
+) -> None:
     remote_id = add(running, webdav)
     before = sorted(webdav.folder.rglob("*"))
 
@@ -85,7 +87,7 @@ def test_a_remote_that_works_passes_every_step_and_leaves_nothing_behind(running
     assert [path for path in sorted(webdav.folder.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
 
 
-def test_each_failing_step_has_a_key_of_its_own_and_a_sentence(running: Running, webdav: Backend) -> None:
+def test_each_failing_step_has_its_own_key_and_a_sentence(running: Running, webdav: Backend) -> None:
     admin = running.admin
     nobody_there = add(running, webdav, url=f"http://127.0.0.1:{free_port()}")
     wrong_password = add(running, webdav, **{"pass": "not the password"})
@@ -136,7 +138,7 @@ def test_a_change_keeps_the_secrets_that_are_not_given(running: Running, webdav:
         ("webdav", {"url": ""}, "rclone.option_missing"),
     ],
 )
-def test_options_that_the_provider_does_not_take_are_refused_and_nothing_is_stored(
+def test_options_that_the_provider_does_not_accept_are_refused_and_nothing_is_stored(
     running: Running, provider: str, options: dict[str, str], refusal: str
 ) -> None:
     name = running.new_name("refused")
@@ -147,7 +149,7 @@ def test_options_that_the_provider_does_not_take_are_refused_and_nothing_is_stor
     assert name not in [remote["name"] for remote in running.admin.get(REMOTES).json()["remotes"]]
 
 
-def test_a_name_is_given_once_and_unknown_remotes_are_not_found(running: Running, admin: Client) -> None:
+def test_a_name_cannot_be_used_twice_and_unknown_remotes_are_not_found(running: Running, admin: Client) -> None:
     body = {"name": running.new_name("local"), "provider": "local"}
     first, second = admin.post(REMOTES, json=body), admin.post(REMOTES, json=body)
 
@@ -157,7 +159,7 @@ def test_a_name_is_given_once_and_unknown_remotes_are_not_found(running: Running
     assert error_of(admin.post(f"{REMOTES}/7654321/test")) == (404, "rclone.remote_not_found")
 
 
-def test_remotes_are_for_administrators_alone(running: Running) -> None:
+def test_only_administrators_may_use_remotes(running: Running) -> None:
     operator = running.client_of(running.new_user("operator", all_repositories_role="operator"))
 
     refused = [
@@ -169,7 +171,7 @@ def test_remotes_are_for_administrators_alone(running: Running) -> None:
     assert [answer.status_code for answer in refused] == [403, 403, 403]
 
 
-def test_a_password_in_an_address_and_a_header_are_never_shown_again(running: Running) -> None:
+def test_secrets_in_an_address_or_a_header_are_never_shown_again(running: Running) -> None:
     options = {"url": "https://anna:hunter2@nas.invalid/dav", "vendor": "other", "headers": "Authorization,hunter2"}
     body = {"name": running.new_name("remote"), "provider": "webdav", "options": options}
     created = running.admin.post("/api/rclone/remotes", json=body)

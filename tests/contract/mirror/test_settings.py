@@ -1,4 +1,4 @@
-"""The mirror of a repository over HTTP: what is set, what follows, what is refused."""
+"""The mirror of a repository over HTTP: settings, syncs that follow, and refusals."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_a_new_mirror_has_the_defaults_and_gets_its_initial_sync(running: Runnin
     assert ended["id"] in [item["id"] for item in activity]
 
 
-def test_other_settings_change_without_another_sync_but_a_new_place_is_filled(running: Running) -> None:
+def test_changed_settings_do_not_start_a_sync_but_a_new_path_does(running: Running) -> None:
     made = mirrored(running)
     body = {"remote_id": made.remote_id, "path": str(made.folder), "mode": "manual", "bandwidth_limit_kib": 9000}
 
@@ -66,7 +66,7 @@ def test_a_backup_is_followed_by_a_sync_of_its_run(running: Running) -> None:
     assert (made.cell()["status"], made.cell()["source"]) == ("completed", f"operation:{follow_up['id']}")
 
 
-def test_a_failed_backup_is_not_followed_and_a_mirror_by_hand_follows_nothing(running: Running) -> None:
+def test_neither_a_failed_backup_nor_a_manual_mirror_leads_to_a_sync(running: Running) -> None:
     made = shared(running)
     before = len(made.syncs())
 
@@ -79,7 +79,7 @@ def test_a_failed_backup_is_not_followed_and_a_mirror_by_hand_follows_nothing(ru
     assert len(made.syncs()) == before
 
 
-def test_a_sync_waits_for_the_backup_that_runs(running: Running) -> None:
+def test_a_sync_waits_for_the_running_backup(running: Running) -> None:
     made = shared(running)
 
     with running.held_backup(made.repository) as (backup, _gate):
@@ -91,7 +91,7 @@ def test_a_sync_waits_for_the_backup_that_runs(running: Running) -> None:
     assert made.admin.wait_for_end(job)["status"] == "completed"
 
 
-def test_a_mirror_is_removed_with_its_evidence_and_the_files_stay(running: Running) -> None:
+def test_removing_a_mirror_removes_its_evidence_and_keeps_the_files(running: Running) -> None:
     made = mirrored(running)
     assert made.cell()["age_seconds"] is not None
 
@@ -127,7 +127,7 @@ def test_a_remote_in_use_cannot_be_removed(running: Running) -> None:
         ({"colour": "red"}, (422, None)),
     ],
 )
-def test_settings_that_cannot_be_are_refused_and_nothing_is_stored(
+def test_invalid_settings_are_refused_and_nothing_is_stored(
     running: Running, wrong: dict[str, Any], refusal: tuple[int, str | None]
 ) -> None:
     repository = running.scratch
@@ -143,7 +143,7 @@ def test_settings_that_cannot_be_are_refused_and_nothing_is_stored(
     assert running.admin.get(f"/api/repositories/{repository['id']}/mirror").status_code == 404
 
 
-def test_two_repositories_never_share_a_place_nor_lie_in_one_another(running: Running) -> None:
+def test_two_mirrors_can_neither_share_a_path_nor_be_nested(running: Running) -> None:
     made = shared(running)
     other = f"/api/repositories/{running.scratch['id']}/mirror"
 
@@ -155,7 +155,7 @@ def test_two_repositories_never_share_a_place_nor_lie_in_one_another(running: Ru
     assert [error_of(answer) for answer in refused] == [(409, "mirror.path_taken")] * 3
 
 
-def test_who_may_do_what_with_a_mirror(running: Running) -> None:
+def test_a_mirror_is_read_by_viewers_synced_by_operators_and_changed_by_admins(running: Running) -> None:
     made = shared(running)
     viewer = running.client_with_right(made.repository, "viewer")
     operator = running.client_with_right(made.repository, "operator")

@@ -1,4 +1,4 @@
-"""What a sync does and refuses: a repository that does not look sound never replaces its mirror by itself."""
+"""Syncs: a repository that does not look intact never replaces its mirror without an override."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def segments(made: Mirrored) -> list[Path]:
-    """Those that hold data, the largest first."""
+    """Segments with data, the largest first."""
     found = (Path(made.repository["path"]) / "data" / "0").iterdir()
     return sorted((path for path in found if path.stat().st_size > 17), key=lambda path: -path.stat().st_size)
 
@@ -80,7 +80,7 @@ def test_a_damaged_repository_does_not_replace_its_mirror(running: Running, dama
     assert made.cell()["status"] == "failed"
 
 
-def test_a_repository_that_shrank_beyond_the_threshold_is_mirrored_only_when_told_to(running: Running) -> None:
+def test_a_repository_that_shrank_beyond_the_threshold_is_mirrored_only_with_the_override(running: Running) -> None:
     made = mirrored(running)
     source = Path(made.repository["source_paths"][0])
     (source / "large").write_bytes(os.urandom(400_000))
@@ -102,7 +102,7 @@ def test_a_repository_that_shrank_beyond_the_threshold_is_mirrored_only_when_tol
     assert made.sync()["status"] == "completed", "the smaller size is the one to compare with from now on"
 
 
-def test_a_repository_that_was_set_back_to_an_older_copy_is_suspicious(running: Running) -> None:
+def test_a_repository_reset_to_an_older_copy_is_suspicious(running: Running) -> None:
     made = mirrored(running)
 
     with made.spoiled():  # puts the older copy back
@@ -124,7 +124,7 @@ def test_another_repository_in_the_same_folder_is_not_mirrored(running: Running)
     assert (ended["status"], ended["error_key"]) == ("failed", "repository.replaced")
 
 
-def test_what_else_lies_at_the_place_is_never_deleted_even_with_the_override(running: Running) -> None:
+def test_other_files_at_the_destination_are_never_deleted_even_with_the_override(running: Running) -> None:
     repository, remote_id = running.new_repository(), local_remote(running)
     folder = running.new_folder("photographs")
     (folder / "holiday.jpg").write_text("the only copy")
@@ -139,12 +139,12 @@ def test_what_else_lies_at_the_place_is_never_deleted_even_with_the_override(run
     assert files(folder) == {"holiday.jpg": b"the only copy"}
 
 
-def test_a_mirror_that_was_changed_behind_our_back_is_mended_or_told(running: Running) -> None:
+def test_damage_to_a_mirror_is_reported_and_missing_files_are_restored(running: Running) -> None:
     made = shared(running)
     held = max((made.folder / "data" / "0").iterdir(), key=lambda path: path.stat().st_size)
     when = held.stat()
     held.write_bytes(os.urandom(when.st_size))
-    os.utime(held, ns=(when.st_atime_ns, when.st_mtime_ns))  # as rot on a disk does it
+    os.utime(held, ns=(when.st_atime_ns, when.st_mtime_ns))  # like rot on a disk
 
     told = made.sync()
     held.unlink()
@@ -168,7 +168,7 @@ def test_syncs_of_one_repository_run_one_after_the_other(running: Running) -> No
     assert ended[0]["completed_at"] < ended[1]["completed_at"]
 
 
-def test_a_hydrate_makes_a_repository_that_can_be_imported(running: Running) -> None:
+def test_a_hydrate_creates_a_repository_that_can_be_imported(running: Running) -> None:
     made = shared(running)
     destination = running.new_path("hydrated")
 
@@ -184,7 +184,7 @@ def test_a_hydrate_makes_a_repository_that_can_be_imported(running: Running) -> 
     )
 
 
-def test_a_hydrate_is_refused_where_something_is_or_without_a_confirmation(running: Running) -> None:
+def test_a_hydrate_is_refused_for_an_unusable_destination_or_without_confirmation(running: Running) -> None:
     made = shared(running)
     full = running.new_source()
     url = f"{made.url}/hydrate"
@@ -207,7 +207,7 @@ def test_a_hydrate_is_refused_where_something_is_or_without_a_confirmation(runni
     assert sorted(path.name for path in full.iterdir()) == ["file-0", "file-1", "file-2"]
 
 
-def test_a_hydrate_of_an_empty_mirror_fails_with_a_sentence(running: Running) -> None:
+def test_a_hydrate_of_a_missing_mirror_fails_with_its_own_key(running: Running) -> None:
     made = mirrored(running)
     shutil.rmtree(made.folder)
 

@@ -26,7 +26,7 @@ def receiver() -> Iterator[WebReceiver]:
 
 @pytest.fixture
 def hook(running: Running, admin: Client, receiver: WebReceiver) -> Iterator[dict[str, Any]]:
-    """A webhook destination; other tests that share the service get no messages of it."""
+    """A webhook destination, deleted afterwards because other tests share the service."""
     body = {"name": running.new_name("hook"), "kind": "webhook", "options": {"url": receiver.url}}
     answer = admin.post(DESTINATIONS, json=body)
     assert answer.status_code == 201, answer.text
@@ -35,12 +35,12 @@ def hook(running: Running, admin: Client, receiver: WebReceiver) -> Iterator[dic
 
 
 def quick_failure(running: Running, repository: dict[str, Any]) -> None:
-    """A backup that fails without the engine."""
+    """Run a backup that fails before the engine starts."""
     job = running.admin.start_backup(repository, source_paths=[str(running.new_path("missing"))])
     running.admin.wait_for_end(job)
 
 
-def test_a_destination_is_added_read_changed_and_deleted_and_its_secret_is_shown_once(
+def test_a_destination_can_be_added_changed_and_deleted_and_shows_its_secret_once(
     admin: Client, hook: dict[str, Any]
 ) -> None:
     assert set(hook) == DESTINATION
@@ -72,7 +72,7 @@ def test_a_destination_is_added_read_changed_and_deleted_and_its_secret_is_shown
         ("ping", {"url": "https://hc.example/x", "schedule_id": 7_654_321}),
     ],
 )
-def test_options_that_cannot_work_are_refused(
+def test_invalid_options_are_refused_and_change_nothing(
     running: Running, admin: Client, kind: str, options: dict[str, Any]
 ) -> None:
     before = admin.get(DESTINATIONS).json()
@@ -83,7 +83,9 @@ def test_options_that_cannot_work_are_refused(
     assert admin.get(DESTINATIONS).json() == before
 
 
-def test_a_test_message_has_a_verdict(admin: Client, hook: dict[str, Any], receiver: WebReceiver) -> None:
+def test_a_test_message_reports_whether_it_was_delivered(
+    admin: Client, hook: dict[str, Any], receiver: WebReceiver
+) -> None:
     good = admin.post(f"{DESTINATIONS}/{hook['id']}/test").json()
     receiver.answer = lambda _got: (500, {})
     bad = admin.post(f"{DESTINATIONS}/{hook['id']}/test").json()
@@ -102,7 +104,7 @@ def test_a_test_message_has_a_verdict(admin: Client, hook: dict[str, Any], recei
     )
 
 
-def test_rules_are_added_replaced_and_deleted(running: Running, admin: Client, hook: dict[str, Any]) -> None:
+def test_rules_can_be_added_replaced_and_deleted(running: Running, admin: Client, hook: dict[str, Any]) -> None:
     name = running.new_name("rule")
     quiet = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin", "days": ["mon"]}
     body = {"name": name, "events": ["check.*"], "quiet": quiet, "destination_ids": [hook["id"]], "enabled": False}
@@ -126,7 +128,7 @@ def test_rules_are_added_replaced_and_deleted(running: Running, admin: Client, h
     assert error_of(admin.delete(place)) == (404, "notifications.no_such_rule")
 
 
-def test_reports_are_added_replaced_and_deleted(running: Running, admin: Client) -> None:
+def test_reports_can_be_added_replaced_and_deleted(running: Running, admin: Client) -> None:
     name = running.new_name("report")
     added = admin.post(REPORTS, json={"name": name, "period": "weekly", "weekday": "sun", "enabled": False})
 
@@ -137,10 +139,10 @@ def test_reports_are_added_replaced_and_deleted(running: Running, admin: Client)
     assert admin.delete(place).status_code == 204
 
 
-def test_a_backup_fails_and_recovers_and_both_are_heard_of_by_mail_and_webhook(
+def test_a_failed_backup_and_its_recovery_are_announced_by_mail_and_webhook(
     running: Running, admin: Client, hook: dict[str, Any], receiver: WebReceiver
 ) -> None:
-    """With the rule that every service starts with."""
+    """Uses the default rule of a new service."""
     with mail_server() as server:
         options = {"host": "127.0.0.1", "port": server.port, "security": "none"}
         body = {"name": running.new_name("mail"), "kind": "smtp"}

@@ -7,8 +7,8 @@ from tests.support.running import Running, Services
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
-def test_a_reconcile_tick_queues_once_what_is_not_fresh(services: Services, store: str) -> None:
-    with services.own(store) as running:  # a tick looks at every repository that there is
+def test_a_reconcile_tick_queues_stale_derived_data_once(services: Services, store: str) -> None:
+    with services.own(store) as running:  # a tick processes every repository of the service
         look_at_a_tick(running)
 
 
@@ -56,7 +56,7 @@ def test_each_visible_repository_has_a_row_of_derived_data(running: Running) -> 
     assert known["id"] in [row["repository_id"] for row in everyone]
 
 
-def test_the_archives_behind_a_row_are_told_to_who_may_see_it(running: Running) -> None:
+def test_the_archives_behind_a_row_are_shown_only_for_visible_repositories(running: Running) -> None:
     known = running.known.repository["id"]
 
     answer = running.admin.get(f"/api/operations/repositories/{known}")

@@ -13,7 +13,7 @@ PLACES = [
 ]
 
 
-def test_an_operation_has_its_run_and_what_its_kind_has_to_tell(running: Running) -> None:
+def test_an_operation_shows_its_run_and_the_details_of_its_kind(running: Running) -> None:
     detail = running.admin.operation(running.known.job_id)
 
     assert set(detail) == OPERATION | MORE_OPERATION | {"run", "detail", "progress_details", "actions", "refusals"}
@@ -23,7 +23,7 @@ def test_an_operation_has_its_run_and_what_its_kind_has_to_tell(running: Running
     assert set(detail["detail"]["stats"]) == {"original_size", "compressed_size", "deduplicated_size", "nfiles"}
 
 
-def test_all_operations_of_a_run_are_told_oldest_first(running: Running) -> None:
+def test_all_operations_of_a_run_are_listed_oldest_first(running: Running) -> None:
     _, jobs = running.several
 
     for job_id in (jobs["cancelled"], jobs["failed"]):
@@ -31,7 +31,7 @@ def test_all_operations_of_a_run_are_told_oldest_first(running: Running) -> None
     assert running.admin.operation(jobs["failed"])["retry_of"] == jobs["cancelled"]
 
 
-def test_a_failed_operation_says_why_in_a_key_and_a_sentence(running: Running) -> None:
+def test_a_failed_operation_has_an_error_key_and_a_sentence(running: Running) -> None:
     _, jobs = running.several
     failed = running.admin.operation(jobs["failed"])
 
@@ -44,7 +44,7 @@ def test_a_failed_operation_says_why_in_a_key_and_a_sentence(running: Running) -
 
 
 @pytest.mark.parametrize(("method", "path"), PLACES, ids=[path for _, path in PLACES])
-def test_what_is_hidden_is_as_unknown_as_what_is_not_there(running: Running, method: str, path: str) -> None:
+def test_a_hidden_operation_is_refused_exactly_like_a_missing_one(running: Running, method: str, path: str) -> None:
     hidden = running.stranger.request(method, path.format(id=running.known.job_id))
     missing = running.stranger.request(method, path.format(id=999_999))
 
@@ -56,7 +56,7 @@ def test_what_is_hidden_is_as_unknown_as_what_is_not_there(running: Running, met
     assert "hunter2" not in running.admin.request(method, path.format(id="hunter2")).text
 
 
-def test_logs_have_the_shape_of_the_backup_stream(running: Running) -> None:
+def test_logs_have_the_same_shape_as_the_backup_log_stream(running: Running) -> None:
     job_id = running.warned
     stream = running.admin.get(f"/api/backup/logs/{job_id}/stream", params={"offset": 5, "limit": 10}).json()
     logs = running.admin.get(f"/api/operations/{job_id}/logs", params={"offset": 5, "limit": 10}).json()
@@ -70,7 +70,7 @@ def test_logs_have_the_shape_of_the_backup_stream(running: Running) -> None:
     assert downloaded.text.splitlines() == running.admin.log_lines(job_id)
 
 
-def test_an_account_token_reads_an_operation_but_does_not_cancel_it(running: Running) -> None:
+def test_an_account_token_may_read_an_operation_but_not_cancel_it(running: Running) -> None:
     client = running.anonymous()
     client.headers["Authorization"] = f"Bearer {running.token}"
     with running.held_backup(running.scratch) as (job_id, _gate):
@@ -83,7 +83,7 @@ def test_an_account_token_reads_an_operation_but_does_not_cancel_it(running: Run
         assert running.admin.operation(job_id)["cancel_requested"] is False
 
 
-def test_an_operator_cancels_what_waits_and_a_viewer_does_not(running: Running) -> None:
+def test_an_operator_may_cancel_a_waiting_operation_and_a_viewer_may_not(running: Running) -> None:
     repository = running.scratch
     viewer, operator = (running.client_with_right(repository, role) for role in ("viewer", "operator"))
     with running.held_backup(repository):

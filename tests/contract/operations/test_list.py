@@ -23,7 +23,7 @@ def listed(running: Running, params: Any) -> list[int]:
     return [item["id"] for item in answer.json()["items"]]
 
 
-def test_an_item_has_the_fields_of_the_contract(running: Running) -> None:
+def test_an_item_has_all_fields_of_the_contract(running: Running) -> None:
     known = running.known
 
     answer = running.admin.get("/api/operations/", params={"repository_id": known.repository["id"]})
@@ -50,7 +50,7 @@ def test_an_item_has_the_fields_of_the_contract(running: Running) -> None:
 
 
 @both_stores
-def test_each_filter_narrows_and_all_of_them_together(running: Running) -> None:
+def test_filters_narrow_the_list_alone_and_combined(running: Running) -> None:
     repository, jobs = running.several
     of_it = {"repository_id": repository["id"]}
     check = running.admin.post(f"/api/repositories/{repository['id']}/check", json={}).json()["job_id"]
@@ -75,7 +75,9 @@ def test_each_filter_narrows_and_all_of_them_together(running: Running) -> None:
 
 
 @pytest.mark.parametrize("filtered", ["category", "kind", "status", "trigger", "status[]"])
-def test_a_filter_with_an_unknown_word_is_an_error_that_lists_the_known_ones(running: Running, filtered: str) -> None:
+def test_an_unknown_filter_value_is_refused_and_the_error_lists_the_allowed_ones(
+    running: Running, filtered: str
+) -> None:
     answer = running.admin.get("/api/operations/", params={filtered: ["backup", "nonsense"]})
 
     assert error_of(answer) == (422, "filters.unknown_value")
@@ -85,7 +87,7 @@ def test_a_filter_with_an_unknown_word_is_an_error_that_lists_the_known_ones(run
 
 
 @pytest.mark.parametrize("filtered", ["category", "job_type", "status", "trigger"])
-def test_the_activity_refuses_unknown_words_too(running: Running, filtered: str) -> None:
+def test_the_activity_list_refuses_unknown_filter_values_too(running: Running, filtered: str) -> None:
     answer = running.admin.get("/api/activity/recent", params={filtered: "nonsense"})
 
     assert error_of(answer) == (422, "filters.unknown_value")
@@ -101,7 +103,7 @@ def test_the_activity_refuses_unknown_words_too(running: Running, filtered: str)
         ("trigger", ["manual", "retry"]),
     ],
 )
-def test_a_filter_may_be_given_with_brackets_and_without(running: Running, name: str, values: list[str]) -> None:
+def test_a_filter_works_with_and_without_brackets(running: Running, name: str, values: list[str]) -> None:
     repository, _ = running.several
     of_it = {"repository_id": repository["id"]}
 
@@ -112,7 +114,7 @@ def test_a_filter_may_be_given_with_brackets_and_without(running: Running, name:
     assert listed(running, {**of_it, name: values[:1], f"{name}[]": values[1:]}) == plain
 
 
-def test_since_is_a_time_with_any_offset(running: Running) -> None:
+def test_since_accepts_a_time_with_any_offset(running: Running) -> None:
     repository = running.new_repository()
     old, new = (missing_backup(running, repository) for _ in range(2))
     created = datetime.fromisoformat(running.admin.operation(new)["created_at"])
@@ -126,7 +128,7 @@ def test_since_is_a_time_with_any_offset(running: Running) -> None:
     assert listed(running, {**of_it, "since": "2020-01-01T00:00:00+00:00"}) == [new, old]
 
 
-def test_until_and_since_cut_a_span_out_and_the_total_counts_what_is_in_it(running: Running) -> None:
+def test_since_and_until_select_a_span_and_the_total_counts_every_match(running: Running) -> None:
     repository = running.new_repository()
     jobs = [missing_backup(running, repository) for _ in range(3)]
     times = [running.admin.operation(job)["created_at"] for job in jobs]
@@ -139,7 +141,7 @@ def test_until_and_since_cut_a_span_out_and_the_total_counts_what_is_in_it(runni
 
 
 @both_stores
-def test_a_search_finds_names_users_and_messages_whatever_their_case(running: Running) -> None:
+def test_a_search_finds_names_and_messages_in_any_case(running: Running) -> None:
     repository = running.new_repository(name=running.new_name("Odd_%name"))
     job = missing_backup(running, repository)
     message = running.admin.operation(job)["error_message"]
@@ -154,7 +156,7 @@ def test_a_search_finds_names_users_and_messages_whatever_their_case(running: Ru
     assert listed(running, {"machine_id": 999, "repository_id": repository["id"]}) == []
 
 
-def test_the_activity_has_pages_and_the_same_filters(running: Running) -> None:
+def test_the_activity_list_has_pages_and_the_same_filters(running: Running) -> None:
     repository = running.new_repository()
     jobs = [missing_backup(running, repository) for _ in range(3)]
     params: dict[str, Any] = {"repository_id": repository["id"], "limit": 2}
@@ -169,7 +171,7 @@ def test_the_activity_has_pages_and_the_same_filters(running: Running) -> None:
 
 
 @both_stores
-def test_pages_are_stable_while_operations_arrive(running: Running) -> None:
+def test_pages_stay_stable_while_new_operations_arrive(running: Running) -> None:
     repository = running.new_repository()
     old = [missing_backup(running, repository) for _ in range(5)]
     seen: list[int] = []
@@ -205,7 +207,7 @@ def test_pages_are_stable_while_operations_arrive(running: Running) -> None:
         ("kind[]", "a\0b"),
     ],
 )
-def test_a_filter_that_is_malformed_is_refused_without_an_echo(running: Running, name: str, value: object) -> None:
+def test_a_malformed_filter_is_refused_without_echoing_its_value(running: Running, name: str, value: object) -> None:
     answer = running.admin.get("/api/operations/", params={name: value})
 
     assert answer.status_code == 422
@@ -213,13 +215,13 @@ def test_a_filter_that_is_malformed_is_refused_without_an_echo(running: Running,
 
 
 @pytest.mark.parametrize("cursor", ["!!", "WzEsMl0", "WyJhIl0", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld"])
-def test_a_cursor_of_nobody_is_refused(running: Running, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(running: Running, cursor: str) -> None:
     answer = running.admin.get("/api/operations/", params={"cursor": cursor})
 
     assert error_of(answer) == (422, "paging.bad_cursor")
 
 
-def test_a_limit_is_a_hundred_unless_told_and_documented(running: Running) -> None:
+def test_the_document_lists_every_filter_once_and_the_default_limit_is_100(running: Running) -> None:
     document = running.anonymous().get("/api/openapi.json").json()
     parameters = {entry["name"]: entry for entry in document["paths"]["/api/operations/"]["get"]["parameters"]}
 
@@ -229,7 +231,7 @@ def test_a_limit_is_a_hundred_unless_told_and_documented(running: Running) -> No
     assert (limit["default"], limit["minimum"], limit["maximum"]) == (100, 1, 500)
 
 
-def test_a_user_sees_the_operations_of_visible_repositories_alone(running: Running) -> None:
+def test_a_user_sees_only_operations_of_visible_repositories(running: Running) -> None:
     repository, jobs = running.several
     viewer = running.client_with_right(repository, "viewer")
     everywhere = running.client_of(running.new_user("viewer", all_repositories_role="viewer"))
@@ -249,7 +251,7 @@ def test_a_user_sees_the_operations_of_visible_repositories_alone(running: Runni
     }
 
 
-def test_an_account_token_may_read(running: Running) -> None:
+def test_an_account_token_may_list_operations(running: Running) -> None:
     answer = running.anonymous().get("/api/operations/", headers={"Authorization": f"Bearer {running.token}"})
 
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""The end of a log, and the next line that holds a text."""
+"""The end of a log, and the next line that contains a text."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def logs(running: Running, **params: Any) -> dict[str, Any]:
     return found
 
 
-def test_the_end_of_a_log_is_its_last_lines(running: Running) -> None:
+def test_the_tail_of_a_log_is_its_last_lines(running: Running) -> None:
     lines = running.admin.log_lines(running.warned)
 
     end = logs(running, tail=3)
@@ -25,7 +25,7 @@ def test_the_end_of_a_log_is_its_last_lines(running: Running) -> None:
     assert len(logs(running, tail=5000)["lines"]) == len(lines)
 
 
-def test_each_match_is_found_once_by_going_on_behind_the_last(running: Running) -> None:
+def test_each_match_is_found_once_by_resuming_after_the_previous_one(running: Running) -> None:
     lines = running.admin.log_lines(running.warned)
     wanted = [number for number, line in enumerate(lines, 1) if "missing" in line.lower()]
 
@@ -43,7 +43,7 @@ def test_each_match_is_found_once_by_going_on_behind_the_last(running: Running) 
 @pytest.mark.parametrize(
     "params", [{"tail": 0}, {"tail": 5001}, {"find": ""}, {"find": "a" * 201}, {"tail": 1, "offset": 1}]
 )
-def test_bad_questions_about_a_log_are_refused(running: Running, params: dict[str, Any]) -> None:
+def test_invalid_log_parameters_are_refused_with_422(running: Running, params: dict[str, Any]) -> None:
     answer = running.admin.get(f"/api/operations/{running.warned}/logs", params=params)
 
     assert answer.status_code == 422
@@ -51,7 +51,7 @@ def test_bad_questions_about_a_log_are_refused(running: Running, params: dict[st
         assert error_of(answer) == (422, "logs.contradiction")
 
 
-def test_a_stranger_searches_no_log(running: Running) -> None:
+def test_a_user_without_rights_may_not_search_a_log(running: Running) -> None:
     answer = running.stranger.get(f"/api/operations/{running.warned}/logs", params={"find": "e"})
 
     assert error_of(answer) == (404, "operations.not_found")

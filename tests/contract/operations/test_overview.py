@@ -16,7 +16,7 @@ def sources(running: Running) -> Path:
     return folder
 
 
-def test_a_repository_is_at_risk_until_it_is_backed_up_and_unproven_until_files_are_read_back(
+def test_a_repository_is_at_risk_until_it_is_backed_up_and_unproven_until_a_restore_check(
     running: Running, sources: Path
 ) -> None:
     admin = running.admin
@@ -41,7 +41,7 @@ def test_a_repository_is_at_risk_until_it_is_backed_up_and_unproven_until_files_
     assert (len(days), days[-1]["archives"]) == (42, 1)
 
 
-def test_a_user_sees_and_counts_only_what_they_may_see(running: Running, sources: Path) -> None:
+def test_a_users_overview_counts_only_visible_repositories(running: Running, sources: Path) -> None:
     mine = running.admin.create_repository(running.new_path("mine"), [sources])
     running.admin.create_repository(running.new_path("hidden"), [sources])
     viewer = running.client_with_right(mine, "viewer")
@@ -53,7 +53,7 @@ def test_a_user_sees_and_counts_only_what_they_may_see(running: Running, sources
     assert (page["total"], sum(page["counts"].values())) == (1, 1)
 
 
-def test_pages_of_the_evidence_hold_every_repository_once(running: Running, sources: Path) -> None:
+def test_pages_of_the_overview_list_every_repository_once(running: Running, sources: Path) -> None:
     for _ in range(3):
         running.admin.create_repository(running.new_path("paged"), [sources])
     seen: list[int] = []
@@ -69,11 +69,11 @@ def test_pages_of_the_evidence_hold_every_repository_once(running: Running, sour
 
 
 @pytest.mark.parametrize("params", [{"tz": "Mars/Olympus"}, {"sort": "luck"}, {"state": "fine"}, {"cursor": "x"}])
-def test_what_is_not_understood_is_refused(running: Running, params: dict[str, str]) -> None:
+def test_invalid_parameters_are_refused_with_422(running: Running, params: dict[str, str]) -> None:
     assert running.admin.get("/api/overview/repositories", params=params).status_code == 422
 
 
-def test_a_zone_that_is_none_is_named(running: Running) -> None:
+def test_an_unknown_time_zone_is_refused_with_its_own_key(running: Running) -> None:
     assert error_of(running.admin.get("/api/overview", params={"tz": "Mars/Olympus"})) == (
         422,
         "archives.unknown_timezone",

@@ -49,7 +49,7 @@ def paused(running: Running) -> Iterator[None]:
         assert running.admin.post("/api/operations/resume").json() == {"paused": False}
 
 
-def test_an_idle_service_has_its_limits_and_its_runner_and_nothing_else(running: Running) -> None:
+def test_the_queue_of_an_idle_service_shows_its_limits_and_its_runner(running: Running) -> None:
     running.wait_until_idle()
 
     queue = queue_of(running.admin)
@@ -64,7 +64,7 @@ def test_an_idle_service_has_its_limits_and_its_runner_and_nothing_else(running:
 
 
 @both_stores
-def test_a_lane_names_its_holder_and_why_others_wait(running: Running) -> None:
+def test_a_lane_shows_its_holder_and_why_other_operations_wait(running: Running) -> None:
     repository = running.scratch
     running.wait_until_idle()
     with running.held_backup(repository) as (holder, _gate):
@@ -99,7 +99,7 @@ def test_a_user_sees_the_lanes_of_visible_repositories_and_no_runners(running: R
 
 
 @both_stores
-def test_a_limit_applies_at_once_and_without_a_restart(running: Running) -> None:
+def test_a_changed_limit_applies_immediately_without_a_restart(running: Running) -> None:
     one, other = running.scratch, running.new_repository()
     running.wait_until_idle()
     with running.held_backup(one), limits(running, max_running_backups=1):
@@ -117,7 +117,7 @@ def test_a_limit_applies_at_once_and_without_a_restart(running: Running) -> None
         assert running.admin.wait_for_end(waiting)["status"] == "completed"
 
 
-def test_the_total_limit_holds_whatever_the_others_allow(running: Running) -> None:
+def test_the_total_limit_applies_whatever_the_other_limits_allow(running: Running) -> None:
     held, other = running.scratch, running.new_repository()
     with running.held_backup(held), limits(running, max_running_total=1, max_running_maintenance=64):
         check = running.admin.post(f"/api/repositories/{other['id']}/check", json={})
@@ -127,7 +127,7 @@ def test_the_total_limit_holds_whatever_the_others_allow(running: Running) -> No
 
 
 @pytest.mark.parametrize("name", sorted(LIMITS))
-def test_every_limit_is_a_whole_number_from_1_to_64(running: Running, name: str) -> None:
+def test_every_limit_must_be_a_whole_number_from_1_to_64(running: Running, name: str) -> None:
     for wrong in (0, 65, -1, 1.5, "4", True, [4]):
         answer = running.admin.put("/api/operations/limits", json={name: wrong})
         assert answer.status_code == 422, (wrong, answer.text)
@@ -137,15 +137,15 @@ def test_every_limit_is_a_whole_number_from_1_to_64(running: Running, name: str)
             assert queue_of(running.admin)["limits"][name] == right
 
 
-def test_limits_take_known_names_alone_and_change_all_or_nothing(running: Running) -> None:
+def test_unknown_limits_are_refused_and_limits_change_all_or_none(running: Running) -> None:
     for body in ({"max_running_backups": 3, "max_running_total": 65}, {"max_running_backups": 3, "more": 1}, []):
         assert running.admin.put("/api/operations/limits", json=body).status_code == 422
     assert running.admin.put("/api/operations/limits", json={}).json() == LIMITS
 
 
 @both_stores
-def test_a_pause_holds_follow_up_and_reconcile_work_and_nothing_else(running: Running) -> None:
-    repository = running.new_repository(source_paths=[running.new_path("missing")])  # so that each ends at once
+def test_a_pause_holds_only_follow_up_and_reconcile_operations(running: Running) -> None:
+    repository = running.new_repository(source_paths=[running.new_path("missing")])  # so that each ends immediately
     with paused(running):
         held = [running.enqueue_backup(repository, trigger) for trigger in ("followup", "reconcile")]
         free = [running.enqueue_backup(repository, trigger) for trigger in ("schedule", "retry", "import")]
@@ -166,7 +166,7 @@ def test_a_pause_holds_follow_up_and_reconcile_work_and_nothing_else(running: Ru
 @pytest.mark.parametrize(
     ("method", "path", "body"), ADMINISTRATION, ids=[path.rsplit("/", 1)[1] for _, path, _ in ADMINISTRATION]
 )
-def test_only_an_administrator_changes_how_work_is_done(
+def test_only_an_administrator_may_change_limits_pause_resume_or_reconcile(
     running: Running, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     before = queue_of(running.admin)
@@ -178,7 +178,7 @@ def test_only_an_administrator_changes_how_work_is_done(
     assert (after["limits"], after["paused"]) == (before["limits"], before["paused"])
 
 
-def test_changes_are_in_the_audit_log(running: Running) -> None:
+def test_changes_of_limits_and_pauses_are_audited(running: Running) -> None:
     with limits(running, max_running_index=3), paused(running):
         pass
 

@@ -12,7 +12,7 @@ from tests.support.running import Running
 
 
 def cancelled_jobs(running: Running, repository: dict[str, Any], starts: dict[str, tuple[str, dict[str, Any]]]) -> Any:
-    """One job of each kind that was cancelled while it waited."""
+    """Start one job of each kind, cancel it while it waits, and return the ids by kind."""
     jobs = {}
     with running.held_backup(repository):
         for kind, (path, body) in starts.items():
@@ -24,7 +24,7 @@ def cancelled_jobs(running: Running, repository: dict[str, Any], starts: dict[st
     return jobs
 
 
-def test_every_kind_of_work_that_was_cancelled_is_started_again_with_its_parameters(running: Running) -> None:
+def test_a_retry_of_a_cancelled_operation_runs_with_the_same_parameters_for_every_kind(running: Running) -> None:
     repository = running.new_repository()
     first = running.admin.wait_for_end(running.admin.start_backup(repository))
     archive = first["result"]["archive"]["name"]
@@ -57,7 +57,7 @@ def test_every_kind_of_work_that_was_cancelled_is_started_again_with_its_paramet
     assert any(Path(destination).rglob("*"))
 
 
-def test_a_retry_is_by_the_rights_of_the_person_who_asks_for_it(running: Running) -> None:
+def test_a_retry_requires_the_caller_to_have_the_rights_for_the_original_request(running: Running) -> None:
     repository = running.new_repository()
     viewer, operator = (running.client_with_right(repository, role) for role in ("viewer", "operator"))
     base = f"/api/repositories/{repository['id']}"
@@ -74,7 +74,7 @@ def test_a_retry_is_by_the_rights_of_the_person_who_asks_for_it(running: Running
     assert viewer.get(f"/api/operations/{jobs['check']}").json()["refusals"]["retry"] == "access.forbidden"
 
 
-def test_a_repository_that_is_only_observed_since_is_not_changed_by_a_retry(running: Running) -> None:
+def test_a_retry_does_not_change_a_repository_that_is_now_observed(running: Running) -> None:
     repository = running.new_repository()
     base = f"/api/repositories/{repository['id']}"
     starts = {"compact": (f"{base}/compact", {}), "check": (f"{base}/check", {})}
@@ -85,7 +85,7 @@ def test_a_repository_that_is_only_observed_since_is_not_changed_by_a_retry(runn
     assert running.admin.post(f"/api/operations/{jobs['check']}/retry").status_code == 200
 
 
-def test_work_of_the_index_and_what_still_runs_are_not_repeated(running: Running) -> None:
+def test_index_operations_and_running_operations_cannot_be_retried(running: Running) -> None:
     repository = running.new_repository(index_mode="full")
     running.admin.wait_for_end(running.admin.start_backup(repository))
     listed = running.admin.get("/api/operations/", params={"repository_id": repository["id"], "category": "index"})
@@ -97,7 +97,7 @@ def test_work_of_the_index_and_what_still_runs_are_not_repeated(running: Running
         assert running.admin.operation(job)["refusals"]["retry"] == "operations.still_active"
 
 
-def test_parameters_that_this_release_does_not_know_need_a_new_start(running: Running) -> None:
+def test_an_operation_with_unknown_parameters_cannot_be_retried(running: Running) -> None:
     repository = running.new_repository()
     path = f"/api/repositories/{repository['id']}/check"
     job = cancelled_jobs(running, repository, {"check": (path, {})})["check"]
@@ -107,7 +107,7 @@ def test_parameters_that_this_release_does_not_know_need_a_new_start(running: Ru
     assert error_of(running.admin.post(f"/api/operations/{job}/retry")) == (409, "operations.not_retryable")
 
 
-def test_a_retry_that_was_sent_twice_with_its_key_is_one_operation(running: Running) -> None:
+def test_a_retry_repeated_with_its_idempotency_key_is_one_operation(running: Running) -> None:
     failed = missing_backup(running, running.scratch)
     headers = {"Idempotency-Key": running.new_name("key")}
 

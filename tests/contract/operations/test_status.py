@@ -12,7 +12,7 @@ def health_of(status: dict[str, Any], repository: dict[str, Any]) -> dict[str, A
     return dict(found)
 
 
-def test_a_failure_counts_until_the_next_success(running: Running) -> None:
+def test_a_failed_backup_is_reported_until_the_next_success(running: Running) -> None:
     admin = running.admin
     repository = running.new_repository()
     assert health_of(admin.get("/api/activity/status").json(), repository)["health"] == "never"
@@ -38,7 +38,7 @@ def test_a_failure_counts_until_the_next_success(running: Running) -> None:
     assert failed not in [one["id"] for one in status["failed"]]
 
 
-def test_running_jobs_have_their_progress(running: Running) -> None:
+def test_running_jobs_show_their_progress(running: Running) -> None:
     def shown_progress(job: int) -> dict[str, Any]:
         (shown,) = [one for one in running.admin.get("/api/activity/status").json()["running"] if one["id"] == job]
         return dict(shown["progress_details"])
@@ -52,7 +52,7 @@ def test_running_jobs_have_their_progress(running: Running) -> None:
     assert {"current_file", "original_size"} <= set(detail["progress_details"])
 
 
-def test_others_see_only_what_is_theirs(running: Running) -> None:
+def test_a_user_without_rights_sees_no_repositories_failures_or_machines(running: Running) -> None:
     missing_backup(running, running.new_repository())
 
     status = running.stranger.get("/api/activity/status").json()

@@ -19,7 +19,7 @@ def rows_of(client: Client, repository: dict[str, Any], **params: Any) -> list[l
     return [row for row in answer.json()["rows"] if row[2] == repository["id"]]
 
 
-def test_what_ran_is_a_short_row_each_oldest_first(running: Running) -> None:
+def test_each_finished_operation_is_one_short_row_oldest_first(running: Running) -> None:
     repository = running.new_repository(index_mode="full")
     done = running.admin.wait_for_end(running.admin.start_backup(repository))
     failed = running.admin.operation(missing_backup(running, repository))
@@ -34,7 +34,7 @@ def test_what_ran_is_a_short_row_each_oldest_first(running: Running) -> None:
     assert {row[1] for row in with_index} > {"backup"}
 
 
-def test_the_span_cuts_at_both_ends_and_keeps_what_reaches_into_it(running: Running) -> None:
+def test_the_span_includes_every_operation_that_overlaps_it(running: Running) -> None:
     repository = running.new_repository()
     job = running.admin.operation(missing_backup(running, repository))
     start, end = (datetime.fromisoformat(job[name]) for name in ("started_at", "completed_at"))
@@ -53,7 +53,7 @@ def test_a_running_operation_has_no_end(running: Running) -> None:
     assert (row[3], row[5]) == ("running", None)
 
 
-def test_runs_to_come_are_planned_rows_and_seen_by_those_who_see_the_repository(running: Running) -> None:
+def test_future_runs_are_planned_rows_visible_to_users_who_see_the_repository(running: Running) -> None:
     repository = running.new_repository()
     viewer = running.client_with_right(repository, "viewer")
     body = {"name": running.new_name("nightly"), "cron_expression": "30 2 * * *", "repository_ids": [repository["id"]]}
@@ -77,7 +77,7 @@ def test_runs_to_come_are_planned_rows_and_seen_by_those_who_see_the_repository(
         {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
     ],
 )
-def test_a_span_that_is_too_long_or_upside_down_is_refused(running: Running, span: dict[str, str]) -> None:
+def test_a_span_that_is_too_long_or_reversed_is_refused(running: Running, span: dict[str, str]) -> None:
     assert error_of(running.admin.get("/api/operations/timeline", params=span)) == (422, "timeline.bad_span")
     assert running.admin.get("/api/operations/timeline", params={"since": "nonsense"}).status_code == 422
     answer = running.admin.get("/api/operations/timeline", params={"category": "nonsense"})

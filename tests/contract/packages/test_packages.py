@@ -15,7 +15,7 @@ NOBODY = 999_999
 
 
 def script(text: str) -> list[str]:
-    """Tests may use a shell, as any program."""
+    """A command that runs a shell, which packages may use like any program."""
     return ["/bin/sh", "-c", text]
 
 
@@ -55,7 +55,7 @@ def read(admin: Client, package: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_package_is_added_changed_and_removed(running: Running, admin: Client) -> None:
+def test_a_package_can_be_added_changed_and_removed(running: Running, admin: Client) -> None:
     package = add(running, ["/bin/true"], description="does nothing")
     assert set(package) >= PACKAGE
     assert (package["status"], package["installed_at"]) == ("not_installed", None)
@@ -73,7 +73,7 @@ def test_a_package_is_added_changed_and_removed(running: Running, admin: Client)
     assert error_of(admin.post(f"{place}/install")) == (404, "packages.not_found")
 
 
-def test_an_install_keeps_both_streams_apart_and_tells_the_exit_code(running: Running, admin: Client) -> None:
+def test_an_install_keeps_both_streams_apart_and_reports_the_exit_code(running: Running, admin: Client) -> None:
     package = add(
         running, script("printf 'one\\ntwo \\\\ \\t end'; printf 'an error\\n' >&2; printf '\\377' >&2; exit 0")
     )
@@ -96,7 +96,7 @@ def test_an_install_keeps_both_streams_apart_and_tells_the_exit_code(running: Ru
     assert detail["package_name"] == package["name"]
 
 
-def test_nothing_goes_through_a_shell(running: Running, admin: Client) -> None:
+def test_the_command_is_not_interpreted_by_a_shell(running: Running, admin: Client) -> None:
     package = add(running, ["/bin/echo", "$HOME", ";", "false", "&&", "`id`", "*"])
 
     job = ended(admin, install(admin, package))
@@ -104,7 +104,7 @@ def test_nothing_goes_through_a_shell(running: Running, admin: Client) -> None:
     assert job["stdout"] == "$HOME ; false && `id` *\n"
 
 
-def test_the_command_sees_none_of_the_services_own_variables(running: Running, admin: Client) -> None:
+def test_the_command_does_not_receive_the_environment_of_the_service(running: Running, admin: Client) -> None:
     package = add(running, ["/usr/bin/env"])
 
     job = ended(admin, install(admin, package))
@@ -113,7 +113,7 @@ def test_the_command_sees_none_of_the_services_own_variables(running: Running, a
     assert "HOLDFAST" not in job["stdout"]
 
 
-def test_a_command_that_fails_fails_the_install_with_its_code(running: Running, admin: Client) -> None:
+def test_a_failing_command_fails_the_install_with_its_exit_code(running: Running, admin: Client) -> None:
     package = add(running, script("echo no >&2; exit 7"))
 
     job = ended(admin, install(admin, package))
@@ -123,7 +123,7 @@ def test_a_command_that_fails_fails_the_install_with_its_code(running: Running, 
     assert read(admin, package)["status"] == "failed"
 
 
-def test_a_program_that_is_not_there_is_said_to_be_so(running: Running, admin: Client) -> None:
+def test_the_error_names_a_missing_program(running: Running, admin: Client) -> None:
     package = add(running, ["/no/such/program"])
 
     job = ended(admin, install(admin, package))
@@ -132,7 +132,7 @@ def test_a_program_that_is_not_there_is_said_to_be_so(running: Running, admin: C
     assert "/no/such/program" in job["error_message"]
 
 
-def test_one_install_runs_at_a_time_and_says_installing(running: Running, admin: Client) -> None:
+def test_only_one_install_runs_at_a_time(running: Running, admin: Client) -> None:
     gate = running.gate()
     held = add(running, script(f"echo begun; cat {shlex.quote(str(gate.path))}"))
     other = add(running, ["/bin/true"])
@@ -156,7 +156,7 @@ def test_one_install_runs_at_a_time_and_says_installing(running: Running, admin:
     assert listed[0]["stdout"] is None
 
 
-def test_a_running_install_is_cancelled(running: Running, admin: Client) -> None:
+def test_a_running_install_can_be_cancelled(running: Running, admin: Client) -> None:
     gate = running.gate()
     package = add(running, ["/bin/cat", str(gate.path)])
     job_id = install(admin, package)
@@ -172,7 +172,7 @@ def test_a_running_install_is_cancelled(running: Running, admin: Client) -> None
     assert error_of(admin.post(f"/api/operations/{job_id}/cancel")) == (409, "operations.already_finished")
 
 
-def test_the_same_request_twice_with_one_key_is_one_install(running: Running, admin: Client) -> None:
+def test_an_install_repeated_with_its_idempotency_key_runs_once(running: Running, admin: Client) -> None:
     package = add(running, ["/bin/true"])
     headers = {"Idempotency-Key": running.new_name("key")}
 
@@ -182,7 +182,7 @@ def test_the_same_request_twice_with_one_key_is_one_install(running: Running, ad
     ended(admin, answers[0].json()["job_id"])
 
 
-def test_a_name_is_given_once(running: Running, admin: Client) -> None:
+def test_a_name_cannot_be_used_twice(running: Running, admin: Client) -> None:
     first, second = add(running, ["/bin/true"]), add(running, ["/bin/true"])
 
     taken = admin.post("/api/packages/", json={"name": first["name"], "install_command": ["/bin/true"]})
@@ -197,7 +197,7 @@ def test_a_name_is_given_once(running: Running, admin: Client) -> None:
 @pytest.mark.parametrize(
     "command", ["apt-get install hello", [], [""], ["  "], ["a\0b"], [1], ["x"] * 201, None, {"program": "x"}]
 )
-def test_a_command_is_an_array_of_arguments(command: Any, running: Running, admin: Client) -> None:
+def test_a_command_that_is_not_an_array_of_arguments_is_refused(command: Any, running: Running, admin: Client) -> None:
     before = admin.get("/api/packages/").json()
 
     answer = admin.post("/api/packages/", json={"name": running.new_name("bad"), "install_command": command})
@@ -206,7 +206,7 @@ def test_a_command_is_an_array_of_arguments(command: Any, running: Running, admi
     assert admin.get("/api/packages/").json() == before
 
 
-def test_packages_are_for_administrators(running: Running) -> None:
+def test_only_administrators_may_use_packages(running: Running) -> None:
     package = add(running, ["/bin/true"])
     operator, place = running.stranger, f"/api/packages/{package['id']}"
     calls: list[tuple[str, str, Any]] = [
@@ -224,7 +224,7 @@ def test_packages_are_for_administrators(running: Running) -> None:
     ] * len(calls)
 
 
-def test_an_account_token_does_not_install(running: Running) -> None:
+def test_an_account_token_may_not_install_a_package(running: Running) -> None:
     package = add(running, ["/bin/true"])
     with running.anonymous() as client:
         client.headers["Authorization"] = f"Bearer {running.account_token()}"

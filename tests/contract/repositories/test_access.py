@@ -47,7 +47,7 @@ def test_every_user_is_listed_with_their_role_and_its_reason(running: Running) -
         assert acting.status_code == 200, "the listed role is the one that counts"
 
 
-def test_it_is_for_admins(running: Running) -> None:
+def test_only_an_admin_may_list_who_has_access(running: Running) -> None:
     path = f"/api/repositories/{running.scratch['id']}/access"
 
     assert running.client_with_right(running.scratch, "operator").get(path).status_code == 403
@@ -58,7 +58,7 @@ def test_it_is_for_admins(running: Running) -> None:
 
 
 def all_pages(running: Running, repository_id: int) -> list[dict[str, Any]]:
-    """All users, read in pages of two: each of them once."""
+    """Return all users, read in pages of two, after checking that none is listed twice."""
     found: list[dict[str, Any]] = []
     query: dict[str, Any] = {"limit": 2}
     while True:

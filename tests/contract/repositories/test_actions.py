@@ -1,4 +1,4 @@
-"""What answers say that a caller may do is what the routes then do."""
+"""The actions that responses offer a caller are the ones that the routes then allow."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def read(client: Client, repository: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_each_role_gets_its_own_acts(running: Running) -> None:
+def test_each_role_gets_its_own_actions(running: Running) -> None:
     repository = running.scratch
     viewer, operator = (running.client_with_right(repository, role) for role in ("viewer", "operator"))
 
@@ -33,8 +33,8 @@ def test_each_role_gets_its_own_acts(running: Running) -> None:
     assert [(each["my_role"], each["actions"]) for each in listed] == [("operator", of_operator["actions"])]
 
 
-def test_a_login_and_a_token_of_the_same_user_get_their_own_lists(running: Running) -> None:
-    """Lists are remembered by what the caller may see."""
+def test_a_login_and_a_token_of_the_same_user_get_separate_lists(running: Running) -> None:
+    """Lists are cached by what the caller may see."""
     repository = running.scratch
     operator = running.client_with_right(repository, "operator")
     with_token = running.anonymous()
@@ -50,7 +50,7 @@ def test_a_login_and_a_token_of_the_same_user_get_their_own_lists(running: Runni
     assert by_token["refusals"]["change"] == "auth.scope_too_narrow"
 
 
-def test_what_is_refused_for_an_observed_repository_is_refused_by_its_route(running: Running) -> None:
+def test_actions_refused_for_an_observed_repository_are_refused_by_their_routes(running: Running) -> None:
     repository = running.new_repository(mode="observe")
     place = f"/api/repositories/{repository['id']}"
 
@@ -67,7 +67,7 @@ def test_what_is_refused_for_an_observed_repository_is_refused_by_its_route(runn
     )
 
 
-def test_an_operation_offers_cancel_while_it_runs_and_its_log_afterwards(running: Running) -> None:
+def test_an_operation_can_be_cancelled_while_it_runs_and_its_log_downloaded_afterwards(running: Running) -> None:
     repository = running.new_repository()
     viewer = running.client_with_right(repository, "viewer")
     with running.held_backup(repository) as (job_id, _gate):
@@ -91,7 +91,7 @@ def test_an_operation_offers_cancel_while_it_runs_and_its_log_afterwards(running
     )
 
 
-def test_me_names_what_the_caller_may_do_with_the_service(running: Running) -> None:
+def test_the_response_about_the_current_user_lists_their_capabilities(running: Running) -> None:
     operator = running.client_of(running.new_user("operator"))
 
     assert "create_repository" in running.admin.get("/api/auth/me").json()["capabilities"]

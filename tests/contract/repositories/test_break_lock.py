@@ -8,7 +8,7 @@ from tests.support.service import Client
 
 
 @pytest.mark.parametrize("engine", ["1.2", "1.4"])
-def test_a_stale_lock_of_another_host_stays_until_a_person_breaks_it(services: Services, engine: str) -> None:
+def test_a_stale_lock_of_another_host_stays_until_a_user_breaks_it(services: Services, engine: str) -> None:
     running = services.get(engine=engine)
     repository = running.new_repository()
     operator = running.client_with_right(repository, "operator")

@@ -11,7 +11,7 @@ from tests.support.service import Client
 
 @pytest.fixture
 def repository(running: Running) -> dict[str, Any]:
-    """One that these tests may change, as it is now."""
+    """The current record of a repository that these tests may change."""
     now: dict[str, Any] = running.admin.get(f"/api/repositories/{running.scratch['id']}").json()
     return now
 
@@ -33,7 +33,7 @@ def change(client: Client, repository: dict[str, Any], **values: Any) -> Any:
         ("history_index_excludes", ["*.cache"]),
     ],
 )
-def test_what_is_given_changes_and_the_rest_stays(
+def test_a_change_sets_the_given_field_and_leaves_the_rest_alone(
     admin: Client, repository: dict[str, Any], name: str, value: Any
 ) -> None:
     answer = change(admin, repository, **{name: value})
@@ -43,14 +43,16 @@ def test_what_is_given_changes_and_the_rest_stays(
     assert changed[name] == value
     assert changed == admin.get(f"/api/repositories/{repository['id']}").json()
     assert changed["updated_at"] > repository["updated_at"]
-    moved = {"updated_at", name} | ({"actions", "refusals"} if name == "mode" else set())  # which acts the mode allows
+    moved = {"updated_at", name} | (
+        {"actions", "refusals"} if name == "mode" else set()
+    )  # the mode decides what is allowed
     assert {key: changed[key] for key in changed if key not in moved} == {
         key: repository[key] for key in repository if key not in moved
     }
 
 
 @pytest.mark.parametrize("mode", ["archives", "full", "off"])
-def test_each_index_mode_of_the_contract_is_taken(running: Running, admin: Client, mode: str) -> None:
+def test_each_index_mode_of_the_contract_is_accepted(running: Running, admin: Client, mode: str) -> None:
     repository = running.new_repository()
 
     assert change(admin, repository, index_mode=mode).json()["index_mode"] == mode
@@ -64,7 +66,7 @@ def test_retention_is_replaced_as_a_whole(admin: Client, repository: dict[str, A
     assert answer.json()["retention"] == {**dict.fromkeys(RETENTION), "keep_hourly": 24}
 
 
-def test_a_limit_can_be_taken_away(admin: Client, repository: dict[str, Any]) -> None:
+def test_an_upload_limit_can_be_removed(admin: Client, repository: dict[str, Any]) -> None:
     assert change(admin, repository, upload_ratelimit_kib=5).json()["upload_ratelimit_kib"] == 5
     assert change(admin, repository, upload_ratelimit_kib=None).json()["upload_ratelimit_kib"] is None
 
@@ -94,12 +96,14 @@ def test_an_index_mode_outside_the_contract_is_refused(admin: Client, repository
         {"has_passphrase": False},
     ],
 )
-def test_what_cannot_be_changed_is_refused(admin: Client, repository: dict[str, Any], values: dict[str, Any]) -> None:
+def test_read_only_fields_and_invalid_values_are_refused_with_422(
+    admin: Client, repository: dict[str, Any], values: dict[str, Any]
+) -> None:
     assert change(admin, repository, **values).status_code == 422
     assert admin.get(f"/api/repositories/{repository['id']}").json() == repository
 
 
-def test_a_new_name_counts_for_new_operations_and_old_ones_keep_theirs(running: Running, admin: Client) -> None:
+def test_a_new_name_applies_to_new_operations_while_old_ones_keep_theirs(running: Running, admin: Client) -> None:
     repository = running.new_repository()
     before = admin.start_backup(repository)
     admin.wait_for_end(before)
@@ -111,7 +115,7 @@ def test_a_new_name_counts_for_new_operations_and_old_ones_keep_theirs(running: 
     assert admin.operation(before)["repository"] == repository["name"]
 
 
-def test_a_name_of_another_repository_is_refused(running: Running, admin: Client, repository: dict[str, Any]) -> None:
+def test_the_name_of_another_repository_is_refused(running: Running, admin: Client, repository: dict[str, Any]) -> None:
     taken = change(admin, repository, name=running.known.repository["name"])
 
     assert error_of(taken) == (409, "repository.name_taken")
@@ -119,7 +123,7 @@ def test_a_name_of_another_repository_is_refused(running: Running, admin: Client
 
 
 @pytest.mark.parametrize("engine", ["1.2", "1.4"])
-def test_a_new_passphrase_is_tried_before_it_is_stored(services: Services, engine: str) -> None:
+def test_a_new_passphrase_is_verified_before_it_is_stored(services: Services, engine: str) -> None:
     running = services.get(engine=engine)
     admin = running.admin
     repository = running.new_repository(encryption="repokey")
@@ -137,11 +141,11 @@ def test_a_new_passphrase_is_tried_before_it_is_stored(services: Services, engin
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
 
 
-def test_an_unencrypted_repository_takes_no_passphrase(admin: Client, repository: dict[str, Any]) -> None:
+def test_an_unencrypted_repository_refuses_a_passphrase(admin: Client, repository: dict[str, Any]) -> None:
     assert error_of(change(admin, repository, passphrase="something")) == (422, "repository.no_key")
 
 
-def test_a_new_passphrase_for_a_busy_repository_waits_and_then_says_who_holds_it(
+def test_a_new_passphrase_for_a_busy_repository_is_refused_and_names_the_holder(
     running: Running, admin: Client
 ) -> None:
     repository = running.new_repository(encryption="repokey")
@@ -154,7 +158,7 @@ def test_a_new_passphrase_for_a_busy_repository_waits_and_then_says_who_holds_it
         assert change(admin, repository, compression="zstd").status_code == 200, "this does not need the engine"
 
 
-def test_only_an_admin_changes(running: Running, repository: dict[str, Any]) -> None:
+def test_only_an_admin_may_change_a_repository(running: Running, repository: dict[str, Any]) -> None:
     for role in ("viewer", "operator"):
         client = running.client_with_right(repository, role)
         assert error_of(change(client, repository, mode="observe")) == (403, "access.forbidden")

@@ -45,7 +45,7 @@ def test_a_repository_is_created_with_the_defaults_of_the_contract(running: Runn
 @pytest.mark.parametrize(
     ("encryption", "has_passphrase", "has_keyfile"), [("keyfile-blake2", True, True), ("none", False, False)]
 )
-def test_the_encryption_decides_about_passphrase_and_key_file(
+def test_the_encryption_mode_decides_whether_there_is_a_passphrase_and_a_key_file(
     services: Services, engine: str, encryption: str, has_passphrase: bool, has_keyfile: bool
 ) -> None:
     running = services.get(engine=engine)
@@ -77,7 +77,7 @@ def test_all_settings_are_stored_as_given(running: Running, admin: Client) -> No
     assert created["retention"] == {**dict.fromkeys(RETENTION), **retention}
 
 
-def test_a_path_is_registered_once_however_it_is_spelled(running: Running, admin: Client) -> None:
+def test_a_path_cannot_be_registered_twice_under_another_spelling(running: Running, admin: Client) -> None:
     known = Path(running.known.repository["path"])
     link = running.new_path("link")
     link.symlink_to(known)
@@ -89,7 +89,7 @@ def test_a_path_is_registered_once_however_it_is_spelled(running: Running, admin
     assert len(running.engine_calls()) == calls
 
 
-def test_a_name_is_given_once(running: Running, admin: Client) -> None:
+def test_a_name_cannot_be_used_twice(running: Running, admin: Client) -> None:
     body = wanted(running, name=running.known.repository["name"])
 
     assert error_of(admin.post("/api/repositories/", json=body)) == (409, "repository.name_taken")
@@ -110,7 +110,7 @@ def test_a_name_is_given_once(running: Running, admin: Client) -> None:
         ({"path": "/srv/a::b"}, 422, "engine.invalid_request"),
     ],
 )
-def test_what_the_engine_would_refuse_is_refused_before_it_runs(
+def test_invalid_settings_are_refused_without_running_the_engine(
     running: Running, admin: Client, more: dict[str, Any], status: int, key: str
 ) -> None:
     calls, before = len(running.engine_calls()), names(admin)
@@ -152,7 +152,7 @@ def test_a_malformed_repository_is_refused(running: Running, admin: Client, more
 
 
 @pytest.mark.parametrize("engine", ["1.2", "1.4"])
-def test_a_place_that_is_taken_is_refused_and_left_as_it_was(services: Services, engine: str) -> None:
+def test_a_path_that_is_in_use_is_refused_and_left_unchanged(services: Services, engine: str) -> None:
     running = services.get(engine=engine)
     before = names(running.admin)
     other = running.new_path()
@@ -167,7 +167,7 @@ def test_a_place_that_is_taken_is_refused_and_left_as_it_was(services: Services,
     assert names(running.admin) == before
 
 
-def test_only_an_admin_creates(running: Running) -> None:
+def test_only_an_admin_may_create_a_repository(running: Running) -> None:
     body = wanted(running)
 
     assert error_of(running.stranger.post("/api/repositories/", json=body)) == (403, "access.forbidden")

@@ -7,7 +7,7 @@ from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client
 
 
-def test_the_record_goes_and_the_data_stays(running: Running, admin: Client) -> None:
+def test_forgetting_removes_the_record_and_keeps_the_data(running: Running, admin: Client) -> None:
     repository = running.new_repository(encryption="repokey")
     job_id = admin.start_backup(repository)
     admin.wait_for_end(job_id)
@@ -49,8 +49,8 @@ def test_a_repository_is_not_forgotten_while_an_operation_runs(running: Running,
         assert admin.get(f"/api/repositories/{repository['id']}").status_code == 200
 
 
-def test_what_waits_for_a_forgotten_repository_is_cancelled(running: Running, admin: Client) -> None:
-    """Waiting without running: another repository takes up the only place that the limits leave."""
+def test_waiting_operations_of_a_forgotten_repository_are_cancelled(running: Running, admin: Client) -> None:
+    """The operation waits because another repository takes the only slot that the limits leave."""
     busy, forgotten = running.new_repository(), running.new_repository()
     assert admin.put("/api/operations/limits", json={"max_running_backups": 1}).status_code == 200
     try:
@@ -63,7 +63,7 @@ def test_what_waits_for_a_forgotten_repository_is_cancelled(running: Running, ad
     assert Path(forgotten["path"]).is_dir()
 
 
-def test_only_an_admin_forgets(running: Running) -> None:
+def test_only_an_admin_may_forget_a_repository(running: Running) -> None:
     known = running.known.repository
     operator = running.client_with_right(known, "operator")
 

@@ -27,7 +27,7 @@ def try_import(running: Running, path: Path | str, **more: Any) -> Any:
     return running.admin.post("/api/repositories/import", json=body)
 
 
-def test_an_existing_repository_is_registered_and_can_be_used(running: Running) -> None:
+def test_an_existing_repository_is_imported_and_can_be_used(running: Running) -> None:
     path = existing(running)
     source = running.new_source()
     running.outside.create(path, "from-outside", source, passphrase=PASSPHRASE)
@@ -49,7 +49,7 @@ def test_an_existing_repository_is_registered_and_can_be_used(running: Running) 
     ("more", "key"),
     [({"passphrase": "not the passphrase"}, "engine.passphrase_wrong"), ({}, "engine.passphrase_missing")],
 )
-def test_a_passphrase_that_does_not_open_it_is_refused(running: Running, more: dict[str, str], key: str) -> None:
+def test_a_wrong_or_missing_passphrase_is_refused(running: Running, more: dict[str, str], key: str) -> None:
     path, before = existing(running), names(running.admin)
 
     assert error_of(try_import(running, path, **more)) == (422, key)
@@ -66,7 +66,7 @@ def test_a_path_without_a_repository_is_refused(running: Running) -> None:
     assert not missing.exists()
 
 
-def test_an_unencrypted_repository_must_be_meant(running: Running) -> None:
+def test_an_unencrypted_repository_must_be_imported_explicitly(running: Running) -> None:
     path = existing(running, encryption="none", passphrase="")
 
     assert try_import(running, path).status_code == 422
@@ -75,7 +75,7 @@ def test_an_unencrypted_repository_must_be_meant(running: Running) -> None:
     assert (answer.json()["encryption"], answer.json()["has_passphrase"]) == ("none", False)
 
 
-def test_a_key_file_comes_with_the_import(running: Running) -> None:
+def test_a_key_file_can_be_sent_with_the_import(running: Running) -> None:
     path = existing(running, encryption="keyfile-blake2")
     key = running.outside.export_key(path, PASSPHRASE)
 
@@ -87,7 +87,7 @@ def test_a_key_file_comes_with_the_import(running: Running) -> None:
     assert answer.json()["has_keyfile"]
 
 
-def test_a_key_file_of_a_refused_import_does_not_stay(running: Running) -> None:
+def test_the_key_file_of_a_refused_import_is_removed(running: Running) -> None:
     path = existing(running, encryption="keyfile-blake2")
     key = running.outside.export_key(path, PASSPHRASE)
     keys = running.process.data_dir / "engine" / ".config" / "borg" / "keys"
@@ -97,7 +97,7 @@ def test_a_key_file_of_a_refused_import_does_not_stay(running: Running) -> None:
     assert set(keys.glob("*")) == before
 
 
-def test_a_repository_that_another_program_uses_is_locked_not_broken(running: Running) -> None:
+def test_a_repository_in_use_by_another_program_is_reported_as_locked(running: Running) -> None:
     path, before = existing(running), names(running.admin)
 
     with running.outside.holding_lock(path):
@@ -108,13 +108,13 @@ def test_a_repository_that_another_program_uses_is_locked_not_broken(running: Ru
     assert try_import(running, path, passphrase=PASSPHRASE).status_code == 201
 
 
-def test_a_registered_path_is_not_imported_again(running: Running) -> None:
+def test_a_registered_path_cannot_be_imported_again(running: Running) -> None:
     answer = try_import(running, running.known.repository["path"], passphrase=PASSPHRASE)
 
     assert error_of(answer) == (409, "repository.path_taken")
 
 
-def test_a_repository_that_was_forgotten_and_moved_is_imported_at_its_new_place(running: Running) -> None:
+def test_a_repository_that_was_forgotten_and_moved_can_be_imported_at_its_new_path(running: Running) -> None:
     repository = running.new_repository(encryption="repokey")
     assert running.admin.delete(f"/api/repositories/{repository['id']}").status_code == 204
     moved = running.new_path("moved")
@@ -127,14 +127,14 @@ def test_a_repository_that_was_forgotten_and_moved_is_imported_at_its_new_place(
     assert running.admin.wait_for_end(job_id)["status"] == "completed"
 
 
-def test_only_an_admin_imports(running: Running) -> None:
+def test_only_an_admin_may_import_a_repository(running: Running) -> None:
     body = {"name": "x", "path": str(existing(running)), "passphrase": PASSPHRASE}
 
     assert error_of(running.stranger.post("/api/repositories/import", json=body)) == (403, "access.forbidden")
 
 
 @pytest.mark.parametrize("mode", ["authenticated", "authenticated-blake2"])
-def test_a_repository_that_is_only_authenticated_is_imported_under_its_own_name(running: Running, mode: str) -> None:
+def test_an_authenticated_repository_is_imported_with_its_own_encryption_mode(running: Running, mode: str) -> None:
     path = existing(running, encryption=mode)
 
     answer = try_import(running, path, passphrase=PASSPHRASE, encryption=mode, source_paths=[str(running.new_source())])

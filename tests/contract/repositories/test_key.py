@@ -6,7 +6,7 @@ from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client
 
 
-def test_the_exported_key_is_the_repositorys_and_the_export_is_audited(running: Running, admin: Client) -> None:
+def test_the_exported_key_matches_the_repository_and_the_export_is_audited(running: Running, admin: Client) -> None:
     known = running.known.repository
     answer = admin.get(f"/api/repositories/{known['id']}/key")
 
@@ -28,7 +28,7 @@ def test_an_unencrypted_repository_has_no_key(running: Running, admin: Client) -
     assert error_of(admin.get(f"/api/repositories/{repository['id']}/key")) == (409, "repository.no_key")
 
 
-def test_the_key_of_a_busy_repository_has_to_wait(running: Running, admin: Client) -> None:
+def test_the_key_of_a_busy_repository_cannot_be_exported_until_it_is_free(running: Running, admin: Client) -> None:
     repository = running.new_repository(encryption="repokey")
 
     with running.held_backup(repository) as (job_id, _gate):

@@ -13,7 +13,7 @@ def listed(client: Client) -> dict[int, dict[str, Any]]:
     return {repository["id"]: repository for repository in answer.json()["repositories"]}
 
 
-def test_the_list_and_the_single_answer_say_the_same(running: Running, admin: Client) -> None:
+def test_the_list_and_the_single_repository_show_the_same_fields(running: Running, admin: Client) -> None:
     known = running.known.repository
     one = admin.get(f"/api/repositories/{known['id']}")
 
@@ -22,7 +22,7 @@ def test_the_list_and_the_single_answer_say_the_same(running: Running, admin: Cl
     assert listed(admin)[known["id"]] == one.json()
 
 
-def test_a_finished_backup_leaves_its_evidence(running: Running, admin: Client) -> None:
+def test_a_finished_backup_updates_the_last_backup_and_the_sizes(running: Running, admin: Client) -> None:
     status = admin.get(f"/api/backup/status/{running.known.job_id}").json()
     repository = admin.get(f"/api/repositories/{running.known.repository['id']}").json()
 
@@ -46,7 +46,7 @@ def test_a_running_operation_is_shown(running: Running, admin: Client) -> None:
 
 def test_reads_of_the_record_never_run_the_engine(running: Running, admin: Client) -> None:
     known = running.known
-    admin.get("/api/system/info")  # asks each program once which version it is
+    admin.get("/api/system/info")  # queries the version of each program once
     calls = running.engine_calls()
 
     for path in (
@@ -77,7 +77,7 @@ def test_an_unknown_repository_is_not_found(admin: Client) -> None:
         assert admin.get(f"/api/repositories/{malformed}").status_code == 422
 
 
-def test_a_user_sees_exactly_the_repositories_of_their_rights(running: Running) -> None:
+def test_a_user_sees_exactly_the_repositories_they_have_rights_to(running: Running) -> None:
     known, other = running.known.repository, running.new_repository()
     viewer = running.client_with_right(known, "viewer")
 
@@ -87,7 +87,7 @@ def test_a_user_sees_exactly_the_repositories_of_their_rights(running: Running) 
     assert listed(running.stranger) == {}
 
 
-def test_a_role_on_all_repositories_shows_those_to_come(running: Running) -> None:
+def test_a_role_on_all_repositories_includes_new_ones(running: Running) -> None:
     everywhere = running.client_of(running.new_user("viewer", all_repositories_role="viewer"))
 
     created = running.new_repository()

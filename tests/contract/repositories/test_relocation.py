@@ -9,8 +9,8 @@ from tests.support.running import PASSPHRASE, Running, Services
 
 
 @pytest.mark.parametrize("engine", ["1.2", "1.4"])
-def test_a_repository_that_was_elsewhere_before_waits_for_a_persons_word(services: Services, engine: str) -> None:
-    """A copy of it was imported: the engine knows the repository from there, and finds it at its old place again."""
+def test_a_repository_that_appears_moved_is_used_only_after_an_admin_confirms(services: Services, engine: str) -> None:
+    """A copy was imported, so the engine last saw the repository at the copy's path and now finds it at the old one."""
     running = services.get(engine=engine)
     admin = running.admin
     known = running.new_repository(encryption="repokey")
@@ -32,7 +32,7 @@ def test_a_repository_that_was_elsewhere_before_waits_for_a_persons_word(service
     assert admin.wait_for_end(admin.start_backup(known))["status"] == "completed"
 
 
-def test_confirming_is_for_those_who_may_see_it(running: Running) -> None:
+def test_confirming_a_hidden_or_unknown_repository_returns_404(running: Running) -> None:
     path = f"/api/repositories/{running.known.repository['id']}/confirm-relocation"
 
     assert error_of(running.stranger.post(path)) == (404, "repository.not_found")

@@ -1,4 +1,4 @@
-"""A repository with one archive, and the ways to ask for it."""
+"""A repository with one archive, and requests to restore and download it."""
 
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ class Known:
 
     @cached_property
     def archive_id(self) -> int:
-        """As the index knows it; the service reads the repository after each backup by itself."""
+        """The id in the index, which the service updates after each backup."""
         return wait_until(self._in_index, what="the index knows the archive")
 
     def _in_index(self) -> int | None:
@@ -39,7 +39,7 @@ class Known:
         return f"/api/repositories/{self.repository['id']}/archives/{self.archive_id}"
 
     def body(self, destination: Path | str, /, **more: Any) -> dict[str, Any]:
-        """A request that is fine; a value of None leaves a field out."""
+        """A valid request; a value of None leaves a field out."""
         body = {
             "repository_id": self.repository["id"],
             "archive": self.archive,
@@ -49,7 +49,7 @@ class Known:
         return {name: value for name, value in body.items() if value is not None}
 
     def restore(self, destination: Path, /, **more: Any) -> dict[str, Any]:
-        """The status of a restore that has ended."""
+        """Run a restore to its end, and return its status."""
         answer = self.admin.post("/api/restore/start", json=self.body(destination, **more))
         assert answer.status_code == 200, answer.text
         self.admin.wait_for_end(answer.json()["job_id"])
@@ -57,6 +57,6 @@ class Known:
         return status
 
     def traces(self) -> list[int]:
-        """The restores that the store knows of this repository."""
+        """The ids of all stored restores of this repository."""
         jobs = self.admin.get("/api/restore/jobs", params={"repository_id": self.repository["id"]}).json()["jobs"]
         return [job["id"] for job in jobs]

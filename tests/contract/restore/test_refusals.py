@@ -1,4 +1,4 @@
-"""What restores and downloads refuse, each time with its code and key, and without a trace."""
+"""Requests that restores and downloads refuse, each with its code and key and without leaving a trace."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def test_a_destination_inside_a_repository_or_the_service_is_refused(known: Know
 
 
 @BOTH
-def test_a_destination_behind_a_link_or_a_file_is_refused(known: Known, tmp_path: Path, route: str) -> None:
+def test_a_destination_below_a_link_or_at_a_file_is_refused(known: Known, tmp_path: Path, route: str) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()
 
@@ -82,7 +82,7 @@ def test_a_destination_behind_a_link_or_a_file_is_refused(known: Known, tmp_path
 
 
 @BOTH
-def test_what_does_not_exist_is_not_found(known: Known, destination: Path, route: str) -> None:
+def test_an_unknown_repository_or_archive_is_not_found(known: Known, destination: Path, route: str) -> None:
     foreign = known.running.new_repository()
     assert known.archive_id
     cases = {
@@ -98,7 +98,7 @@ def test_what_does_not_exist_is_not_found(known: Known, destination: Path, route
         assert error_of(known.admin.post(route, json=body)) == (404, "archives.not_found")
 
 
-def test_who_may_not_see_the_repository_finds_none(known: Known, destination: Path) -> None:
+def test_a_user_without_rights_does_not_find_the_repository(known: Known, destination: Path) -> None:
     stranger = known.running.stranger
     ended = known.restore(destination, dry_run=True)
     body = known.body(destination)
@@ -135,7 +135,7 @@ def test_an_operator_may_restore(known: Known, destination: Path) -> None:
     assert known.operator.wait_for_end(answer.json()["job_id"])["status"] == "completed"
 
 
-def test_an_account_token_reads_and_downloads_but_starts_nothing(known: Known, destination: Path) -> None:
+def test_an_account_token_may_read_and_download_but_not_start_or_cancel(known: Known, destination: Path) -> None:
     client = known.running.anonymous()
     client.headers["X-Backup-Authorization"] = f"Bearer {known.running.account_token()}"
     file = known.source / "file-0"
@@ -150,11 +150,11 @@ def test_an_account_token_reads_and_downloads_but_starts_nothing(known: Known, d
 
 
 @pytest.mark.parametrize("route", ["/api/restore/jobs", "/api/restore/status/1"])
-def test_without_a_credential_nothing_is_read(known: Known, route: str) -> None:
+def test_a_request_without_a_credential_is_refused_with_401(known: Known, route: str) -> None:
     assert known.running.anonymous().get(route).status_code == 401
 
 
-def test_an_unknown_job_is_not_found_nor_is_one_of_another_kind(known: Known) -> None:
+def test_an_unknown_job_and_a_job_of_another_kind_are_not_found(known: Known) -> None:
     for number in (NOBODY, known.running.known.job_id):
         assert error_of(known.admin.get(f"/api/restore/status/{number}")) == (404, "operations.not_found")
         assert error_of(known.admin.post(f"/api/restore/cancel/{number}")) == (404, "operations.not_found")
@@ -171,7 +171,7 @@ def test_an_unknown_job_is_not_found_nor_is_one_of_another_kind(known: Known) ->
         ("download", {"path_b64": "%"}, 422, "restore.bad_path"),
     ],
 )
-def test_a_download_of_what_is_not_there_is_refused(
+def test_a_download_of_a_missing_or_malformed_path_is_refused(
     known: Known, what: str, params: dict[str, str], status: int, key: str
 ) -> None:
     answer = known.admin.get(f"{known.downloads}/{what}", params=params)
@@ -183,7 +183,7 @@ def test_a_download_in_an_unknown_format_is_refused(known: Known) -> None:
     assert known.admin.get(f"{known.downloads}/download", params={"format": "rar"}).status_code == 422
 
 
-def test_an_archive_of_another_repository_is_not_downloaded(known: Known) -> None:
+def test_an_unknown_archive_or_one_of_another_repository_cannot_be_downloaded(known: Known) -> None:
     foreign = known.running.new_repository()
     for place in (f"{foreign['id']}/archives/{known.archive_id}", f"{known.repository['id']}/archives/{NOBODY}"):
         answer = known.admin.get(f"/api/repositories/{place}/download")
@@ -191,7 +191,9 @@ def test_an_archive_of_another_repository_is_not_downloaded(known: Known) -> Non
         assert error_of(answer) == (404, "archives.not_found")
 
 
-def test_while_a_backup_holds_the_repository_the_engine_is_not_asked(impatient: Running, tmp_path: Path) -> None:
+def test_downloads_and_previews_of_a_busy_repository_are_refused_and_name_the_holder(
+    impatient: Running, tmp_path: Path
+) -> None:
     known = Known(impatient)
     routes = [f"{known.downloads}/download", f"{known.downloads}/files?path=a"]
     with impatient.held_backup(known.repository) as (backup, _gate):

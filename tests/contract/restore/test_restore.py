@@ -22,7 +22,7 @@ COUNTS = {
 }
 
 
-def test_a_restore_is_queued_runs_and_tells_what_it_did(known: Known, destination: Path) -> None:
+def test_a_restore_is_queued_runs_and_reports_what_it_restored(known: Known, destination: Path) -> None:
     started = known.admin.post("/api/restore/start", json=known.body(destination))
     assert started.status_code == 200
     assert set(started.json()) == JOB_START
@@ -52,7 +52,7 @@ def test_a_restore_is_queued_runs_and_tells_what_it_did(known: Known, destinatio
     }
 
 
-def test_a_restore_is_an_operation_of_its_kind(known: Known, destination: Path) -> None:
+def test_a_restore_is_an_operation_with_its_own_kind(known: Known, destination: Path) -> None:
     status = known.restore(destination, paths=[str(known.source / "file-1")])
 
     operation = known.admin.operation(status["id"])
@@ -64,7 +64,7 @@ def test_a_restore_is_an_operation_of_its_kind(known: Known, destination: Path) 
     assert operation["detail"]["result"]["files_restored"] == 1
 
 
-def test_an_archive_and_a_repository_may_be_named_in_either_way(known: Known, tmp_path: Path) -> None:
+def test_a_restore_accepts_an_archive_id_or_name_and_a_repository_id_or_path(known: Known, tmp_path: Path) -> None:
     by_id = known.restore(tmp_path / "by-id", archive=None, archive_id=known.archive_id)
     by_path = known.restore(tmp_path / "by-path", repository_id=None, repository=known.repository["path"])
 
@@ -72,7 +72,7 @@ def test_an_archive_and_a_repository_may_be_named_in_either_way(known: Known, tm
     assert by_id["archive"] == by_path["archive"] == known.archive
 
 
-def test_the_list_is_newest_first_without_logs_and_goes_on_with_its_cursor(known: Known, tmp_path: Path) -> None:
+def test_the_list_is_newest_first_without_logs_and_continues_with_its_cursor(known: Known, tmp_path: Path) -> None:
     jobs = [known.restore(tmp_path / f"out-{number}", dry_run=True)["id"] for number in range(3)]
 
     first = known.admin.get("/api/restore/jobs", params={"limit": 2}).json()
@@ -84,7 +84,7 @@ def test_the_list_is_newest_first_without_logs_and_goes_on_with_its_cursor(known
     assert set(listed[0]) >= STATUS
 
 
-def test_the_same_key_starts_a_restore_once(known: Known, destination: Path) -> None:
+def test_a_request_repeated_with_its_idempotency_key_starts_one_restore(known: Known, destination: Path) -> None:
     headers = {"Idempotency-Key": known.running.new_name("key")}
     body = known.body(destination, dry_run=True)
 
@@ -96,13 +96,13 @@ def test_the_same_key_starts_a_restore_once(known: Known, destination: Path) -> 
     known.admin.wait_for_end(first.json()["job_id"])
 
 
-def test_a_restore_that_has_ended_cannot_be_cancelled(known: Known, destination: Path) -> None:
+def test_a_finished_restore_cannot_be_cancelled(known: Known, destination: Path) -> None:
     ended = known.restore(destination, dry_run=True)
 
     assert error_of(known.admin.post(f"/api/restore/cancel/{ended['id']}")) == (409, "operations.already_finished")
 
 
-def test_a_preview_tells_files_bytes_conflicts_and_a_sample(known: Known, destination: Path) -> None:
+def test_a_preview_shows_files_bytes_conflicts_and_a_sample(known: Known, destination: Path) -> None:
     taken = destination / known.source.relative_to("/") / "file-2"
     taken.parent.mkdir(parents=True)
     taken.write_text("already there")
@@ -126,7 +126,7 @@ def test_a_preview_tells_files_bytes_conflicts_and_a_sample(known: Known, destin
 @pytest.mark.parametrize(
     ("overwrite", "expected"), [("skip", (-1, 0, 1)), ("replace", (-1, 1, 0)), ("fail", (0, 0, 1))]
 )
-def test_a_preview_tells_how_many_files_would_be_new_replaced_or_kept_and_the_free_space(
+def test_a_preview_counts_new_replaced_and_kept_files_and_shows_free_space_to_operators(
     known: Known, destination: Path, overwrite: str, expected: tuple[int, int, int]
 ) -> None:
     taken = destination / known.source.relative_to("/") / "file-2"
@@ -145,7 +145,7 @@ def test_a_preview_tells_how_many_files_would_be_new_replaced_or_kept_and_the_fr
     assert {viewer[name] for name in ("would_write", "would_replace", "would_keep", "free_bytes")} == {None}
 
 
-def test_the_log_of_a_restore_is_read_by_the_activity_route(known: Known, destination: Path) -> None:
+def test_the_activity_route_returns_the_log_of_a_restore(known: Known, destination: Path) -> None:
     ended = known.restore(destination)
 
     answer = known.admin.get(f"/api/activity/restore/{ended['id']}/logs")

@@ -1,6 +1,4 @@
-"""Download tickets: one download each, within a minute, for nobody but their user, and never more than the user may
-have.
-"""
+"""Download tickets: one download each, within a minute, only for their user and within the user's rights."""
 
 import io
 import zipfile
@@ -47,7 +45,7 @@ def test_a_ticket_downloads_a_file_once_and_without_a_credential(known: Known) -
     assert error_of(known.running.anonymous().get(url)) == BAD_TICKET
 
 
-def test_many_paths_are_one_zip_below_the_folder_that_all_are_in(known: Known) -> None:
+def test_several_paths_become_one_zip_relative_to_their_common_folder(known: Known) -> None:
     url = address(known.viewer, wanted(known, "file-2", "file-0", format="zip"))
 
     answer = known.running.anonymous().get(url)
@@ -58,15 +56,15 @@ def test_many_paths_are_one_zip_below_the_folder_that_all_are_in(known: Known) -
         assert found.read("file-0") == (known.source / "file-0").read_bytes()
 
 
-def test_a_path_that_is_not_there_leaves_a_download_of_several_incomplete(known: Known) -> None:
-    """It is made while it is sent: only its end can tell."""
+def test_a_missing_path_leaves_a_download_of_several_paths_incomplete(known: Known) -> None:
+    """The download is created while it is sent, so only its end can reveal the error."""
     url = address(known.viewer, wanted(known, "file-0", "nowhere", format="zip"))
 
     with pytest.raises(httpx2.RemoteProtocolError):
         known.running.anonymous().get(url)
 
 
-def test_of_many_who_come_with_the_same_ticket_one_gets_the_file(known: Known) -> None:
+def test_only_one_of_several_concurrent_requests_can_use_a_ticket(known: Known) -> None:
     url = address(known.viewer, wanted(known, "file-0", format="file"))
 
     def status(client: Client) -> int:
@@ -78,7 +76,7 @@ def test_of_many_who_come_with_the_same_ticket_one_gets_the_file(known: Known) -
     assert sorted(statuses) == [200, 401, 401, 401]
 
 
-def test_the_log_of_an_operation_is_downloaded_with_a_ticket(known: Known) -> None:
+def test_a_ticket_downloads_the_log_of_an_operation_once(known: Known) -> None:
     job_id = known.running.warned
     url = address(known.admin, {"operation_id": job_id})
 
@@ -89,7 +87,7 @@ def test_the_log_of_an_operation_is_downloaded_with_a_ticket(known: Known) -> No
     assert error_of(known.running.anonymous().get(url)) == BAD_TICKET
 
 
-def test_a_ticket_ends_with_the_session_that_asked_for_it(known: Known) -> None:
+def test_a_ticket_becomes_invalid_when_the_session_that_requested_it_ends(known: Known) -> None:
     viewer = known.running.client_with_right(known.repository, "viewer")
     url = address(viewer, wanted(known, "file-0"))
     assert viewer.post("/api/auth/logout").status_code == 204
@@ -97,7 +95,7 @@ def test_a_ticket_ends_with_the_session_that_asked_for_it(known: Known) -> None:
     assert error_of(known.running.anonymous().get(url)) == BAD_TICKET
 
 
-def test_a_ticket_is_worth_nothing_once_the_right_is_gone(known: Known) -> None:
+def test_a_ticket_is_useless_once_the_user_has_lost_the_right(known: Known) -> None:
     user = known.running.new_user("viewer")
     right = f"/api/users/{user['id']}/repositories/{known.repository['id']}"
     assert known.admin.put(right, json={"role": "viewer"}).status_code == 200
@@ -115,7 +113,7 @@ def test_an_expired_ticket_is_refused(known: Known) -> None:
     assert error_of(known.running.anonymous().get(url)) == BAD_TICKET
 
 
-def test_who_may_not_read_the_repository_gets_no_ticket(known: Known) -> None:
+def test_a_user_without_rights_gets_no_ticket(known: Known) -> None:
     assert error_of(known.running.stranger.post("/api/downloads", json=wanted(known))) == (404, "repository.not_found")
 
 
@@ -132,7 +130,7 @@ def test_who_may_not_read_the_repository_gets_no_ticket(known: Known) -> None:
         ({"paths": ["a"] * 1001}, None),
     ],
 )
-def test_a_ticket_for_what_cannot_be_downloaded_is_refused(
+def test_a_ticket_for_an_impossible_download_is_refused(
     known: Known, change: dict[str, Any], error: tuple[int, str] | None
 ) -> None:
     answer = known.viewer.post("/api/downloads", json={**wanted(known), **change})
@@ -140,7 +138,7 @@ def test_a_ticket_for_what_cannot_be_downloaded_is_refused(
     assert (answer.status_code if error is None else error_of(answer)) == (error or 422)
 
 
-def test_a_user_holds_a_bounded_number_of_tickets_and_each_is_in_the_audit_trail(running: Running) -> None:
+def test_a_user_has_a_limited_number_of_tickets_and_each_is_audited(running: Running) -> None:
     user = running.new_user("admin")
     client = running.process.client().login(user["username"], PASSWORD)
     body = {"operation_id": running.known.job_id}

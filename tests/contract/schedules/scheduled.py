@@ -31,7 +31,7 @@ SCHEDULE = {
 
 @dataclass
 class Scheduled:
-    """Makes schedules and runs them."""
+    """Creates schedules and runs them."""
 
     running: Running
     client: Client = field(init=False)
@@ -41,7 +41,7 @@ class Scheduled:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """A repository that tests may plan work on, and must not change."""
+        """A repository that tests may schedule work for, but must not change."""
         return self.running.known.repository
 
     def waiting(self, *repositories: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -80,7 +80,7 @@ class Scheduled:
         return row
 
     def settled(self, number: int) -> dict[str, Any]:
-        """The run, once it has its final state."""
+        """Wait until the run is settled, and return it."""
 
         def over() -> dict[str, Any] | None:
             row = self.run_row(number)
@@ -94,7 +94,7 @@ class Scheduled:
 
 
 def refused(answer: Response, status: int) -> dict[str, Any]:
-    """The error of an answer with this status."""
+    """Check that a response has this status, and return its error."""
     assert answer.status_code == status, answer.text
     error_of(answer)
     detail: dict[str, Any] = answer.json()["detail"]

@@ -1,4 +1,4 @@
-"""Schedules are created, read, changed and deleted over HTTP."""
+"""Creating, reading, changing and deleting schedules over HTTP."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from tests.contract.fields import is_timestamp
 from tests.contract.schedules.scheduled import NIGHTLY, SCHEDULE, URL, Scheduled, refused
 
 
-def test_a_schedule_is_created_with_its_defaults_and_read_again(scheduled: Scheduled) -> None:
+def test_a_schedule_is_created_with_defaults_and_can_be_read(scheduled: Scheduled) -> None:
     repository = scheduled.shared
     created = scheduled.new(repository)
 
@@ -37,14 +37,14 @@ def test_steps_are_kept_in_the_order_in_which_they_run(scheduled: Scheduled) -> 
     assert created["steps"][1]["keep_daily"] == 7
 
 
-def test_several_targets_are_spread_unless_told_otherwise(scheduled: Scheduled) -> None:
+def test_several_targets_are_spread_by_default(scheduled: Scheduled) -> None:
     two = [scheduled.shared, scheduled.running.new_repository()]
 
     assert scheduled.new(*two)["spread_minutes"] == 30
     assert scheduled.new(*two, spread_minutes=0)["spread_minutes"] == 0
 
 
-def test_flat_fields_of_the_family_become_targets_and_steps(scheduled: Scheduled) -> None:
+def test_flat_fields_become_targets_and_steps(scheduled: Scheduled) -> None:
     repository = scheduled.shared
     flat = {
         "repository_id": repository["id"],
@@ -79,7 +79,7 @@ def test_a_repository_may_be_named_by_its_path(scheduled: Scheduled) -> None:
     assert refused(answer, 404)["key"] == "repository.not_registered"
 
 
-def test_the_older_prefix_answers_the_same(scheduled: Scheduled) -> None:
+def test_the_older_prefix_serves_the_same_routes(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared)
 
     assert scheduled.client.get(f"/api/schedule/{created['id']}").json() == created
@@ -88,7 +88,7 @@ def test_the_older_prefix_answers_the_same(scheduled: Scheduled) -> None:
     assert scheduled.client.get("/api/schedule/cron-presets").status_code == 200
 
 
-def test_a_change_counts_the_revision_and_an_old_one_is_refused(scheduled: Scheduled) -> None:
+def test_a_change_increments_the_revision_and_an_old_revision_is_refused(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared)
     place = f"{URL}/{created['id']}"
 
@@ -100,7 +100,7 @@ def test_a_change_counts_the_revision_and_an_old_one_is_refused(scheduled: Sched
     assert scheduled.read(created) == changed
 
 
-def test_a_change_of_something_else_keeps_the_next_due_time(scheduled: Scheduled) -> None:
+def test_a_change_of_other_fields_keeps_the_next_due_time(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared)
     changed = scheduled.client.put(f"{URL}/{created['id']}", json={"description": "of the shop", "retries": 1}).json()
 
@@ -110,7 +110,7 @@ def test_a_change_of_something_else_keeps_the_next_due_time(scheduled: Scheduled
     assert cleared["description"] is None
 
 
-def test_a_name_is_used_once_until_its_schedule_is_deleted(scheduled: Scheduled) -> None:
+def test_a_name_cannot_be_used_twice_until_its_schedule_is_deleted(scheduled: Scheduled) -> None:
     repository = scheduled.shared
     created, other = scheduled.new(repository), scheduled.new(repository)
     again = scheduled.client.post(f"{URL}/", json={**scheduled.body(repository), "name": created["name"]})
@@ -152,7 +152,7 @@ def test_a_snooze_skips_due_times_until_it_ends(scheduled: Scheduled) -> None:
     assert refused(past, 422)["key"] == "schedules.not_in_the_future"
 
 
-def test_a_copy_is_disabled_and_has_a_name_of_its_own(scheduled: Scheduled) -> None:
+def test_a_copy_is_disabled_and_has_its_own_name(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared, steps=[{"kind": "backup"}, {"kind": "compact"}])
     place = f"{URL}/{created['id']}/duplicate"
 
@@ -167,7 +167,7 @@ def test_a_copy_is_disabled_and_has_a_name_of_its_own(scheduled: Scheduled) -> N
     assert scheduled.client.post(place, json={"name": name}).json()["name"] == name
 
 
-def test_a_deleted_schedule_is_gone_and_its_history_stays(scheduled: Scheduled) -> None:
+def test_a_deleted_schedule_is_gone_but_its_history_stays(scheduled: Scheduled) -> None:
     created, waiting = scheduled.waiting(scheduled.shared)
     assert [row["waiting_for"] for row in scheduled.read(created)["waiting"]] == ["window"]
 
@@ -180,7 +180,7 @@ def test_a_deleted_schedule_is_gone_and_its_history_stays(scheduled: Scheduled) 
     assert refused(scheduled.client.delete(f"{URL}/{created['id']}"), 404)["key"] == "schedules.not_found"
 
 
-def test_every_change_is_in_the_audit_trail(scheduled: Scheduled) -> None:
+def test_every_change_is_audited(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared)
     place = f"{URL}/{created['id']}"
     until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
@@ -218,7 +218,7 @@ def test_every_change_is_in_the_audit_trail(scheduled: Scheduled) -> None:
         ({"steps": [{"kind": "check"}, {"kind": "check"}]}, "step_unsupported", {"step": "check"}),
     ],
 )
-def test_a_schedule_that_cannot_work_is_refused_by_name(
+def test_a_schedule_that_cannot_work_is_refused_with_a_specific_key(
     scheduled: Scheduled, wrong: dict[str, Any], key: str, params: dict[str, Any]
 ) -> None:
     repository = scheduled.running.known.repository
@@ -255,13 +255,13 @@ def test_a_malformed_schedule_is_refused(scheduled: Scheduled, wrong: dict[str, 
     assert scheduled.client.post(f"{URL}/", json=body).status_code == 422
 
 
-def test_a_prune_step_may_rely_on_the_retention_of_the_repository(scheduled: Scheduled) -> None:
+def test_a_prune_step_may_use_the_retention_of_the_repository(scheduled: Scheduled) -> None:
     repository = scheduled.running.new_repository(retention={"keep_daily": 7})
 
     assert scheduled.new(repository, steps=[{"kind": "backup"}, {"kind": "prune"}])["steps"][1] == {"kind": "prune"}
 
 
-def test_a_schedule_for_laptops_gets_its_intervals(scheduled: Scheduled) -> None:
+def test_an_availability_schedule_gets_default_intervals(scheduled: Scheduled) -> None:
     body = {"schedule_mode": "availability", "cron_expression": None}
     created = scheduled.new(scheduled.shared, enabled=False, **body)
 
@@ -277,7 +277,7 @@ def _ids(scheduled: Scheduled, **params: Any) -> list[int]:
     return [schedule["id"] for schedule in answer.json()["schedules"]]
 
 
-def test_the_list_is_narrowed_by_repository_and_label(scheduled: Scheduled) -> None:
+def test_the_list_can_be_filtered_by_repository_and_label(scheduled: Scheduled) -> None:
     site = scheduled.running.new_name("site")
     labelled = scheduled.running.new_repository(labels={"site": site, "tier": "1"})
     other = scheduled.running.new_repository()
@@ -291,7 +291,7 @@ def test_the_list_is_narrowed_by_repository_and_label(scheduled: Scheduled) -> N
     assert _ids(scheduled, repository_id=other["id"]) == [second["id"]]
 
 
-def test_labels_are_settings_of_a_repository(scheduled: Scheduled) -> None:
+def test_labels_are_settings_of_a_repository_and_filter_the_list(scheduled: Scheduled) -> None:
     site = scheduled.running.new_name("site")
     repository = scheduled.running.new_repository(labels={"site": site})
     place = f"/api/repositories/{repository['id']}"
@@ -307,7 +307,7 @@ def test_labels_are_settings_of_a_repository(scheduled: Scheduled) -> None:
     assert scheduled.client.put(place, json={"labels": {"": "x"}}).status_code == 422
 
 
-def test_targets_by_label_follow_the_labels(scheduled: Scheduled) -> None:
+def test_targets_by_label_follow_the_labels_of_repositories(scheduled: Scheduled) -> None:
     site = scheduled.running.new_name("site")
     created = scheduled.new(targets={"labels": {"site": site}}, enabled=False)
     assert created["repositories"] == []

@@ -1,4 +1,4 @@
-"""What schedules will do, told in advance."""
+"""Previews of what schedules will do."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ def preview(scheduled: Scheduled, **more: Any) -> dict[str, Any]:
     return body
 
 
-def test_a_preview_shows_the_days_on_which_clocks_are_set(scheduled: Scheduled) -> None:
+def test_a_preview_shows_the_effect_of_a_clock_change(scheduled: Scheduled) -> None:
     repository = scheduled.running.known.repository
     body = scheduled.body(repository)
     shown = preview(scheduled, **body, **{"from": "2027-03-26T12:00:00Z", "count": 3})
@@ -38,7 +38,7 @@ def test_a_preview_shows_the_days_on_which_clocks_are_set(scheduled: Scheduled) 
     assert len(shown["warnings"]) == 2
 
 
-def test_nothing_is_stored_by_a_preview(scheduled: Scheduled) -> None:
+def test_a_preview_stores_nothing(scheduled: Scheduled) -> None:
     body = scheduled.body(scheduled.running.known.repository)
     preview(scheduled, **body)
 
@@ -46,7 +46,7 @@ def test_nothing_is_stored_by_a_preview(scheduled: Scheduled) -> None:
     assert body["name"] not in names
 
 
-def test_the_spread_of_a_preview_is_that_of_the_schedule_made_with_its_uuid(scheduled: Scheduled) -> None:
+def test_a_preview_has_the_same_spread_as_the_schedule_created_with_its_uuid(scheduled: Scheduled) -> None:
     two = [scheduled.shared, scheduled.running.new_repository()]
     body = scheduled.body(*two, spread_minutes=600)
     shown = preview(scheduled, **body)
@@ -57,7 +57,7 @@ def test_the_spread_of_a_preview_is_that_of_the_schedule_made_with_its_uuid(sche
     assert refused(again, 409)["key"] == "schedules.uuid_taken"
 
 
-def test_windows_and_blackouts_are_in_the_preview(scheduled: Scheduled) -> None:
+def test_a_preview_respects_windows_and_blackouts(scheduled: Scheduled) -> None:
     repository = scheduled.running.new_repository(labels={"preview": "yes"})
     blackout = scheduled.client.post(
         f"{URL}/blackouts",
@@ -85,7 +85,7 @@ def test_windows_and_blackouts_are_in_the_preview(scheduled: Scheduled) -> None:
     scheduled.client.delete(f"{URL}/blackouts/{blackout.json()['id']}")
 
 
-def test_a_preview_without_any_matching_repository_warns(scheduled: Scheduled) -> None:
+def test_a_preview_warns_if_no_repository_matches(scheduled: Scheduled) -> None:
     body = scheduled.body(targets={"labels": {"nobody": "has this"}})
 
     assert "no_repository" in {warning["key"] for warning in preview(scheduled, **body)["warnings"]}
@@ -102,7 +102,7 @@ def test_the_next_due_times_of_an_interval_are_exact(scheduled: Scheduled) -> No
     ]
 
 
-def test_the_calendar_has_what_is_to_come(scheduled: Scheduled) -> None:
+def test_the_calendar_lists_future_runs(scheduled: Scheduled) -> None:
     repository = scheduled.running.new_repository()
     created = scheduled.new(repository, steps=[{"kind": "backup"}, {"kind": "check", "every_days": 7}])
     now = datetime.now(UTC)
@@ -136,7 +136,7 @@ def test_the_calendar_shows_at_most_62_days(scheduled: Scheduled) -> None:
         ({"cron_expression": "0 2 * * *", "timezone": "Mars/Base"}, False, "schedules.unknown_timezone"),
     ],
 )
-def test_a_cron_expression_can_be_tried(
+def test_a_cron_expression_can_be_validated(
     scheduled: Scheduled, body: dict[str, Any], valid: bool, key: str | None
 ) -> None:
     answer = scheduled.client.post(f"{URL}/validate-cron", json=body).json()
@@ -145,7 +145,7 @@ def test_a_cron_expression_can_be_tried(
     assert (answer["error"] or {}).get("key") == key
 
 
-def test_every_preset_can_be_used(scheduled: Scheduled) -> None:
+def test_every_preset_is_a_valid_expression(scheduled: Scheduled) -> None:
     answer = scheduled.client.get(f"{URL}/cron-presets").json()
 
     assert answer["success"] is True
@@ -155,7 +155,7 @@ def test_every_preset_can_be_used(scheduled: Scheduled) -> None:
         assert tried.json()["valid"] is True, preset
 
 
-def test_upcoming_jobs_are_those_of_the_next_hours(scheduled: Scheduled) -> None:
+def test_upcoming_jobs_are_limited_to_the_requested_hours(scheduled: Scheduled) -> None:
     repository = scheduled.shared
     created = scheduled.new(repository)
     yearly = scheduled.new(repository, cron_expression="0 0 29 2 *")
@@ -185,7 +185,7 @@ def test_blackouts_are_added_listed_and_removed(scheduled: Scheduled) -> None:
         assert [entry for entry in scheduled.audit(action) if entry["object_id"] == str(created.json()["id"])]
 
 
-def test_all_schedules_are_paused_and_resumed(scheduled: Scheduled) -> None:
+def test_all_schedules_can_be_paused_and_resumed(scheduled: Scheduled) -> None:
     assert scheduled.client.post(f"{URL}/pause").json() == {"paused": True}
     assert scheduled.client.get(f"{URL}/").json()["paused"] is True
     assert scheduled.client.get(f"{URL}/calendar").json()["paused"] is True

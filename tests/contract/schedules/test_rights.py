@@ -24,7 +24,7 @@ def write(client: Client, schedule: dict[str, Any], method: str, path: str, body
     return client.request(method, f"{URL}/{schedule['id']}{path}", json=body)
 
 
-def test_a_viewer_of_one_target_sees_that_target_alone(scheduled: Scheduled) -> None:
+def test_a_viewer_of_one_target_sees_only_that_target(scheduled: Scheduled) -> None:
     seen, hidden = (scheduled.running.new_repository() for _ in range(2))
     created, _ = scheduled.waiting(seen, hidden)
     viewer = scheduled.running.client_with_right(seen, "viewer")
@@ -45,7 +45,7 @@ def test_a_viewer_of_one_target_sees_that_target_alone(scheduled: Scheduled) -> 
     assert refused(viewer.get(f"{URL}/calendar?repository_id={hidden['id']}"), 404)["key"] == "repository.not_found"
 
 
-def test_a_stranger_sees_nothing(scheduled: Scheduled) -> None:
+def test_a_user_without_rights_sees_nothing(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared)
     stranger = scheduled.running.stranger
     place = f"{URL}/{created['id']}"
@@ -58,7 +58,7 @@ def test_a_stranger_sees_nothing(scheduled: Scheduled) -> None:
         assert refused(write(stranger, created, method, path, body), 404)["key"] == "schedules.not_found"
 
 
-def test_a_viewer_changes_nothing(scheduled: Scheduled) -> None:
+def test_a_viewer_may_not_change_a_schedule(scheduled: Scheduled) -> None:
     repository = scheduled.shared
     created = scheduled.new(repository)
     viewer = scheduled.running.client_with_right(repository, "viewer")
@@ -69,7 +69,7 @@ def test_a_viewer_changes_nothing(scheduled: Scheduled) -> None:
     assert scheduled.read(created) == created
 
 
-def test_an_operator_of_some_targets_changes_nothing(scheduled: Scheduled) -> None:
+def test_an_operator_of_only_some_targets_may_not_change_the_schedule(scheduled: Scheduled) -> None:
     own, other = scheduled.shared, scheduled.running.new_repository()
     created = scheduled.new(own, other)
     operator = scheduled.running.client_with_right(own, "operator")
@@ -92,7 +92,7 @@ def test_an_operator_of_every_target_may_do_everything(scheduled: Scheduled) -> 
         assert answer.status_code in (200, 201, 204), (path, answer.text)
 
 
-def test_an_operator_cannot_add_targets_that_are_not_theirs(scheduled: Scheduled) -> None:
+def test_an_operator_cannot_add_targets_they_have_no_right_to(scheduled: Scheduled) -> None:
     own, hidden = scheduled.shared, scheduled.running.new_repository()
     operator = scheduled.running.client_with_right(own, "operator")
     created = operator.post(f"{URL}/", json=scheduled.body(own)).json()
@@ -111,7 +111,9 @@ def test_an_operator_cannot_add_targets_that_are_not_theirs(scheduled: Scheduled
 
 
 @pytest.mark.parametrize("targets", [{"all": True}, {"labels": {"site": "north"}}])
-def test_targets_by_label_need_the_role_on_all_repositories(scheduled: Scheduled, targets: dict[str, Any]) -> None:
+def test_targets_by_label_require_the_operator_role_on_all_repositories(
+    scheduled: Scheduled, targets: dict[str, Any]
+) -> None:
     repository = scheduled.shared
     of_one = scheduled.running.client_with_right(repository, "operator")
     of_all = scheduled.running.client_of(scheduled.running.new_user("operator", all_repositories_role="operator"))
@@ -130,7 +132,7 @@ def test_targets_by_label_need_the_role_on_all_repositories(scheduled: Scheduled
 
 
 @pytest.mark.parametrize(("scope", "expected"), [("read", 403), ("operate", 201)])
-def test_an_account_token_does_what_its_scope_lets_it(scheduled: Scheduled, scope: str, expected: int) -> None:
+def test_an_account_token_may_do_what_its_scope_allows(scheduled: Scheduled, scope: str, expected: int) -> None:
     repository = scheduled.shared
     body = {"name": scheduled.running.new_name("token"), "scope": scope}
     token = scheduled.client.post("/api/settings/tokens", json=body).json()["token"]
@@ -142,7 +144,7 @@ def test_an_account_token_does_what_its_scope_lets_it(scheduled: Scheduled, scop
     assert client.post(f"{URL}/pause").status_code == 403
 
 
-def test_the_pause_and_blackouts_are_for_admins(scheduled: Scheduled) -> None:
+def test_only_admins_may_pause_schedules_or_manage_blackouts(scheduled: Scheduled) -> None:
     operator = scheduled.running.client_of(scheduled.running.new_user("operator", all_repositories_role="operator"))
     blackout = {"name": "mine", "first_day": "2030-01-01", "last_day": "2030-01-01"}
 
@@ -156,7 +158,7 @@ def test_the_pause_and_blackouts_are_for_admins(scheduled: Scheduled) -> None:
         assert refused(answer, 403)["key"] == "access.forbidden"
 
 
-def test_a_schedule_goes_on_when_its_maker_leaves(scheduled: Scheduled) -> None:
+def test_a_schedule_keeps_running_when_its_creator_is_deleted(scheduled: Scheduled) -> None:
     repository = scheduled.running.new_repository()
     user = scheduled.running.new_user("operator", all_repositories_role="operator")
     created = scheduled.running.client_of(user).post(f"{URL}/", json=scheduled.body(repository)).json()

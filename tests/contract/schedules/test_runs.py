@@ -1,11 +1,11 @@
-"""Schedules are run by hand, and what became of it is read."""
+"""Running schedules by hand, and reading their results."""
 
 from datetime import UTC, datetime, timedelta
 
 from tests.contract.schedules.scheduled import RUN, URL, Scheduled, refused
 
 
-def test_a_run_by_hand_does_all_steps_under_one_run_id(scheduled: Scheduled) -> None:
+def test_a_manual_run_executes_all_steps_under_one_run_id(scheduled: Scheduled) -> None:
     repository = scheduled.running.new_repository()
     created = scheduled.new(repository, steps=[{"kind": "backup"}, {"kind": "prune", "keep_daily": 7}])
     started = scheduled.run(created)
@@ -43,7 +43,7 @@ def test_a_past_run_is_in_the_calendar(scheduled: Scheduled) -> None:
     assert [target["repository_id"] for target in entry["targets"]] == [repository["id"]]
 
 
-def test_the_same_idempotency_key_runs_once(scheduled: Scheduled) -> None:
+def test_a_request_repeated_with_its_idempotency_key_runs_once(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.running.new_repository())
     key = {"Idempotency-Key": scheduled.running.new_name("key")}
     place = f"{URL}/{created['id']}/run"
@@ -57,7 +57,7 @@ def test_the_same_idempotency_key_runs_once(scheduled: Scheduled) -> None:
     scheduled.settled(first["runs"][0]["id"])
 
 
-def test_a_second_run_waits_for_nobody_and_is_refused(scheduled: Scheduled) -> None:
+def test_a_second_run_is_refused_while_the_first_is_active(scheduled: Scheduled) -> None:
     repository = scheduled.running.new_repository()
     created = scheduled.new(repository)
     with scheduled.running.held_backup(repository):
@@ -67,7 +67,7 @@ def test_a_second_run_waits_for_nobody_and_is_refused(scheduled: Scheduled) -> N
     assert scheduled.settled(first["id"])["result"] == "completed"
 
 
-def test_only_the_chosen_targets_and_steps_are_run(scheduled: Scheduled) -> None:
+def test_a_run_can_be_limited_to_chosen_targets_and_steps(scheduled: Scheduled) -> None:
     chosen, other = (scheduled.running.new_repository() for _ in range(2))
     created = scheduled.new(chosen, other, steps=[{"kind": "backup"}, {"kind": "check"}])
     started = scheduled.run(created, repository_ids=[chosen["id"]], steps=["backup"])
@@ -94,7 +94,7 @@ def test_a_run_that_waits_for_a_window_can_be_cancelled(scheduled: Scheduled) ->
     assert [e for e in scheduled.audit("schedule_run.cancelled") if e["object_id"] == str(row["id"])]
 
 
-def test_disabling_skips_what_waits(scheduled: Scheduled) -> None:
+def test_disabling_a_schedule_skips_its_waiting_run(scheduled: Scheduled) -> None:
     created, row = scheduled.waiting(scheduled.shared)
     scheduled.client.post(f"{URL}/{created['id']}/disable")
 
@@ -102,7 +102,7 @@ def test_disabling_skips_what_waits(scheduled: Scheduled) -> None:
     assert (skipped["outcome"], skipped["reason"]) == ("skipped", "disabled")
 
 
-def test_runs_are_narrowed_and_paged(scheduled: Scheduled) -> None:
+def test_runs_can_be_filtered_and_paged(scheduled: Scheduled) -> None:
     repository = scheduled.shared
     created, first_row = scheduled.waiting(repository)
     numbers = [first_row["id"]]
@@ -124,7 +124,7 @@ def test_runs_are_narrowed_and_paged(scheduled: Scheduled) -> None:
     assert refused(scheduled.client.get(f"{URL}/runs/7654321"), 404)["key"] == "schedules.run_not_found"
 
 
-def test_a_run_needs_a_login(scheduled: Scheduled) -> None:
+def test_a_run_requires_a_login_token(scheduled: Scheduled) -> None:
     created = scheduled.new(scheduled.shared)
     client = scheduled.running.anonymous()
     client.headers["X-Backup-Authorization"] = f"Bearer {scheduled.running.token}"

@@ -1,4 +1,4 @@
-"""What a script gets to know, what becomes of its output, and what its end means."""
+"""Running scripts: their environment, their output and their exit codes."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from tests.contract.scripts.written import URL, Written
 from tests.support.service import wait_until
 
 
-def test_both_streams_are_the_log_in_the_order_in_which_they_were_written(written: Written) -> None:
+def test_the_log_has_both_output_streams_in_the_order_written(written: Written) -> None:
     script = written.new("echo one; echo two >&2; printf 'three\\tx\\033[31m'; printf '\\377\\n'; exit 0\n")
 
     ended, lines = written.run(script)
@@ -35,7 +35,7 @@ def test_both_streams_are_the_log_in_the_order_in_which_they_were_written(writte
     }
 
 
-def test_the_environment_is_complete_and_nothing_of_the_service_is_in_it(written: Written) -> None:
+def test_the_environment_is_complete_and_contains_nothing_of_the_service(written: Written) -> None:
     script = written.new("env | sort\n", parameters=[{"name": "Level", "type": "integer"}, {"name": "unset"}])
     repository = written.running.new_repository(name=written.running.new_name("a b;$(id)\n"))
 
@@ -58,7 +58,7 @@ def test_the_environment_is_complete_and_nothing_of_the_service_is_in_it(written
     assert not [name for name in found if "PASS" in name or "SECRET" in name or "DATA_DIR" in name]
 
 
-def test_the_script_is_a_private_file_and_works_in_an_empty_folder(written: Written) -> None:
+def test_the_script_is_a_private_file_and_runs_in_an_empty_private_folder(written: Written) -> None:
     script = written.new('stat -c %a "$0"; ls -A | wc -l; stat -c %a .\n')
 
     _, lines = written.run(script)
@@ -66,7 +66,7 @@ def test_the_script_is_a_private_file_and_works_in_an_empty_folder(written: Writ
     assert [line.strip() for line in lines] == ["700", "0", "700"]
 
 
-def test_interpreter_and_arguments_are_used_as_they_are(written: Written) -> None:
+def test_interpreter_and_arguments_are_used_literally(written: Written) -> None:
     words = ["a b", "$HOME", "; false", ""]
     script = written.new("import sys\nprint(sys.argv[1:])\n", interpreter=["/usr/bin/env", "python3"], arguments=words)
 
@@ -84,7 +84,7 @@ def test_interpreter_and_arguments_are_used_as_they_are(written: Written) -> Non
         ("kill -9 $$\n", "scripts.failed", None, 9),
     ],
 )
-def test_any_other_end_than_0_is_a_failure_with_its_code(
+def test_any_exit_other_than_0_is_a_failure_with_its_code_or_signal(
     written: Written, content: str, key: str, code: int | None, signal: int | None
 ) -> None:
     ended, _ = written.run(written.new(content))
@@ -93,14 +93,14 @@ def test_any_other_end_than_0_is_a_failure_with_its_code(
     assert (ended["detail"]["exit_code"], ended["detail"]["signal"]) == (code, signal)
 
 
-def test_an_interpreter_that_is_not_there_is_named(written: Written) -> None:
+def test_the_error_names_a_missing_interpreter(written: Written) -> None:
     ended, _ = written.run(written.new("true\n", interpreter=["/nowhere/at/all"]))
 
     assert (ended["status"], ended["error_key"]) == ("failed", "scripts.not_started")
     assert "/nowhere/at/all" in ended["error_message"]
 
 
-def test_a_script_that_takes_too_long_is_stopped_with_all_that_it_has_started(written: Written) -> None:
+def test_a_script_that_times_out_is_stopped_with_its_child_processes(written: Written) -> None:
     mark = written.running.new_path("still-there")
     content = f"sleep 1000 & echo $! > {mark}\nwait\n"
     ended, _ = written.run(written.new(content, timeout_seconds=1))
@@ -109,7 +109,7 @@ def test_a_script_that_takes_too_long_is_stopped_with_all_that_it_has_started(wr
     assert is_gone(int(mark.read_text()))
 
 
-def test_what_a_script_leaves_behind_is_ended_but_a_daemon_of_its_own_session_is_not(written: Written) -> None:
+def test_leftover_processes_are_ended_except_those_in_their_own_session(written: Written) -> None:
     left, daemon = written.running.new_path("left"), written.running.new_path("daemon")
     content = f"sleep 1000 & echo $! > {left}\nsetsid sh -c 'echo $$ > {daemon}; exec sleep 1000' &\n"
     content += f"while [ ! -s {daemon} ]; do sleep 0.05; done\n"
@@ -123,13 +123,13 @@ def test_what_a_script_leaves_behind_is_ended_but_a_daemon_of_its_own_session_is
     os.kill(number, 9)
 
 
-def test_a_script_that_prints_without_end_is_stopped(written: Written) -> None:
+def test_a_script_with_endless_output_is_stopped(written: Written) -> None:
     ended, _ = written.run(written.new("exec yes $(printf %01000d 0)\n", timeout_seconds=600))
 
     assert (ended["status"], ended["error_key"]) == ("failed", "scripts.too_much_output")
 
 
-def test_a_running_script_is_cancelled(written: Written) -> None:
+def test_a_running_script_can_be_cancelled(written: Written) -> None:
     mark = written.running.new_path("started")
     number = written.start(written.new(f"touch {mark}; exec sleep 1000\n"))
     wait_until(mark.exists, what="the script has started")
@@ -140,7 +140,7 @@ def test_a_running_script_is_cancelled(written: Written) -> None:
     assert (ended["status"], ended["detail"]["signal"]) == ("cancelled", 15)
 
 
-def test_secret_parameters_reach_the_script_and_nobody_else(written: Written) -> None:
+def test_secret_parameters_reach_only_the_script(written: Written) -> None:
     secret = "the-very-secret-password"
     script = written.new(
         'echo "I know $HOLDFAST_PARAM_PASSWORD."; [ "$HOLDFAST_PARAM_PASSWORD" = the-very-secret-password ]\n',
@@ -157,14 +157,14 @@ def test_secret_parameters_reach_the_script_and_nobody_else(written: Written) ->
     for folder in ("logs", "spool"):
         for place, _, files in os.walk(data / folder):
             for name in files:
-                with suppress(FileNotFoundError):  # what has ended is being removed
+                with suppress(FileNotFoundError):  # files of ended operations are being removed
                     assert secret.encode() not in Path(place, name).read_bytes(), name
 
 
 @pytest.mark.parametrize(
     "given", [{"unknown": "x"}, {"level": "three"}, {"level": True}, {"flag": "perhaps"}, {"word": 5}]
 )
-def test_parameters_that_do_not_fit_are_refused(written: Written, given: dict[str, object]) -> None:
+def test_parameters_that_do_not_match_the_declaration_are_refused(written: Written, given: dict[str, object]) -> None:
     declared = [{"name": "level", "type": "integer"}, {"name": "flag", "type": "boolean"}, {"name": "word"}]
     script = written.new("true\n", parameters=declared)
 
@@ -173,7 +173,7 @@ def test_parameters_that_do_not_fit_are_refused(written: Written, given: dict[st
     assert error_of(answer) == (422, "scripts.bad_parameter")
 
 
-def test_a_queued_run_keeps_the_version_that_it_was_queued_with(written: Written) -> None:
+def test_a_queued_run_keeps_the_version_it_was_queued_with(written: Written) -> None:
     gate = written.running.new_path("gate")
     script = written.new(f"while [ ! -e {gate} ]; do sleep 0.05; done; echo one\n")
     numbers = [written.start(script) for _ in range(6)]
@@ -187,7 +187,7 @@ def test_a_queued_run_keeps_the_version_that_it_was_queued_with(written: Written
     assert written.run(script)[1] == ["two"]
 
 
-def test_a_script_that_waits_or_runs_is_not_deleted(written: Written) -> None:
+def test_a_script_with_an_active_run_cannot_be_deleted(written: Written) -> None:
     gate = written.running.new_path("gate")
     script = written.new(f"while [ ! -e {gate} ]; do sleep 0.05; done\n")
     number = written.start(script)
@@ -200,7 +200,7 @@ def test_a_script_that_waits_or_runs_is_not_deleted(written: Written) -> None:
     written.admin.wait_for_end(number)
 
 
-def test_nothing_of_a_run_is_left_in_the_spool(written: Written) -> None:
+def test_a_finished_run_leaves_nothing_in_the_spool(written: Written) -> None:
     ended, _ = written.run(written.new("true\n"))
 
     spool = written.running.process.data_dir / "spool"
@@ -209,7 +209,7 @@ def test_nothing_of_a_run_is_left_in_the_spool(written: Written) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Ended, though perhaps not yet collected by its parent."""
+    """Whether the process has ended, even if its parent has not reaped it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except FileNotFoundError:

@@ -44,7 +44,7 @@ def step(script: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def ran(scheduled: Scheduled, repository: dict[str, Any], *scripts: dict[str, Any]) -> dict[str, Any]:
-    """The run of a schedule with these script steps around its backup, once it is settled."""
+    """Run a schedule with these script steps around its backup, and return the settled run."""
     schedule = scheduled.new(repository, steps=[*scripts, {"kind": "backup"}])
     return scheduled.settled(scheduled.run(schedule)["runs"][0]["id"])
 
@@ -53,7 +53,7 @@ def statuses(row: dict[str, Any]) -> list[tuple[str, str]]:
     return [(step["kind"], step["status"]) for step in row["steps"]]
 
 
-def test_scripts_run_before_and_after_the_backup_and_know_how_it_ended(
+def test_scripts_run_before_and_after_the_backup_and_receive_its_result(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     before = written.new('echo "$HOLDFAST_EVENT [$HOLDFAST_RESULT] $HOLDFAST_SCHEDULE_NAME"\n')
@@ -79,7 +79,7 @@ def test_scripts_run_before_and_after_the_backup_and_know_how_it_ended(
         ("exit 1\n", {"on_failure": "warn"}, ["failed", "completed", "completed"], "completed_with_warnings"),
     ],
 )
-def test_a_failing_script_before_the_backup_stops_it_or_warns(
+def test_a_failing_script_before_the_backup_skips_it_or_warns(
     scheduled: Scheduled,
     written: Written,
     repository: dict[str, Any],
@@ -96,7 +96,7 @@ def test_a_failing_script_before_the_backup_stops_it_or_warns(
     assert (row["outcome"], row["result"]) == ("ran", result)
 
 
-def test_a_later_script_that_only_warns_does_not_hide_that_an_earlier_one_failed(
+def test_a_later_script_that_only_warns_does_not_hide_an_earlier_failure(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     bad, fine = written.new("exit 1\n"), written.new("true\n")
@@ -107,7 +107,7 @@ def test_a_later_script_that_only_warns_does_not_hide_that_an_earlier_one_failed
     assert row["result"] == "failed"
 
 
-def test_a_failing_script_after_the_backup_is_a_warning_of_the_run(
+def test_a_failing_script_after_the_backup_makes_the_run_end_with_warnings(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     row = ran(scheduled, repository, step(written.new("exit 1\n"), when="after"))
@@ -116,7 +116,7 @@ def test_a_failing_script_after_the_backup_is_a_warning_of_the_run(
     assert (row["outcome"], row["result"], row["error_key"]) == ("ran", "completed_with_warnings", None)
 
 
-def test_a_script_that_declines_skips_the_run_and_what_undoes_still_runs(
+def test_a_script_that_declines_skips_the_run_but_cleanup_scripts_still_run(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     always, on_failure = written.new("true\n"), written.new("true\n")
@@ -134,7 +134,7 @@ def test_a_script_that_declines_skips_the_run_and_what_undoes_still_runs(
     assert row["steps"][3]["skipped"] == "result_not_wanted"
 
 
-def test_a_script_after_the_backup_runs_only_on_the_result_that_it_wants(
+def test_a_script_after_the_backup_runs_only_on_its_chosen_results(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     fine = written.new("true\n")
@@ -146,7 +146,7 @@ def test_a_script_after_the_backup_runs_only_on_the_result_that_it_wants(
     assert row["result"] == "completed"
 
 
-def test_a_cancelled_run_still_runs_what_undoes(
+def test_a_cancelled_run_still_runs_its_cleanup_script(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     mark, undone = written.running.new_path("started"), written.running.new_path("undone")
@@ -164,7 +164,7 @@ def test_a_cancelled_run_still_runs_what_undoes(
     assert row["result"] == "cancelled"
 
 
-def test_a_schedule_follows_the_newest_version(
+def test_a_schedule_runs_the_newest_version_of_a_script(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     script = written.new("echo one\n")
@@ -176,7 +176,7 @@ def test_a_schedule_follows_the_newest_version(
     assert scheduled.client.log_lines(row["steps"][0]["operation_id"])[-1] == "two"
 
 
-def test_a_script_in_use_is_not_deleted_and_its_parameters_keep_fitting(
+def test_a_script_in_use_cannot_be_deleted_or_given_incompatible_parameters(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     script = written.new("true\n", parameters=[{"name": "word"}])
@@ -197,7 +197,7 @@ def test_a_script_in_use_is_not_deleted_and_its_parameters_keep_fitting(
         assert error_of(answer) == (422, "scripts.uses_do_not_fit"), parameters
 
 
-def test_secrets_of_a_step_are_kept_shown_to_nobody_and_used(
+def test_secrets_of_a_step_are_kept_and_used_but_never_shown(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     declared = [{"name": "password", "secret": True, "required": True}, {"name": "word"}]
@@ -221,7 +221,7 @@ def test_secrets_of_a_step_are_kept_shown_to_nobody_and_used(
     assert "correct-horse" not in str(row)
 
 
-def test_operators_choose_only_scripts_that_are_meant_for_them(
+def test_operators_may_only_use_scripts_that_allow_operators(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     running = scheduled.running
@@ -251,7 +251,7 @@ def test_operators_choose_only_scripts_that_are_meant_for_them(
     }
 
 
-def test_shorthands_of_the_family_name_scripts_before_and_after(
+def test_shorthand_fields_name_scripts_before_and_after_the_backup(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     first, second = written.new("true\n"), written.new("true\n")
@@ -274,7 +274,7 @@ def test_shorthands_of_the_family_name_scripts_before_and_after(
         ({"parameters": {"unknown": "x"}}, "scripts.bad_parameter"),
     ],
 )
-def test_a_step_that_cannot_run_is_refused(
+def test_a_script_step_that_cannot_run_is_refused(
     scheduled: Scheduled, written: Written, repository: dict[str, Any], more: dict[str, Any], key: str
 ) -> None:
     wanted = {**step(written.new("true\n")), **more}
@@ -284,7 +284,7 @@ def test_a_step_that_cannot_run_is_refused(
     assert error_of(answer)[1] == key
 
 
-def test_a_script_after_needs_a_backup_and_before_has_no_result_to_run_on(
+def test_a_script_after_requires_a_backup_and_one_before_cannot_depend_on_a_result(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:
     script = written.new("true\n")

@@ -1,4 +1,4 @@
-"""Scripts are written, changed and deleted, and every version stays on record."""
+"""Creating, changing and deleting scripts; every version is kept."""
 
 import hashlib
 from typing import Any
@@ -14,7 +14,7 @@ SCRIPT = {
 }
 
 
-def test_a_changed_content_is_a_new_version_and_the_old_one_stays(written: Written) -> None:
+def test_changed_content_becomes_a_new_version_and_the_old_one_is_kept(written: Written) -> None:
     script = written.new("echo one\n", description="says one")
 
     changed = written.change(script, content="echo two\n", timeout_seconds=10)
@@ -33,13 +33,13 @@ def test_a_changed_content_is_a_new_version_and_the_old_one_stays(written: Writt
     assert set(next(one for one in listed if one["id"] == script["id"])) == SCRIPT
 
 
-def test_a_change_of_other_fields_is_no_new_version(written: Written) -> None:
+def test_a_change_of_other_fields_does_not_create_a_new_version(written: Written) -> None:
     script = written.new("true\n")
 
     assert written.change(script, description="another", content="true\n")["version"] == 1
 
 
-def test_a_change_of_an_older_version_is_refused(written: Written) -> None:
+def test_a_change_based_on_an_older_version_is_refused(written: Written) -> None:
     script = written.new("echo one\n")
     written.change(script, content="echo two\n")
 
@@ -49,7 +49,7 @@ def test_a_change_of_an_older_version_is_refused(written: Written) -> None:
     assert written.admin.get(f"{URL}/{script['id']}").json()["content"] == "echo two\n"
 
 
-def test_a_deleted_script_is_gone_and_its_name_free_again(written: Written) -> None:
+def test_a_deleted_script_is_gone_and_its_name_can_be_reused(written: Written) -> None:
     script = written.new("true\n")
     place = f"{URL}/{script['id']}"
 
@@ -86,9 +86,7 @@ def test_a_deleted_script_is_gone_and_its_name_free_again(written: Written) -> N
         ({"content": "true", "colour": "red"}, 422),
     ],
 )
-def test_what_cannot_be_a_script_is_refused_and_nothing_is_kept(
-    written: Written, body: dict[str, Any], status: int
-) -> None:
+def test_an_invalid_script_is_refused_and_not_stored(written: Written, body: dict[str, Any], status: int) -> None:
     name = written.running.new_name("refused")
 
     answer = written.admin.post(f"{URL}/", json={"name": name, **body})
@@ -109,7 +107,7 @@ def test_two_scripts_cannot_have_the_same_name(written: Written) -> None:
     )
 
 
-def test_operators_see_and_run_what_is_meant_for_them_and_nothing_of_its_content(written: Written) -> None:
+def test_operators_see_and_run_only_scripts_that_allow_operators_without_their_content(written: Written) -> None:
     running = written.running
     theirs = written.new("echo for operators\n", operators_may_use=True, parameters=[{"name": "word"}])
     not_theirs = written.new("echo for admins\n")

@@ -31,7 +31,7 @@ def step(script: dict[str, Any], **more: Any) -> dict[str, Any]:
 def ran(
     running: Running, repositories: list[dict[str, Any]], *steps: dict[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A schedule of both repositories, and the rows of a run of it once they are settled."""
+    """Run a schedule of both repositories; return it and the settled rows of the run."""
     scheduled = Scheduled(running)
     schedule = scheduled.new(*repositories, steps=list(steps))
     started = scheduled.run(schedule)
@@ -39,7 +39,7 @@ def ran(
 
 
 def scripts_of(running: Running, run_id: str, number: int) -> list[dict[str, Any]]:
-    """The script operations of a run, oldest first, once there are this many and all have ended."""
+    """Wait until a run has this many script operations and all have ended; return them oldest first."""
 
     def found() -> list[dict[str, Any]] | None:
         answer = running.admin.get("/api/operations/", params={"run_id": run_id, "limit": 100})
@@ -51,7 +51,7 @@ def scripts_of(running: Running, run_id: str, number: int) -> list[dict[str, Any
     return wait_until(found, what="the scripts have run")
 
 
-def test_scripts_run_once_before_the_first_and_after_the_last_backup(
+def test_scripts_run_once_before_the_first_backup_and_after_the_last(
     running: Running, repositories: list[dict[str, Any]]
 ) -> None:
     script = Written(running).new(PRINT)
@@ -103,7 +103,7 @@ def test_a_failing_script_fails_the_runs_of_all_repositories(
     ]
 
 
-def test_an_operator_of_one_repository_neither_sees_nor_cancels_the_script_for_all(
+def test_an_operator_of_one_repository_may_neither_see_nor_cancel_the_shared_script(
     running: Running, repositories: list[dict[str, Any]]
 ) -> None:
     _, rows = ran(running, repositories, step(Written(running).new(PRINT)), BACKUP)
@@ -120,7 +120,7 @@ def test_an_operator_of_one_repository_neither_sees_nor_cancels_the_script_for_a
     assert [one["kind"] for one in whole["operations"]] == ["script_execution", "backup"]
 
 
-def test_a_script_on_the_machines_of_repositories_cannot_run_once_for_all(
+def test_a_script_that_runs_on_machines_cannot_run_once_for_all_repositories(
     running: Running, repositories: list[dict[str, Any]]
 ) -> None:
     elsewhere = Written(running).new("true\n", where="ssh")

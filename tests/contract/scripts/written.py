@@ -38,7 +38,7 @@ class Written:
         return started
 
     def run(self, script: dict[str, Any], **asked: Any) -> tuple[dict[str, Any], list[str]]:
-        """The operation once it has ended, and what the script printed."""
+        """Run a script; return the ended operation and the script's output."""
         number = self.start(script, **asked)
         ended = self.admin.wait_for_end(number)
         return ended, self.admin.log_lines(number)[1:]

@@ -1,4 +1,4 @@
-"""What all answers have in common."""
+"""What all responses have in common."""
 
 from collections.abc import Iterator
 
@@ -22,14 +22,14 @@ MEBIBYTE = 1024 * 1024
         ("GET", "/health/live", 200),
     ],
 )
-def test_every_answer_has_a_request_id_of_its_own(admin: Client, method: str, path: str, status: int) -> None:
+def test_every_response_has_its_own_request_id(admin: Client, method: str, path: str, status: int) -> None:
     answers = [admin.request(method, path) for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [status, status]
     assert len({answer.headers["X-Request-Id"] for answer in answers}) == 2
 
 
-def test_a_refusal_without_credential_names_the_scheme(running: Running) -> None:
+def test_a_refusal_without_a_credential_names_the_scheme(running: Running) -> None:
     answer = running.anonymous().get("/api/repositories/")
 
     assert error_of(answer) == (401, "auth.credential_missing")
@@ -41,13 +41,13 @@ def test_an_unknown_path_and_a_wrong_method_have_the_shape_of_every_error(admin:
     assert error_of(admin.delete("/api/repositories/")) == (405, "api.method_not_allowed")
 
 
-def test_a_body_that_announces_too_many_bytes_is_refused(admin: Client) -> None:
+def test_a_body_with_a_content_length_over_the_limit_is_refused(admin: Client) -> None:
     answer = admin.post("/api/backup/start", json={"repository": "x" * MEBIBYTE})
 
     assert error_of(answer) == (413, "api.body_too_large")
 
 
-def test_a_body_that_turns_out_too_large_is_refused(admin: Client) -> None:
+def test_a_streamed_body_over_the_limit_is_refused(admin: Client) -> None:
     def pieces() -> Iterator[bytes]:
         yield b'{"repository": "'
         for _ in range(20):
@@ -59,7 +59,7 @@ def test_a_body_that_turns_out_too_large_is_refused(admin: Client) -> None:
     assert error_of(answer) == (413, "api.body_too_large")
 
 
-def test_the_largest_allowed_body_is_read(admin: Client) -> None:
+def test_the_largest_allowed_body_is_accepted(admin: Client) -> None:
     answer = admin.post("/api/backup/start", json={"repository": "x" * (MEBIBYTE - 100)})
 
     assert answer.status_code == 422, "too long for a path, but not for a body"
@@ -87,7 +87,7 @@ def test_a_validation_error_lists_the_fields_and_never_the_input(
     assert all({"loc", "msg", "type"} == set(item) for item in answer.json()["detail"])
 
 
-def test_a_body_that_is_no_json_is_not_repeated(admin: Client) -> None:
+def test_an_error_about_malformed_json_does_not_echo_the_body(admin: Client) -> None:
     headers = {"Content-Type": "application/json"}
     answer = admin.post("/api/backup/start", content=b'{"repository": hunter2secret', headers=headers)
 
@@ -95,7 +95,7 @@ def test_a_body_that_is_no_json_is_not_repeated(admin: Client) -> None:
     assert "hunter2secret" not in answer.text
 
 
-def test_times_carry_their_offset(running: Running, admin: Client) -> None:
+def test_times_include_their_offset(running: Running, admin: Client) -> None:
     known = running.known
     repository = admin.get(f"/api/repositories/{known.repository['id']}").json()
     status = admin.get(f"/api/backup/status/{known.job_id}").json()

@@ -9,14 +9,14 @@ from tests.support.running import Running
 from tests.support.service import ServiceProcess, wait_until
 
 
-def test_the_process_says_that_it_lives_to_anybody(running: Running) -> None:
+def test_liveness_is_public(running: Running) -> None:
     answer = running.anonymous().get("/health/live")
 
     assert answer.status_code == 200
     assert answer.json()["status"] == "ok"
 
 
-def test_the_service_says_that_it_can_work_to_anybody(running: Running) -> None:
+def test_readiness_is_public(running: Running) -> None:
     def ready() -> Any:
         answer = running.anonymous().get("/health/ready")
         assert answer.status_code == 200
@@ -28,7 +28,7 @@ def test_the_service_says_that_it_can_work_to_anybody(running: Running) -> None:
     assert is_timestamp(found["last_tick_at"])
 
 
-def test_without_its_store_the_service_lives_is_not_ready_and_says_when_to_ask_again(
+def test_without_its_store_the_service_is_alive_but_not_ready_and_sends_retry_after(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("no-store")

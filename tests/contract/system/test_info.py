@@ -4,7 +4,7 @@ from tests.support.running import Running
 from tests.support.service import Client
 
 
-def test_the_service_tells_its_version_plan_features_engines_and_store(running: Running, admin: Client) -> None:
+def test_the_info_shows_version_plan_features_engines_and_store(running: Running, admin: Client) -> None:
     info = admin.get("/api/system/info").json()
 
     assert set(info) >= {"version", "plan", "features", "engines", "store"}
@@ -16,6 +16,6 @@ def test_the_service_tells_its_version_plan_features_engines_and_store(running: 
     assert told == [(1, running.engine), *([(2, "2.0")] if ENGINE_2 else [])]
 
 
-def test_the_service_tells_about_itself_only_to_who_is_signed_in(running: Running) -> None:
+def test_only_signed_in_users_may_read_the_info(running: Running) -> None:
     assert error_of(running.anonymous().get("/api/system/info")) == (401, "auth.credential_missing")
     assert running.stranger.get("/api/system/info").status_code == 200

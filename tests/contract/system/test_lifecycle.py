@@ -1,4 +1,4 @@
-"""What a feature declares is done: in order, by the processes that it is for, and reported."""
+"""Tasks and ticks that features declare run in order, in the processes of their role, and are reported."""
 
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return made
 
 
-def test_features_start_in_order_and_end_in_the_opposite_one(recorded: Recorded, tmp_path: Path) -> None:
+def test_features_start_in_order_and_stop_in_reverse_order(recorded: Recorded, tmp_path: Path) -> None:
     with started(tmp_path / "data"):
         wait_until(lambda: {"first ticked", "second ticked"} <= set(recorded.steps), what="both tick")
 
@@ -52,7 +52,7 @@ def test_features_start_in_order_and_end_in_the_opposite_one(recorded: Recorded,
 
 
 @pytest.mark.parametrize(("role", "other"), [("api", "runner"), ("runner", "api")])
-def test_a_process_does_what_is_for_its_role_alone(recorded: Recorded, tmp_path: Path, role: Role, other: str) -> None:
+def test_a_process_runs_only_the_tasks_of_its_role(recorded: Recorded, tmp_path: Path, role: Role, other: str) -> None:
     with started(tmp_path / "data", role=role) as running:
         loops = {loop.name for loop in running.service.parts[SUPERVISOR].reports()}
 
@@ -63,7 +63,7 @@ def test_a_process_does_what_is_for_its_role_alone(recorded: Recorded, tmp_path:
     assert ("events" in loops) == (role == "api")
 
 
-def test_the_hourly_step_does_what_every_feature_has_to_tidy(
+def test_the_hourly_tick_runs_the_tidy_task_of_every_feature(
     recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(composition, "TIDY_SECONDS", 0.01)

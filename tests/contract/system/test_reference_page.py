@@ -1,4 +1,4 @@
-"""/api/docs shows the API without asking anybody else for anything."""
+"""/api/docs shows the API without loading anything from other servers."""
 
 import re
 
@@ -16,7 +16,7 @@ def test_the_page_loads_everything_from_the_service_itself(running: Running) -> 
         assert (answer.status_code, len(answer.content) > 100) == (200, True), address
 
 
-def test_the_page_forbids_scripts_and_content_from_elsewhere(running: Running) -> None:
+def test_the_page_forbids_inline_scripts_and_content_from_elsewhere(running: Running) -> None:
     policy = running.anonymous().get("/api/docs").headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "script-src 'self';" in policy

@@ -1,4 +1,4 @@
-"""The web UI's files: what is served, with which headers, and what never is."""
+"""The files of the web UI: which are served, with which headers, and which never are."""
 
 import gzip
 import re
@@ -38,13 +38,13 @@ def client(folder: Path) -> TestClient:
 
 
 @pytest.mark.parametrize("path", ["/", "/repositories/7", "/files/1?path=etc", "/apiary", "/login"])
-def test_every_path_outside_the_api_is_the_page(folder: Path, path: str) -> None:
+def test_every_path_outside_the_api_serves_the_page(folder: Path, path: str) -> None:
     answer = client(folder).get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_the_page_runs_nothing_but_its_own_files(folder: Path) -> None:
+def test_the_page_may_only_run_its_own_files(folder: Path) -> None:
     one, other = client(folder).get("/"), client(folder).get("/")
     policy = one.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self';")
@@ -57,22 +57,22 @@ def test_the_page_runs_nothing_but_its_own_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/nowhere", "/api", "/api/", "/health/x", "/agent/x", "/metrics", "/dav/x"])
-def test_what_is_not_in_the_api_stays_not_found(folder: Path, path: str) -> None:
+def test_unknown_paths_of_the_api_return_404_not_the_page(folder: Path, path: str) -> None:
     assert client(folder).get(path).status_code == 404
 
 
-def test_pages_are_only_read(folder: Path) -> None:
+def test_pages_accept_no_post_requests(folder: Path) -> None:
     assert client(folder).post("/").status_code == 405
 
 
-def test_files_with_a_hash_in_their_name_are_kept_for_ever(folder: Path) -> None:
+def test_files_with_a_hash_in_their_name_are_cached_permanently(folder: Path) -> None:
     answer = client(folder).get("/assets/a-1.js")
     assert (answer.text, answer.headers["content-type"]) == ("code", "text/javascript; charset=utf-8")
     assert "immutable" in answer.headers["cache-control"]
     assert answer.headers["content-encoding"] == "gzip"
 
 
-def test_a_client_that_takes_no_compression_gets_none(folder: Path) -> None:
+def test_a_client_that_does_not_accept_compression_gets_plain_files(folder: Path) -> None:
     answer = client(folder).get("/assets/a-1.js", headers={"Accept-Encoding": "identity"})
     assert (answer.text, "content-encoding" in answer.headers) == ("code", False)
 
@@ -80,20 +80,20 @@ def test_a_client_that_takes_no_compression_gets_none(folder: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["/assets/none.js", "/assets/../../secret.key", "/assets/%2e%2e/%2e%2e/secret.key", "/assets//etc/passwd"]
 )
-def test_nothing_else_is_served(folder: Path, path: str) -> None:
+def test_no_file_outside_the_build_is_served(folder: Path, path: str) -> None:
     answer = client(folder).get(path)
     assert "secret" not in answer.text
     assert "root:" not in answer.text
 
 
-def test_without_a_build_the_page_says_so_and_what_works(tmp_path: Path) -> None:
+def test_without_a_build_the_page_explains_it_and_names_the_api_reference(tmp_path: Path) -> None:
     answer = client(tmp_path / "nothing").get("/")
     assert answer.status_code == 200
     assert "have not been built" in answer.text
     assert "/api/docs" in answer.text
 
 
-def test_another_build_is_noticed(folder: Path) -> None:
+def test_a_new_build_is_served_without_a_restart(folder: Path) -> None:
     served = client(folder)
     assert served.get("/").status_code == 200
     (folder / "assets" / "b-2.js").write_text("newer")
