@@ -55,7 +55,7 @@ def test_a_repository_has_the_defaults_of_its_engine(running: Running, admin: Cl
         ({"path": "/srv/{now}"}, "engine.invalid_request"),
     ],
 )
-def test_invalid_settings_are_refused_without_running_the_engine(
+def test_invalid_settings_are_refused_and_nothing_is_stored(
     running: Running, admin: Client, more: dict[str, Any], key: str | None
 ) -> None:
     before = names(admin)

@@ -101,7 +101,7 @@ def test_a_pack_that_rots_after_it_was_mirrored_is_reported_and_the_mirror_stays
     assert files(made.folder) == good
 
 
-def test_a_repository_reset_to_an_older_copy_is_suspicious(made: Mirrored) -> None:
+def test_a_repository_reset_to_an_older_copy_is_mirrored_only_with_the_override(made: Mirrored) -> None:
     with made.spoiled():  # puts the older copy back
         assert made.admin.wait_for_end(made.admin.start_backup(made.repository))["status"] == "completed"
         assert made.sync()["status"] == "completed"

@@ -98,7 +98,7 @@ def test_an_unknown_repository_or_archive_is_not_found(known: Known, destination
         assert error_of(known.admin.post(route, json=body)) == (404, "archives.not_found")
 
 
-def test_a_user_without_rights_does_not_find_the_repository(known: Known, destination: Path) -> None:
+def test_a_user_without_rights_finds_neither_the_repository_nor_its_restores(known: Known, destination: Path) -> None:
     stranger = known.running.stranger
     ended = known.restore(destination, dry_run=True)
     body = known.body(destination)
