@@ -11,7 +11,7 @@ from backup_engine.render import log_line
 
 RECORDED = Path(__file__).parent / "recorded"
 VERSIONS = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.name.startswith("1.")))
-"""Of major 1; what major 2 wrote is in `test_recorded_engine_2`."""
+"""Versions of engine 1; the output of engine 2 is covered by `test_recorded_engine_2`."""
 
 
 @dataclass(frozen=True)

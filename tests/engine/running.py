@@ -1,4 +1,4 @@
-"""Run a command of the real engine, as the shim does, and conclude it."""
+"""Run a command of the real engine as the shim does, and determine its outcome."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ class Ended:
 
 
 def programs() -> dict[str, str]:
-    """The configured engine, and one of each series that this machine has."""
+    """The configured engine, and one of each series installed on this machine."""
     configured = os.environ.get("HOLDFAST_BORG1")
     return {**({"configured": configured} if configured else {}), **{name: str(path) for name, path in ENGINES.items()}}
 

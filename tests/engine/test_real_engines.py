@@ -1,4 +1,4 @@
-"""The commands against the real programs: what the recordings cannot show."""
+"""Commands run by the real programs: what the recordings cannot show."""
 
 import os
 import subprocess
@@ -79,7 +79,7 @@ def names(engine: Engine, location: RepositoryLocation) -> list[str]:
     return [archive.name for archive in parse_archives(listed.stdout)]
 
 
-def test_a_repository_lives_from_init_to_compact(engine: Engine, location: RepositoryLocation, source: Path) -> None:
+def test_a_repository_works_from_init_to_compact(engine: Engine, location: RepositoryLocation, source: Path) -> None:
     init(engine, location)
     created = parse_create_result(back_up(engine, location, source).stdout)
     back_up(engine, location, source, "a2")
@@ -116,7 +116,7 @@ def test_a_passphrase_reaches_the_engine_unchanged(
     assert wrong.outcome.error_key == "engine.passphrase_wrong"
 
 
-def test_braces_in_names_are_names_and_not_placeholders(
+def test_braces_in_names_are_not_read_as_placeholders(
     engine: Engine, location: RepositoryLocation, source: Path, tmp_path: Path, program: str
 ) -> None:
     location = replace(location, path=str(tmp_path / "repository: of mine"))
@@ -134,7 +134,7 @@ def test_braces_in_names_are_names_and_not_placeholders(
     assert names(engine, location) == []
 
 
-def test_a_comment_is_stored_to_the_letter(engine: Engine, location: RepositoryLocation, source: Path) -> None:
+def test_a_comment_is_stored_verbatim(engine: Engine, location: RepositoryLocation, source: Path) -> None:
     init(engine, location)
     comment = "holdfast:{now} --delete 'x'\nsecond line"
     completed(run(engine.create(location, CreateRequest("a1", (str(source),), comment=comment))))
@@ -143,7 +143,7 @@ def test_a_comment_is_stored_to_the_letter(engine: Engine, location: RepositoryL
     assert [archive.comment for archive in parse_archives(listed.stdout)] == [comment]
 
 
-def test_names_come_back_from_a_restore_to_the_byte(
+def test_a_restore_preserves_every_byte_of_names(
     engine: Engine, location: RepositoryLocation, source: Path, tmp_path: Path
 ) -> None:
     odd = [b"caf\xe9", b"caf\xe8", b"re:.*", b"sh:**", b"-dash", b"new\nline", b"{now}"]
@@ -164,7 +164,9 @@ def test_names_come_back_from_a_restore_to_the_byte(
     assert sorted(os.listdir(os.fsencode(target))) == sorted(odd)
 
 
-def test_a_tar_of_one_folder_holds_that_folder(engine: Engine, location: RepositoryLocation, source: Path) -> None:
+def test_a_tar_of_one_folder_contains_only_that_folder(
+    engine: Engine, location: RepositoryLocation, source: Path
+) -> None:
     (source / "inner").mkdir()
     (source / "inner" / "x").write_text("x")
     init(engine, location)
@@ -177,7 +179,7 @@ def test_a_tar_of_one_folder_holds_that_folder(engine: Engine, location: Reposit
     assert [name.rstrip("/") for name in listing] == [inner, f"{inner}/x"]
 
 
-def test_a_file_listing_is_the_same_at_every_run(engine: Engine, location: RepositoryLocation, source: Path) -> None:
+def test_a_file_listing_is_the_same_on_every_run(engine: Engine, location: RepositoryLocation, source: Path) -> None:
     init(engine, location)
     back_up(engine, location, source)
     request = ListFilesRequest("a1", excludes=("sh:**/*.o",))
@@ -188,7 +190,7 @@ def test_a_file_listing_is_the_same_at_every_run(engine: Engine, location: Repos
     assert first.count(b"\0") == 4
 
 
-def test_the_real_program_knows_every_flag_of_the_table(
+def test_the_real_program_accepts_every_flag_of_the_table(
     engine: Engine, location: RepositoryLocation, source: Path, program: str, tmp_path: Path
 ) -> None:
     unknown = set() if features(detect(program, str(tmp_path))).files_changed_option else {"--files-changed"}
@@ -201,7 +203,7 @@ def test_the_real_program_knows_every_flag_of_the_table(
     completed(run(engine.create(location, request)))
 
 
-def test_a_backup_that_is_stopped_leaves_a_repository_that_works(
+def test_a_stopped_backup_leaves_a_working_repository(
     engine: Engine, location: RepositoryLocation, source: Path
 ) -> None:
     large = source / "large"
@@ -231,7 +233,7 @@ def is_open(pid: int, path: Path) -> bool:
         return False
 
 
-def test_a_backup_of_missing_sources_is_known_as_such(
+def test_a_backup_of_missing_sources_is_recognised(
     engine: Engine, location: RepositoryLocation, tmp_path: Path
 ) -> None:
     init(engine, location)

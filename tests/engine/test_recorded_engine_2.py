@@ -1,4 +1,4 @@
-"""Real output of the pinned beta of major 2: how each run ended, and what it told."""
+"""Real output of the pinned beta of engine 2: how each run ended, and the results it contains."""
 
 import base64
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ COMPLETED = (
     "repository_read_only",
     "undelete_archive",
 )
-"""A file that changed is read again.
+"""A file that changed during a backup is read again.
 
 The repository's own folder may be read-only: nothing is written directly in it.
 """
@@ -81,13 +81,13 @@ FAILED = {
 BY_SIGNAL = ("create_sigterm", "create_sigkill")
 
 
-def test_every_recording_is_asserted_here_and_is_of_a_pinned_beta() -> None:
+def test_every_recording_is_covered_here_and_is_of_a_supported_beta() -> None:
     assert cases(VERSION) == {*COMPLETED, *WITH_WARNINGS, *FAILED, *BY_SIGNAL}
     assert VERSION in BETAS
 
 
 @pytest.mark.parametrize("case", COMPLETED)
-def test_a_run_that_went_well_is_completed_without_a_word(case: str) -> None:
+def test_a_successful_run_is_completed_without_message_or_warnings(case: str) -> None:
     outcome = recording(VERSION, case).outcome()
 
     assert (outcome.status, outcome.error_key, outcome.message, outcome.warnings) == ("completed", None, None, ())
@@ -102,7 +102,7 @@ def test_a_run_with_warnings_names_each_path(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", FAILED)
-def test_a_failed_run_has_a_key_and_says_what_to_do(case: str) -> None:
+def test_a_failed_run_has_an_error_key_and_a_message_with_advice(case: str) -> None:
     outcome = recording(VERSION, case).outcome()
 
     key, part_of_message = FAILED[case]
@@ -117,12 +117,12 @@ def test_a_run_ended_by_a_signal_is_interrupted_or_cancelled_on_request(case: st
     assert recording(VERSION, case).outcome(cancel_requested=True).status == "cancelled"
 
 
-def test_a_backup_of_nothing_is_told_from_one_of_something() -> None:
+def test_a_backup_of_only_missing_sources_is_distinguished_from_one_with_some_missing() -> None:
     assert recording(VERSION, "create_all_sources_missing").accumulator.all_sources_missing(GONE)
     assert not recording(VERSION, "create_some_sources_missing").accumulator.all_sources_missing((SOURCE, GONE[0]))
 
 
-def test_a_created_archive_is_told_without_the_sizes_that_major_2_does_not_know() -> None:
+def test_the_result_of_a_create_lacks_the_sizes_that_engine_2_does_not_report() -> None:
     result = parse_create_result(recording(VERSION, "create").stdout)
 
     assert (result.archive_name, len(result.archive_id), result.stats.nfiles) == ("first", 64, 4)
@@ -132,7 +132,7 @@ def test_a_created_archive_is_told_without_the_sizes_that_major_2_does_not_know(
     assert result.start.tzinfo is UTC
 
 
-def test_a_listing_tells_every_archive_with_the_comment_that_names_its_operation() -> None:
+def test_a_listing_contains_every_archive_with_the_comment_that_names_its_operation() -> None:
     archives = parse_archives(recording(VERSION, "list_archives").stdout)
 
     assert [archive.name for archive in archives] == ["day-1", "day-2", "day-3", "day-4"]
@@ -142,17 +142,17 @@ def test_a_listing_tells_every_archive_with_the_comment_that_names_its_operation
     }
 
 
-def test_deleted_archives_are_listed_by_themselves() -> None:
+def test_deleted_archives_are_listed_separately() -> None:
     assert [archive.name for archive in parse_archives(recording(VERSION, "list_deleted_archives").stdout)] == ["first"]
 
 
 @pytest.mark.parametrize("case", ["wrong_passphrase", "relocated", "repository_missing"])
-def test_the_output_of_a_failed_listing_is_never_an_empty_list(case: str) -> None:
+def test_the_output_of_a_failed_listing_is_refused_and_never_read_as_an_empty_list(case: str) -> None:
     with pytest.raises(GarbledOutput):
         parse_archives(recording(VERSION, case).stdout)
 
 
-def test_info_of_a_repository_names_its_encryption_and_no_sizes() -> None:
+def test_info_of_a_repository_contains_its_encryption_but_no_sizes() -> None:
     info = parse_info(recording(VERSION, "info_repository").stdout)
 
     assert (info.encryption, info.repository_totals, info.archives) == ("aes256-ocb", None, ())
@@ -168,20 +168,20 @@ def test_info_of_a_repository_names_its_encryption_and_no_sizes() -> None:
         (b'{"encryption": "authenticated-blake3", "id_hash": "blake3"}', "authenticated-blake3"),
     ],
 )
-def test_each_mode_has_the_name_by_which_it_is_made(told: bytes, name: str) -> None:
+def test_each_encryption_mode_is_shown_by_the_name_used_to_create_it(told: bytes, name: str) -> None:
     raw = b'{"repository": {"id": "x", "location": "/r"}, "encryption": %s}' % told
 
     assert parse_info(raw).encryption == name
 
 
-def test_info_of_an_archive_tells_its_size() -> None:
+def test_info_of_an_archive_contains_its_number_of_files() -> None:
     (archive,) = parse_info(recording(VERSION, "info_archive").stdout).archives
 
     assert (archive.name, archive.comment, archive.stats.nfiles) == ("first", "holdfast:fixture", 4)
 
 
 @pytest.mark.parametrize("case", ["prune_dry_run", "prune"])
-def test_a_prune_tells_what_it_keeps_by_which_rule_and_what_goes(case: str) -> None:
+def test_a_prune_lists_which_archives_it_keeps_by_which_rule_and_which_it_removes(case: str) -> None:
     result = parse_prune_lines(recording(VERSION, case).events)
 
     assert [(archive.archive, archive.rule) for archive in result.keep] == [
@@ -193,11 +193,11 @@ def test_a_prune_tells_what_it_keeps_by_which_rule_and_what_goes(case: str) -> N
     assert result.prune[0].time == datetime(2026, 1, 1, 10, tzinfo=UTC)
 
 
-def test_a_compact_tells_about_how_much_it_freed() -> None:
+def test_a_compact_reports_roughly_how_much_it_freed() -> None:
     assert parse_freed_bytes(recording(VERSION, "compact").events) == 5_000
 
 
-def test_a_check_tells_the_verdict_of_each_part() -> None:
+def test_a_check_reports_a_verdict_for_each_part() -> None:
     whole, damaged = (parse_check_lines(recording(VERSION, case).events) for case in ("check", "check_damaged"))
 
     assert whole.finished == ("no problems found", "no problems found")
@@ -206,26 +206,26 @@ def test_a_check_tells_the_verdict_of_each_part() -> None:
     assert any("is corrupted" in problem for problem in damaged.problems)
 
 
-def test_a_file_listing_has_one_line_for_each_file() -> None:
+def test_a_file_listing_has_one_line_per_file() -> None:
     sizes = {item.path.decode(): item.size for item in read_listing([recording(VERSION, "list_files").stdout])}
 
     assert sizes[f"{SOURCE}/documents/letter.txt".lstrip("/")] == 520
     assert not any(path.endswith(".bin") for path in sizes)
 
 
-def test_a_file_listing_that_is_cut_off_is_refused() -> None:
+def test_a_truncated_file_listing_is_refused() -> None:
     listing = recording(VERSION, "list_files").stdout
     for cut in (1, 2, 40):
         with pytest.raises(GarbledOutput):
             list(read_listing([listing[:-cut]]))
 
 
-def test_the_bytes_of_a_name_are_taken_from_their_exact_form() -> None:
+def test_the_bytes_of_a_path_are_taken_from_its_base64_form() -> None:
     line = recording(VERSION, "list_files").stdout.splitlines()[0]
     odd = line.replace(b'"path": ', b'"path_b64": "%s", "path": ' % base64.b64encode(b"caf\xe9"))
 
     assert next(iter(read_listing([odd + b"\n"]))).path == b"caf\xe9"
 
 
-def test_one_file_on_standard_output_is_its_content_and_nothing_else() -> None:
+def test_one_file_extracted_to_standard_output_is_exactly_its_content() -> None:
     assert recording(VERSION, "extract_to_stdout").stdout == b"Dear reader,\n" * 40

@@ -1,4 +1,4 @@
-"""Real output of both series, as a person reads it in the log of an operation."""
+"""Real output of both series of engine 1, as shown in the log of an operation."""
 
 import re
 
@@ -19,7 +19,7 @@ def test_no_recording_shows_json_or_a_control_character(version: str) -> None:
     assert [line for line in lines if '{"' in line or UNPRINTABLE.search(line) or not line.strip()] == []
 
 
-def test_a_log_reads_the_same_every_time(version: str) -> None:
+def test_a_log_is_rendered_the_same_every_time(version: str) -> None:
     for case in cases(version):
         assert recording(version, case).log == recording(version, case).log
 
@@ -28,7 +28,7 @@ def test_a_quiet_backup_has_an_empty_log(version: str) -> None:
     assert recording(version, "create").log == ()
 
 
-def test_a_backup_with_unreadable_files_shows_them(version: str) -> None:
+def test_a_backup_with_unreadable_files_lists_them(version: str) -> None:
     assert recording(version, "create_unreadable").log == (
         f"WARNING: {SOURCE}/documents: dir_open: [Errno 13] Permission denied: 'documents'",
         f"E {SOURCE}/documents",
@@ -42,7 +42,7 @@ def test_a_stopped_backup_shows_the_signal(version: str) -> None:
     assert recording(version, "create_sigterm").log == ("ERROR: Received SIGTERM",)
 
 
-def test_a_question_is_shown_with_its_answer(version: str) -> None:
+def test_a_prompt_is_shown_with_its_answer(version: str) -> None:
     moved, before = "/tmp/holdfast-fixtures/moved", "/tmp/holdfast-fixtures/repository"
     assert recording(version, "relocated").log == (
         f"Warning: The repository at location {moved} was previously located at {before}",
@@ -53,7 +53,7 @@ def test_a_question_is_shown_with_its_answer(version: str) -> None:
     )
 
 
-def test_a_prune_shows_its_decisions_and_not_its_cache(version: str) -> None:
+def test_a_prune_shows_its_decisions_but_no_cache_progress(version: str) -> None:
     log = recording(version, "prune").log
 
     decisions = [re.sub(r":\s+(day-\d).*", r": \1", line) for line in log if "day-" in line]
@@ -70,7 +70,7 @@ def test_a_usage_error_is_shown_as_the_engine_wrote_it(version: str) -> None:
     assert recording(version, "usage_error").log[-1] == "borg: error: unrecognized arguments: --no-such-option"
 
 
-def test_a_traceback_becomes_lines(version: str) -> None:
+def test_a_traceback_is_split_into_lines(version: str) -> None:
     log = recording(version, "create_disk_full").log
 
     assert "ERROR: OSError: [Errno 28] No space left on device" in log

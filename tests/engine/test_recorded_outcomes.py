@@ -1,4 +1,4 @@
-"""Real output of both series, from its lines to how the run ended."""
+"""Real output of both series of engine 1: its lines determine how the run ended."""
 
 import pytest
 
@@ -76,12 +76,12 @@ BY_SIGNAL = ("create_sigterm", "create_sigint", "create_sigkill")
 REPAIRED = "check_repair"
 
 
-def test_every_recording_is_asserted_here(version: str) -> None:
+def test_every_recording_is_covered_here(version: str) -> None:
     assert cases(version) == {*COMPLETED, *WITH_WARNINGS, *FAILED, *BY_SIGNAL, REPAIRED}
 
 
 @pytest.mark.parametrize("case", COMPLETED)
-def test_a_run_that_went_well_is_completed_without_a_word(version: str, case: str) -> None:
+def test_a_successful_run_is_completed_without_message_or_warnings(version: str, case: str) -> None:
     outcome = recording(version, case).outcome()
 
     assert (outcome.status, outcome.error_key, outcome.message, outcome.warnings) == ("completed", None, None, ())
@@ -97,7 +97,7 @@ def test_a_run_with_warnings_names_each_path(version: str, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", FAILED)
-def test_a_failed_run_has_a_key_and_says_what_to_do(version: str, case: str) -> None:
+def test_a_failed_run_has_an_error_key_and_a_message_with_advice(version: str, case: str) -> None:
     outcome = recording(version, case).outcome()
 
     key, part_of_message = FAILED[case]
@@ -108,7 +108,7 @@ def test_a_failed_run_has_a_key_and_says_what_to_do(version: str, case: str) -> 
 
 
 @pytest.mark.parametrize("case", BY_SIGNAL)
-def test_a_run_ended_by_a_signal_that_nobody_sent_is_interrupted(version: str, case: str) -> None:
+def test_a_run_ended_by_an_unrequested_signal_is_interrupted(version: str, case: str) -> None:
     outcome = recording(version, case).outcome()
 
     assert (outcome.status, outcome.error_key) == ("interrupted", "operations.interrupted")
@@ -122,7 +122,7 @@ def test_a_run_ended_by_a_signal_on_request_is_cancelled(version: str, case: str
 
 
 @pytest.mark.parametrize("case", ["create", "create_unreadable"])
-def test_a_run_that_completed_before_the_request_to_stop_reached_it_is_completed(version: str, case: str) -> None:
+def test_a_run_that_completed_before_the_stop_reached_it_is_completed(version: str, case: str) -> None:
     asked_to_stop = recording(version, case).outcome(cancel_requested=True)
 
     assert asked_to_stop == recording(version, case).outcome()
@@ -130,15 +130,15 @@ def test_a_run_that_completed_before_the_request_to_stop_reached_it_is_completed
 
 
 @pytest.mark.parametrize("case", ["create_disk_full", "wrong_passphrase", "locked"])
-def test_a_run_that_failed_for_its_own_reason_is_failed_even_when_asked_to_stop(version: str, case: str) -> None:
+def test_a_run_that_failed_for_its_own_reason_is_failed_even_after_a_stop_request(version: str, case: str) -> None:
     assert recording(version, case).outcome(cancel_requested=True).status == "failed"
 
 
-def test_a_run_whose_connection_broke_when_asked_to_stop_is_cancelled(version: str) -> None:
+def test_a_run_whose_connection_broke_after_a_stop_request_is_cancelled(version: str) -> None:
     assert recording(version, "unreachable").outcome(cancel_requested=True).status == "cancelled"
 
 
-def test_a_repair_that_found_damage_says_so_and_lists_it(version: str) -> None:
+def test_a_repair_that_found_damage_reports_and_lists_it(version: str) -> None:
     outcome = recording(version, REPAIRED).outcome()
 
     assert (outcome.status, outcome.error_key) == ("completed_with_warnings", None)
@@ -147,14 +147,14 @@ def test_a_repair_that_found_damage_says_so_and_lists_it(version: str) -> None:
     assert any("random.bin: New missing file chunk" in warning.message for warning in outcome.warnings)
 
 
-def test_a_refused_passphrase_that_was_never_given_is_missing(version: str) -> None:
+def test_if_no_passphrase_was_given_a_refused_one_is_reported_as_missing(version: str) -> None:
     outcome = recording(version, "no_passphrase").outcome(passphrase_given=False)
 
     assert outcome.error_key == "engine.passphrase_missing"
     assert outcome.message == SENTENCES["engine.passphrase_missing"]
 
 
-def test_a_backup_of_nothing_is_told_from_one_of_something(version: str) -> None:
+def test_a_backup_of_only_missing_sources_is_distinguished_from_one_with_some_missing(version: str) -> None:
     gone = ("/tmp/holdfast-fixtures/gone", "/tmp/holdfast-fixtures/gone-too/")
     nothing = recording(version, "create_all_sources_missing").accumulator
     something = recording(version, "create_some_sources_missing").accumulator
@@ -172,14 +172,14 @@ def test_a_vanished_file_is_not_a_missing_source(version: str) -> None:
     assert not vanished.all_sources_missing((SOURCE,))
 
 
-def test_a_backup_of_nothing_is_failed(version: str) -> None:
+def test_a_backup_of_only_missing_sources_is_failed(version: str) -> None:
     outcome = source_missing(recording(version, "create_all_sources_missing").accumulator)
 
     assert (outcome.status, outcome.error_key) == ("failed", "engine.source_missing")
     assert outcome.warning_count == 2
 
 
-def test_the_newer_series_names_what_went_wrong_with_a_path(version: str) -> None:
+def test_only_the_newer_series_gives_a_warning_about_a_path_a_message_id(version: str) -> None:
     warnings = recording(version, "create_unreadable").outcome().warnings
 
     expected = "BackupPermissionError" if version >= "1.4" else None

@@ -1,4 +1,4 @@
-"""Real output of both series, from standard output and log to results."""
+"""Real output of both series of engine 1: standard output and log become results."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.parametrize("version", VERSIONS)
 SOURCE = "/tmp/holdfast-fixtures/source"
 SOURCE_BYTES = 301_030
 METADATA_BYTES = 2_000
-"""The older series counts the archive's own metadata as well when it creates one."""
+"""The older series also counts an archive's own metadata when it creates the archive."""
 
 
-def test_a_created_archive_is_told_with_its_sizes(version: str) -> None:
+def test_the_result_of_a_create_contains_its_sizes(version: str) -> None:
     result = parse_create_result(recording(version, "create").stdout)
 
     assert result.archive_name == "first"
@@ -35,20 +35,20 @@ def test_a_created_archive_is_told_with_its_sizes(version: str) -> None:
     assert 300_000 < result.repository_totals.unique_size < result.repository_totals.unique_original_size
 
 
-def test_a_placeholder_in_a_name_is_told_resolved(version: str) -> None:
+def test_a_placeholder_in_an_archive_name_is_resolved_in_the_result(version: str) -> None:
     result = parse_create_result(recording(version, "create_with_placeholder").stdout)
 
     assert result.archive_name == f"host-{result.start:%Y-%m-%d}"
 
 
-def test_an_empty_archive_is_told_as_empty(version: str) -> None:
+def test_the_result_of_an_empty_archive_has_no_files(version: str) -> None:
     stats = parse_create_result(recording(version, "create_all_sources_missing").stdout).stats
 
     assert stats.nfiles == 0
     assert stats.original_size < METADATA_BYTES
 
 
-def test_a_listing_tells_every_archive_oldest_first(version: str) -> None:
+def test_a_listing_contains_every_archive_oldest_first(version: str) -> None:
     archives = parse_archives(recording(version, "list_archives").stdout)
 
     assert [archive.name for archive in archives] == ["day-1", "day-2", "day-3", "day-4"]
@@ -60,27 +60,27 @@ def test_a_listing_tells_every_archive_oldest_first(version: str) -> None:
     assert all(archive.end is not None and archive.end >= archive.start for archive in archives)
 
 
-def test_a_listing_of_the_last_archive_tells_the_newest(version: str) -> None:
+def test_a_listing_of_the_last_archive_contains_the_newest(version: str) -> None:
     assert [archive.name for archive in parse_archives(recording(version, "list_last_archive").stdout)] == ["day-4"]
 
 
-def test_a_listing_of_an_empty_repository_is_empty_and_not_garbled(version: str) -> None:
+def test_a_listing_of_an_empty_repository_is_empty_and_accepted(version: str) -> None:
     assert parse_archives(recording(version, "list_empty").stdout) == []
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 500, -2])
-def test_a_listing_cut_short_anywhere_is_refused(version: str, kept: int) -> None:
+def test_a_truncated_listing_is_refused(version: str, kept: int) -> None:
     with pytest.raises(GarbledOutput):
         parse_archives(recording(version, "list_archives").stdout.rstrip()[:kept])
 
 
 @pytest.mark.parametrize("case", ["wrong_passphrase", "locked", "relocated", "repository_missing"])
-def test_the_output_of_a_failed_listing_is_never_an_empty_list(version: str, case: str) -> None:
+def test_the_output_of_a_failed_listing_is_refused_and_never_read_as_an_empty_list(version: str, case: str) -> None:
     with pytest.raises(GarbledOutput):
         parse_archives(recording(version, case).stdout)
 
 
-def test_info_of_a_repository_tells_its_sizes(version: str) -> None:
+def test_info_of_a_repository_contains_its_sizes(version: str) -> None:
     info = parse_info(recording(version, "info_repository").stdout)
 
     assert (info.encryption, info.location, info.archives) == (
@@ -94,7 +94,7 @@ def test_info_of_a_repository_tells_its_sizes(version: str) -> None:
     assert info.repository_totals.unique_chunks == info.repository_totals.total_chunks == 6
 
 
-def test_info_of_an_archive_tells_its_sizes(version: str) -> None:
+def test_info_of_an_archive_contains_its_sizes(version: str) -> None:
     (archive,) = parse_info(recording(version, "info_archive").stdout).archives
 
     assert (archive.name, archive.comment, archive.hostname) == ("first", "holdfast:fixture", "fixture-host")
@@ -102,7 +102,7 @@ def test_info_of_an_archive_tells_its_sizes(version: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["prune_dry_run", "prune"])
-def test_a_prune_tells_what_it_keeps_by_which_rule_and_what_goes(version: str, case: str) -> None:
+def test_a_prune_lists_which_archives_it_keeps_by_which_rule_and_which_it_removes(version: str, case: str) -> None:
     result = parse_prune_lines(recording(version, case).events)
 
     assert [(archive.archive, archive.rule) for archive in result.keep] == [
@@ -115,18 +115,18 @@ def test_a_prune_tells_what_it_keeps_by_which_rule_and_what_goes(version: str, c
     assert len({archive.id for archive in (*result.keep, *result.prune)}) == 4
 
 
-def test_a_compact_tells_about_how_much_it_freed(version: str) -> None:
+def test_a_compact_reports_roughly_how_much_it_freed(version: str) -> None:
     freed = parse_freed_bytes(recording(version, "compact").events)
 
     assert freed is not None
     assert 1_000 < freed < 100_000
 
 
-def test_a_run_that_is_no_compact_freed_nothing_known(version: str) -> None:
+def test_the_freed_space_of_a_run_other_than_a_compact_is_unknown(version: str) -> None:
     assert parse_freed_bytes(recording(version, "check").events) is None
 
 
-def test_a_check_tells_the_verdict_of_each_part(version: str) -> None:
+def test_a_check_reports_a_verdict_for_each_part(version: str) -> None:
     result = parse_check_lines(recording(version, "check").events)
 
     assert result.finished == ("no problems found", "no problems found")
@@ -137,7 +137,7 @@ def test_a_partial_check_has_one_part(version: str) -> None:
     assert parse_check_lines(recording(version, "check_partial").events).finished == ("no problems found",)
 
 
-def test_a_check_of_a_damaged_repository_tells_its_problems(version: str) -> None:
+def test_a_check_of_a_damaged_repository_lists_its_problems(version: str) -> None:
     result = parse_check_lines(recording(version, "check_damaged").events)
 
     assert result.finished == ("errors found",)
@@ -149,7 +149,7 @@ def test_a_check_that_never_finished_is_not_clean(version: str) -> None:
     assert not parse_check_lines(recording(version, "locked").events).clean
 
 
-def test_a_backup_tells_its_progress(version: str) -> None:
+def test_a_backup_reports_its_progress(version: str) -> None:
     events = recording(version, "create_changed").events
     progress = [event for event in events if isinstance(event, ArchiveProgress) and not event.finished]
 
@@ -157,7 +157,7 @@ def test_a_backup_tells_its_progress(version: str) -> None:
     assert recording(version, "create_changed").accumulator.last_progress == progress[-1]
 
 
-def test_a_restore_tells_its_percents(version: str) -> None:
+def test_a_restore_reports_its_percentage(version: str) -> None:
     last = recording(version, "extract").accumulator.last_percent
 
     assert isinstance(last, ProgressPercent)
@@ -165,7 +165,7 @@ def test_a_restore_tells_its_percents(version: str) -> None:
     assert last.info == ("tmp/holdfast-fixtures/source/documents/ünïcode.txt",)
 
 
-def test_a_listing_backup_tells_what_it_did_with_each_file(version: str) -> None:
+def test_a_backup_that_lists_files_reports_the_status_of_each(version: str) -> None:
     events = recording(version, "create_unreadable").events
 
     assert [event for event in events if isinstance(event, FileStatus)] == [
@@ -175,7 +175,7 @@ def test_a_listing_backup_tells_what_it_did_with_each_file(version: str) -> None
     ]
 
 
-def test_a_question_about_a_moved_repository_is_answered_with_no(version: str) -> None:
+def test_the_prompt_about_a_moved_repository_is_answered_with_no(version: str) -> None:
     events = recording(version, "relocated").events
 
     assert [event.msgid for event in events if isinstance(event, QuestionPrompt)] == [
@@ -184,7 +184,7 @@ def test_a_question_about_a_moved_repository_is_answered_with_no(version: str) -
     assert [event.accepted for event in events if isinstance(event, QuestionAnswer)] == [None, False]
 
 
-def test_a_file_listing_has_one_record_for_each_file_in_the_order_of_the_format(version: str) -> None:
+def test_a_file_listing_has_one_record_per_file_in_the_requested_format(version: str) -> None:
     parts = recording(version, "list_files").stdout.split(b"\0")
 
     assert parts.pop() == b""
@@ -195,9 +195,9 @@ def test_a_file_listing_has_one_record_for_each_file_in_the_order_of_the_format(
     assert not any(path.endswith(".bin") for path in sizes)
 
 
-def test_an_exported_key_is_text_of_its_own(version: str) -> None:
+def test_an_exported_key_starts_with_the_key_marker(version: str) -> None:
     assert recording(version, "key_export").stdout.startswith(b"BORG_KEY ")
 
 
-def test_one_file_on_standard_output_is_its_content_and_nothing_else(version: str) -> None:
+def test_one_file_extracted_to_standard_output_is_exactly_its_content(version: str) -> None:
     assert recording(version, "extract_to_stdout").stdout == b"Dear reader,\n" * 40

@@ -1,4 +1,4 @@
-"""Most tests run engines that are forked from a loaded one. To whoever starts them they are the engine's program."""
+"""Most tests run engines that are forked from a loaded one. To their callers they behave like the engine's program."""
 
 import os
 import signal
@@ -37,14 +37,14 @@ def run(command: list[str], folder: Path, *arguments: str) -> tuple[int, str, st
 
 
 @pytest.mark.parametrize("series", PROGRAMS)
-def test_it_prints_and_ends_as_the_program_does(series: str, tmp_path: Path) -> None:
+def test_a_warm_engine_prints_and_exits_like_the_program(series: str, tmp_path: Path) -> None:
     program = PROGRAMS[series]
 
     for arguments in (("--version",), ("delete", "there is none"), ("nonsense",)):
         assert run(warm_command(program), tmp_path, *arguments) == run([str(program)], tmp_path, *arguments)
 
 
-def test_a_signal_reaches_it_and_a_kill_ends_it_at_once(tmp_path: Path) -> None:
+def test_a_signal_reaches_a_warm_engine_and_a_kill_ends_it_immediately(tmp_path: Path) -> None:
     command, repository = warm_command(ENGINES["1.4"]), tmp_path / "repository"
     assert run(command, tmp_path, "init", "-e", "none", str(repository))[0] == 0
 
@@ -64,7 +64,7 @@ def test_a_signal_reaches_it_and_a_kill_ends_it_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("series", PROGRAMS)
-def test_a_program_of_it_does_the_same_and_shows_the_python_of_the_engine(series: str, tmp_path: Path) -> None:
+def test_a_warm_program_behaves_like_the_program_and_reveals_the_engines_python(series: str, tmp_path: Path) -> None:
     program = PROGRAMS[series]
     warm = warm_program(program)
     asked = ("-c", "import borg, sys; print(borg.__file__, sys.executable)")
@@ -78,7 +78,7 @@ def test_a_program_of_it_does_the_same_and_shows_the_python_of_the_engine(series
 
 
 @pytest.mark.parametrize("series", PROGRAMS)
-def test_a_program_of_it_is_forked_but_not_with_settings_that_it_reads_while_it_is_loaded(
+def test_a_warm_program_is_forked_unless_its_settings_are_read_while_the_engine_loads(
     series: str, tmp_path: Path
 ) -> None:
     known = environment(tmp_path)
@@ -95,7 +95,7 @@ def test_a_program_of_it_is_forked_but_not_with_settings_that_it_reads_while_it_
 
 
 @pytest.mark.parametrize("series", PROGRAMS)
-def test_its_version_is_told_by_a_fork_also_in_the_bare_environment_of_a_service_that_starts(
+def test_a_fork_prints_the_version_even_in_the_bare_environment_of_a_starting_service(
     series: str, tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
@@ -110,7 +110,7 @@ def test_its_version_is_told_by_a_fork_also_in_the_bare_environment_of_a_service
     assert started.exists(), "other commands need an environment like that of the loaded engine"
 
 
-def test_exit_codes_are_of_the_sort_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_warm_engine_uses_the_requested_kind_of_exit_codes(tmp_path: Path) -> None:
     missing = ("list", str(tmp_path / "there is none"))
     ended = [
         subprocess.run(
@@ -126,13 +126,13 @@ def test_exit_codes_are_of_the_sort_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def holder(repository: Path) -> str:
-    """Who holds the lock: a file named by host, process and thread."""
+    """The holder of the lock: the name of a file, made of host, process and thread."""
     [name] = [entry.name for entry in (repository / "lock.exclusive").iterdir()]
     return name
 
 
 def has_no_reader(gate: Gate) -> bool:
-    """Whether nobody has the pipe open any more."""
+    """Whether no process has the pipe open for reading any more."""
     assert gate._descriptor is not None
     try:
         os.write(gate._descriptor, b".")

@@ -1,4 +1,4 @@
-"""What an engine's own functions keep: run by the engine's Python, a case per line in, the kept positions per line out.
+"""Print what an engine's own functions keep. Run by the engine's Python: one case per line in, the kept positions out.
 
 A case is `[[seconds since 1970, newest first], {rule: count}, hours of keep_within or null, now]`.
 """

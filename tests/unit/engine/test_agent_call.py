@@ -1,4 +1,4 @@
-"""The near side of a call: what it passes on, and what it makes of links that are cut."""
+"""The near side of a call: what it passes on, and how it treats broken links."""
 
 import json
 import signal
@@ -40,7 +40,7 @@ class Called:
         return list(self.folder.glob("7-*.json"))
 
     def answer(self, *frames: bytes) -> None:
-        """What an agent sends; then its link is closed."""
+        """Send what an agent sends, then close the link."""
         call = wait_until(
             lambda: next(iter(set(self.waiting()) - self.answered), None), pause=0.01, what="a call waits"
         )
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder.rmdir()
 
 
-def test_it_says_what_the_engine_said_and_ends_as_it_ended(folder: Path) -> None:
+def test_the_call_passes_on_the_engines_output_and_exit_code(folder: Path) -> None:
     run = Called(folder, "list_files")
     run.answer(frame(HERE), frame(OUTPUT, b"one\n"), frame(ERRORS, b"hm\n"), frame(OUTPUT, b"two\n"), end(code=1))
 
@@ -74,7 +74,7 @@ def test_it_says_what_the_engine_said_and_ends_as_it_ended(folder: Path) -> None
 
 
 @pytest.mark.parametrize(("how", "code"), [({"code": 0}, 0), ({"code": 13}, 13), ({"code": None, "signal": 15}, 143)])
-def test_every_way_to_end_is_told(folder: Path, how: dict[str, Any], code: int) -> None:
+def test_every_kind_of_end_becomes_an_exit_code(folder: Path, how: dict[str, Any], code: int) -> None:
     run = Called(folder, "list_files")
     run.answer(end(**how))
 
@@ -85,7 +85,7 @@ def test_every_way_to_end_is_told(folder: Path, how: dict[str, Any], code: int) 
     "told",
     [b"", b"nonsense", b"[]", b'{"code": "x"}', b'{"code": 256}', b'{"code": -1}', b'{"code": 1e999}', b"[" * 60_000],
 )
-def test_an_end_that_nobody_can_read_is_an_end_unknown_and_never_a_good_one(folder: Path, told: bytes) -> None:
+def test_an_unreadable_end_counts_as_killed_and_never_as_a_success(folder: Path, told: bytes) -> None:
     run = Called(folder, "compact")
     run.answer(frame(HERE), frame(END, told))
 
@@ -94,14 +94,14 @@ def test_an_end_that_nobody_can_read_is_an_end_unknown_and_never_a_good_one(fold
     assert b"Traceback" not in errors
 
 
-def test_a_link_that_is_cut_after_words_of_the_engine_leaves_its_end_unknown(folder: Path) -> None:
+def test_a_link_that_breaks_after_engine_output_leaves_the_end_unknown(folder: Path) -> None:
     run = Called(folder, "list_files")
     run.answer(frame(HERE), frame(OUTPUT, b"one\n"))
 
     assert run.ended()[0] == -signal.SIGKILL
 
 
-def test_a_reading_call_whose_link_is_cut_before_that_is_offered_again(folder: Path) -> None:
+def test_a_read_call_whose_link_breaks_before_any_output_is_offered_again(folder: Path) -> None:
     run = Called(folder, "list_files")
     run.answer(frame(HERE))
     run.answer(frame(OUTPUT, b"all"), end(code=0))
@@ -110,7 +110,7 @@ def test_a_reading_call_whose_link_is_cut_before_that_is_offered_again(folder: P
 
 
 @pytest.mark.parametrize("method", agent_call.ONCE)
-def test_what_changes_a_repository_is_never_asked_for_twice(folder: Path, method: str) -> None:
+def test_a_call_that_changes_a_repository_is_never_offered_twice(folder: Path, method: str) -> None:
     run = Called(folder, method)
     run.answer(frame(HERE))
 
@@ -118,14 +118,14 @@ def test_what_changes_a_repository_is_never_asked_for_twice(folder: Path, method
     assert run.waiting() == []
 
 
-def test_an_agent_that_does_not_come_is_not_waited_for_without_end(folder: Path) -> None:
+def test_the_wait_for_an_agent_that_never_connects_is_limited(folder: Path) -> None:
     code, output, errors = Called(folder, "list_files", patience=0.2).ended()
 
     assert (code, output) == (agent_call.UNREACHABLE, b"")
     assert b"did not pick up the call" in errors
 
 
-def test_a_stop_takes_the_call_away(folder: Path) -> None:
+def test_a_stop_withdraws_the_waiting_call(folder: Path) -> None:
     run = Called(folder, "list_files")
     wait_until(run.waiting, pause=0.01, what="the call waits")
     run.process.terminate()

@@ -1,4 +1,4 @@
-"""What may stand in a command line, and how it is written there."""
+"""What is allowed in a command line, and how it is written there."""
 
 import string
 
@@ -27,7 +27,7 @@ def repository(path: str, remote_path: str | None = None) -> str:
         "host:~/backups",
     ],
 )
-def test_a_repository_path_that_the_engine_understands_is_taken(path: str) -> None:
+def test_a_repository_path_that_the_engine_understands_is_accepted(path: str) -> None:
     assert repository(path) == path
 
 
@@ -60,7 +60,7 @@ def test_a_repository_path_that_the_engine_or_ssh_would_misread_is_refused(path:
 
 
 @pytest.mark.parametrize("program", ["borg", "/usr/local/bin/borg1", "~/bin/borg-1.4"])
-def test_a_program_on_the_far_side_is_taken(program: str) -> None:
+def test_a_program_on_the_far_side_is_accepted(program: str) -> None:
     assert repository("ssh://host/r", program) == "ssh://host/r"
 
 
@@ -71,7 +71,7 @@ def test_a_program_on_the_far_side_that_its_shell_would_misread_is_refused(progr
 
 
 @given(some.text())
-def test_a_literal_stays_as_it_is_when_the_engine_replaces_placeholders(text: str) -> None:
+def test_a_literal_is_unchanged_after_the_engine_replaces_placeholders(text: str) -> None:
     # The engine uses format_map, as here.
     assert arguments.literal(text).format_map({}) == text
 
@@ -79,7 +79,7 @@ def test_a_literal_stays_as_it_is_when_the_engine_replaces_placeholders(text: st
 @pytest.mark.parametrize(
     "name", ["a", "host-{now}", "{hostname}-{utcnow:%Y-%m-%dT%H:%M:%S}", "ümlaut", "a b", "a:b", "{uuid4}"]
 )
-def test_a_new_archive_name_is_taken_with_its_placeholders(name: str) -> None:
+def test_a_new_archive_name_is_accepted_with_its_placeholders(name: str) -> None:
     assert arguments.new_archive(RepositoryLocation("/r"), name) == f"/r::{name}"
 
 
@@ -103,20 +103,20 @@ def test_a_new_archive_name_is_taken_with_its_placeholders(name: str) -> None:
         "a.checkpoint.1",
     ],
 )
-def test_a_new_archive_name_that_would_not_be_the_archives_name_is_refused(name: str) -> None:
+def test_an_archive_name_that_is_invalid_or_that_the_engine_would_change_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest):
         arguments.new_archive(RepositoryLocation("/r"), name)
 
 
 @pytest.mark.parametrize("name", ["-a", "a::b", " a ", "a.checkpoint", "{x}"])
-def test_an_existing_archive_is_reached_whatever_somebody_called_it(name: str) -> None:
+def test_an_existing_archive_can_be_addressed_whatever_its_name(name: str) -> None:
     assert arguments.archive(RepositoryLocation("/r"), name) == f"/r::{arguments.literal(name)}"
 
 
 @pytest.mark.parametrize(
     ("path", "selected"), [("/home/x", "pp:home/x"), ("a//b", None), ("re:x", "pp:re:x"), ("-x/", "pp:-x")]
 )
-def test_an_exact_path_selects_itself_and_is_never_a_pattern(path: str, selected: str | None) -> None:
+def test_an_exact_path_selects_only_itself_and_is_never_read_as_a_pattern(path: str, selected: str | None) -> None:
     if selected is None:
         with pytest.raises(InvalidRequest):
             arguments.archived_path(path)
@@ -125,7 +125,7 @@ def test_an_exact_path_selects_itself_and_is_never_a_pattern(path: str, selected
 
 
 @pytest.mark.parametrize("path", ["", "/", "..", "a/../b", "./a", "a\0b"])
-def test_a_path_that_no_archive_holds_is_refused(path: str) -> None:
+def test_a_path_that_cannot_be_in_an_archive_is_refused(path: str) -> None:
     with pytest.raises(InvalidRequest):
         arguments.archived_path(path)
 
@@ -136,12 +136,12 @@ def test_undecodable_bytes_of_a_path_are_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["*.tmp", "re:^/a+$", "sh:**/x", "fm:*", "pp:/x", "pf:/x", "/a:b", "-x", "C:x"])
-def test_a_pattern_of_a_known_style_is_taken(text: str) -> None:
+def test_a_pattern_of_a_supported_style_is_accepted(text: str) -> None:
     assert arguments.pattern(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "re:(", "xx:y", "a\nb"])
-def test_a_pattern_that_the_engine_would_refuse_is_refused_before(text: str) -> None:
+def test_a_pattern_that_the_engine_would_refuse_is_refused_first(text: str) -> None:
     with pytest.raises(InvalidRequest):
         arguments.pattern(text)
 
@@ -149,14 +149,14 @@ def test_a_pattern_that_the_engine_would_refuse_is_refused_before(text: str) -> 
 @pytest.mark.parametrize(
     "text", ["none", "lz4", "zstd", "zstd,22", "zlib,0", "lzma,9", "auto,lzma,6", "obfuscate,110,zstd,3"]
 )
-def test_a_compression_that_the_engine_knows_is_taken(text: str) -> None:
+def test_a_compression_that_the_engine_supports_is_accepted(text: str) -> None:
     assert arguments.compression(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "gzip", "zstd,23", "zstd,0", "lz4,1", "none,1", "auto", "zstd,3,4", "--help", "zstd\n"]
 )
-def test_a_compression_that_the_engine_does_not_know_is_refused(text: str) -> None:
+def test_a_compression_that_the_engine_does_not_support_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         arguments.compression(text)
 
@@ -173,7 +173,7 @@ def test_a_compression_that_the_engine_does_not_know_is_refused(text: str) -> No
         (("--chunker-params=fixed,4194304", "--sparse"), ("--chunker-params=fixed,4194304", "--sparse")),
     ],
 )
-def test_custom_flags_of_the_table_are_taken(flags: tuple[str, ...], expected: tuple[str, ...]) -> None:
+def test_custom_flags_in_the_table_are_accepted(flags: tuple[str, ...], expected: tuple[str, ...]) -> None:
     assert arguments.custom_flags(flags) == expected
 
 
@@ -199,13 +199,13 @@ def test_custom_flags_of_the_table_are_taken(flags: tuple[str, ...], expected: t
         ("",),
     ],
 )
-def test_custom_flags_outside_the_table_or_with_other_values_are_refused(flags: tuple[str, ...]) -> None:
+def test_custom_flags_outside_the_table_or_with_invalid_values_are_refused(flags: tuple[str, ...]) -> None:
     with pytest.raises(InvalidRequest):
         arguments.custom_flags(flags)
 
 
 @given(some.lists(some.text(alphabet=string.printable, max_size=30), max_size=4))
-def test_custom_flags_never_let_a_word_through_that_is_not_in_the_table(flags: list[str]) -> None:
+def test_custom_flags_never_pass_a_word_that_is_not_in_the_table(flags: list[str]) -> None:
     try:
         accepted = arguments.custom_flags(tuple(flags))
     except InvalidRequest:

@@ -188,11 +188,11 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
 
 
 @pytest.mark.parametrize(("build", "expected"), ROWS, ids=[expected[:90] for _, expected in ROWS])
-def test_a_request_becomes_this_command_line(build: Callable[[Engine], Command], expected: str) -> None:
+def test_a_request_becomes_the_expected_command_line(build: Callable[[Engine], Command], expected: str) -> None:
     assert line(build(engine())) == expected
 
 
-def test_the_wait_for_a_lock_is_the_one_asked_for() -> None:
+def test_the_configured_lock_wait_is_passed_to_the_engine() -> None:
     assert engine(lock_wait=60).info(HERE, InfoRequest()).argv[2:4] == ("--lock-wait", "60")
 
 
@@ -267,14 +267,14 @@ def test_a_bad_request_is_refused_with_a_reason(build: Callable[[Engine], Comman
 
 
 @pytest.mark.parametrize("version", ["1.2.4", "1.4.0"])
-def test_a_quarterly_rule_is_refused_where_the_version_does_not_know_it(version: str) -> None:
+def test_a_quarterly_rule_is_refused_on_versions_without_it(version: str) -> None:
     with pytest.raises(EngineUnsupported, match=r"1\.4\.1"):
         engine(version).prune(HERE, prune(keep_quarterly=1))
 
     assert "--keep-3monthly" not in line(engine(version).prune(HERE, prune(keep_quarterly=0, keep_last=1)))
 
 
-def test_a_flag_is_refused_where_the_version_does_not_know_it() -> None:
+def test_a_flag_is_refused_on_versions_without_it() -> None:
     request = CreateRequest("a", ("/x",), custom_flags=("--files-changed=mtime",))
 
     assert "--files-changed=mtime" in engine().create(HERE, request).argv
@@ -294,7 +294,7 @@ def test_a_restore_runs_in_its_destination() -> None:
     assert engine().info(HERE, InfoRequest()).working_directory is None
 
 
-def test_only_a_repair_answers_the_question_whether_it_is_meant() -> None:
+def test_only_a_repair_answers_the_engines_confirmation_with_yes() -> None:
     variable = "BORG_CHECK_I_KNOW_WHAT_I_AM_DOING"
 
     assert engine().check(HERE, CheckRequest(repair=True)).environment[variable] == "YES"

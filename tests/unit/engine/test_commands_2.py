@@ -1,4 +1,4 @@
-"""Requests become command lines of major 2, one row each."""
+"""Requests become command lines of engine 2, one row each."""
 
 from collections.abc import Callable
 
@@ -158,7 +158,7 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
 
 
 @pytest.mark.parametrize(("build", "expected"), ROWS, ids=[expected[20:110] for _, expected in ROWS])
-def test_a_request_becomes_this_command_line(build: Callable[[Engine], Command], expected: str) -> None:
+def test_a_request_becomes_the_expected_command_line(build: Callable[[Engine], Command], expected: str) -> None:
     assert line(build(engine())) == expected
 
 
@@ -216,23 +216,23 @@ UNSUPPORTED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
 
 
 @pytest.mark.parametrize(("build", "message"), [row[1:] for row in UNSUPPORTED], ids=[row[0] for row in UNSUPPORTED])
-def test_what_the_beta_cannot_do_is_unsupported(build: Callable[[Engine], Command], message: str) -> None:
+def test_a_request_beyond_the_beta_is_refused_as_unsupported(build: Callable[[Engine], Command], message: str) -> None:
     with pytest.raises(EngineUnsupported, match=message):
         build(engine())
 
 
 @pytest.mark.parametrize("version", ["2.0.0b5", "2.0.0b25", "2.0.0"])
-def test_another_beta_is_refused_with_the_one_to_install(version: str) -> None:
+def test_another_version_is_refused_with_the_beta_to_install(version: str) -> None:
     with pytest.raises(EngineUnsupported, match=r"2\.0\.0b23"):
         engine(version)
 
 
-def test_an_archive_is_addressed_by_its_id_where_that_is_known() -> None:
+def test_an_archive_is_addressed_by_its_id_if_the_id_is_known() -> None:
     assert engine().address("series", ID) == AID
     assert engine().address("series", None) == "series"
 
 
-def test_every_mode_needs_a_passphrase_but_none() -> None:
+def test_every_encryption_mode_except_none_needs_a_passphrase() -> None:
     open_to_all = {mode for mode in ENCRYPTION_MODES if _makes_without_passphrase(mode)}
 
     assert open_to_all == {"none"}
@@ -258,7 +258,7 @@ def on_remote(path: str) -> RepositoryLocation:
     return RepositoryLocation(path, "secret words", rclone=access)
 
 
-def test_a_repository_on_a_remote_is_opened_by_the_engines_own_rclone() -> None:
+def test_a_repository_on_a_remote_is_opened_with_the_engines_own_rclone() -> None:
     command = engine().info(on_remote("rclone:remote7:backups of/my nas"), InfoRequest())
 
     assert command.argv[command.argv.index("-r") + 1] == "rclone:remote7:backups of/my nas"
@@ -270,6 +270,6 @@ def test_a_repository_on_a_remote_is_opened_by_the_engines_own_rclone() -> None:
 @pytest.mark.parametrize(
     "path", ["rclone:", "rclone:remote7:", "rclone::x", "rclone:r:a#b", "rclone:r:a?b", "rclone:r:a{b", "rclone:r:/"]
 )
-def test_an_address_that_the_engine_would_misread_is_refused(path: str) -> None:
+def test_a_remote_address_that_the_engine_would_misread_is_refused(path: str) -> None:
     with pytest.raises(InvalidRequest, match="rclone:REMOTE:PATH"):
         engine().info(RepositoryLocation(path), InfoRequest())

@@ -1,4 +1,4 @@
-"""Programs that are engines, and programs that are not."""
+"""Detecting whether a program is an engine, and which version."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def program(folder: Path, says: str, name: str = "borg") -> str:
         ("echo borg 1.2.8 >&2", "1.2.8", (1, 2, 8), 1),
     ],
 )
-def test_a_program_tells_what_it_is(
+def test_a_program_is_identified_by_its_version_output(
     tmp_path: Path, says: str, version: str, version_tuple: tuple[int, ...], major: int
 ) -> None:
     path = program(tmp_path, says)
@@ -37,7 +37,7 @@ def test_a_program_tells_what_it_is(
 @pytest.mark.parametrize(
     "says", ["echo borg 1.1.18", "echo borg 0.30", "echo borg 3.0.0", "echo hello", "exit 1", "echo borg"]
 )
-def test_a_program_that_is_too_old_or_something_else_is_unsupported(tmp_path: Path, says: str) -> None:
+def test_a_program_that_is_too_old_or_not_an_engine_is_unsupported(tmp_path: Path, says: str) -> None:
     with pytest.raises(EngineUnsupported):
         detect(program(tmp_path, says), str(tmp_path))
 
@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_run_is_not_installed(tmp_path: Path) -> None:
         detect(str(path), str(tmp_path))
 
 
-def test_a_program_that_writes_to_its_home_first_is_detected(tmp_path: Path) -> None:
+def test_a_program_that_first_writes_to_its_home_is_detected(tmp_path: Path) -> None:
     path = program(tmp_path, 'mkdir "$HOME/.config" && echo borg 2.0.0b23')
 
     assert detect(path, str(tmp_path)).major == 2
@@ -70,7 +70,7 @@ def test_a_program_that_writes_to_its_home_first_is_detected(tmp_path: Path) -> 
         ((1, 4, 5), set(SINCE)),
     ],
 )
-def test_a_version_can_do_what_the_table_says(version: tuple[int, ...], able: set[str]) -> None:
+def test_a_version_has_the_features_listed_in_the_table(version: tuple[int, ...], able: set[str]) -> None:
     known = features(EngineProgram("borg", "", version, 1))
 
     assert {name for name in SINCE if getattr(known, name)} == able

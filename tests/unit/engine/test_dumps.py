@@ -1,4 +1,4 @@
-"""Which program dumps which database, and where its password goes."""
+"""Which program dumps which database, and how it receives the password."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_no_password_is_in_the_arguments_or_the_environment_of_the_engine(path: str) -> None:
+def test_no_password_is_in_the_engines_arguments_or_environment(path: str) -> None:
     databases = [
         Database("a", "postgresql", "shop", host="db", user="backup", password=SECRET),
         Database("b", "mysql", "shop", host="db", port=3307, user="backup", password=SECRET),
@@ -43,7 +43,7 @@ def test_no_password_is_in_the_arguments_or_the_environment_of_the_engine(path: 
     assert [bool(dump["end_mark"]) for dump in spec["dumps"]] == [False, True, True, True]
 
 
-def test_what_cannot_be_dumped_is_refused(path: str, tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_dumped_is_refused(path: str, tmp_path: Path) -> None:
     for wrong in (
         Database("a", "sqlite", "app.db"),
         Database("a", "postgresql", "shop\nname"),
@@ -58,7 +58,7 @@ def test_what_cannot_be_dumped_is_refused(path: str, tmp_path: Path) -> None:
         feeding(CREATE, [Database("a", "postgresql", "shop")], str(tmp_path / "nowhere"))
 
 
-def test_an_option_file_quotes_what_it_holds() -> None:
+def test_an_option_file_quotes_its_values() -> None:
     assert options_file({"user": "me"}, 'a"b\\c #d') == b'[client]\nuser="me"\npassword="a\\"b\\\\c #d"\n'
 
 
@@ -93,7 +93,7 @@ END ;;
 """.encode()
 
 
-def test_tables_without_transactions_are_found_however_the_dump_arrives() -> None:
+def test_tables_without_transactions_are_found_whatever_the_size_of_the_chunks() -> None:
     for size in (1, 2, 3, 7, 50, 199, len(DUMP)):
         tables = NonTransactionalTables(list(TRANSACTIONAL))
         for first in range(0, len(DUMP), size):

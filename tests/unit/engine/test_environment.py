@@ -1,4 +1,4 @@
-"""The environment an engine gets besides its command line."""
+"""The environment that an engine gets along with its command line."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from backup_engine.requests import InvalidRequest, RepositoryLocation
 ENVIRONMENT = EngineEnvironment("/var/lib/engine", "1@host")
 
 
-def test_the_environment_is_complete_and_takes_nothing_from_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_complete_and_inherits_nothing_from_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BORG_REPO", "/elsewhere")
     monkeypatch.setenv("BORG_PASSPHRASE", "of somebody else")
 
@@ -30,7 +30,7 @@ def test_the_environment_is_complete_and_takes_nothing_from_ours(monkeypatch: py
     }
 
 
-def test_what_the_user_confirmed_is_answered_with_yes() -> None:
+def test_the_engine_gets_a_yes_for_what_the_user_confirmed() -> None:
     location = RepositoryLocation("/r", relocated_ok=True, unencrypted_ok=True)
     variables = ENVIRONMENT.variables(location)
 
@@ -38,13 +38,13 @@ def test_what_the_user_confirmed_is_answered_with_yes() -> None:
     assert variables["BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK"] == "yes"
 
 
-def test_the_way_to_the_far_side_is_the_repositorys_own() -> None:
+def test_the_ssh_command_and_the_remote_program_come_from_the_repository() -> None:
     variables = ENVIRONMENT.variables(RepositoryLocation("ssh://h/r", rsh="ssh -i key", remote_path="borg1"))
 
     assert (variables["BORG_RSH"], variables["BORG_REMOTE_PATH"]) == ("ssh -i key", "borg1")
 
 
-def test_a_passphrase_goes_through_a_descriptor() -> None:
+def test_a_passphrase_is_passed_through_a_descriptor() -> None:
     (name, secret), *others = passphrase_secrets(RepositoryLocation("/r", "pässwörd of\ntwo lines")).items()
 
     assert (name, secret.delivery, secret.value) == ("BORG_PASSPHRASE_FD", "descriptor", "pässwörd of\ntwo lines")
@@ -52,7 +52,7 @@ def test_a_passphrase_goes_through_a_descriptor() -> None:
 
 
 @pytest.mark.parametrize("passphrase", ["ends with a line end\n", "two\r\nlines"])
-def test_a_passphrase_that_a_descriptor_would_change_goes_through_a_variable(passphrase: str) -> None:
+def test_a_passphrase_that_a_descriptor_would_change_is_passed_in_a_variable(passphrase: str) -> None:
     secrets = passphrase_secrets(RepositoryLocation("/r", passphrase))
 
     assert {name: (secret.value, secret.delivery) for name, secret in secrets.items()} == {
@@ -61,19 +61,19 @@ def test_a_passphrase_that_a_descriptor_would_change_goes_through_a_variable(pas
 
 
 @pytest.mark.parametrize("passphrase", ["a\0b", "\ud800", "raw \udce9 byte"])
-def test_a_passphrase_that_nothing_can_carry_is_refused(passphrase: str) -> None:
+def test_a_passphrase_that_cannot_be_passed_is_refused(passphrase: str) -> None:
     with pytest.raises(InvalidRequest):
         passphrase_secrets(RepositoryLocation("/r", passphrase))
 
 
-def test_without_a_passphrase_a_random_one_keeps_the_engine_from_asking() -> None:
+def test_without_a_passphrase_a_random_one_prevents_the_engine_from_prompting() -> None:
     first, second = (passphrase_secrets(RepositoryLocation("/r"))["BORG_PASSPHRASE_FD"].value for _ in range(2))
 
     assert len(first) >= 32
     assert first != second
 
 
-def test_an_empty_passphrase_is_given_as_it_is() -> None:
+def test_an_empty_passphrase_is_passed_unchanged() -> None:
     assert passphrase_secrets(RepositoryLocation("/r", ""))["BORG_PASSPHRASE_FD"].value == ""
 
 

@@ -1,4 +1,4 @@
-"""Values behave as the standard library's frozen dataclasses with slots do; only their making is cheaper."""
+"""Values behave like the standard library's frozen dataclasses with slots; defining them is just cheaper."""
 
 import copy
 import dataclasses
@@ -50,7 +50,7 @@ class Empty:
 
 
 def both(define: Callable[[Callable[[type], type]], type]) -> tuple[Any, Any]:
-    """The same class twice: ours, and the standard library's."""
+    """The same class twice: decorated with ours, and with the standard library's."""
     return define(frozen), define(dataclass(frozen=True, slots=True))
 
 
@@ -64,7 +64,7 @@ def pair(decorate: Callable[[type], type]) -> type:
     return Pair
 
 
-def test_a_value_is_made_compared_and_shown_as_the_standard_library_does_it() -> None:
+def test_a_value_is_created_compared_and_shown_like_a_standard_dataclass() -> None:
     ours, standard = both(pair)
 
     assert repr(ours(1, more={"a": 2})) == repr(standard(1, more={"a": 2}))
@@ -75,7 +75,7 @@ def test_a_value_is_made_compared_and_shown_as_the_standard_library_does_it() ->
 
 
 @pytest.mark.parametrize("given", [(), (1, "b", {}, "too many")], ids=["too few", "too many"])
-def test_a_value_refuses_what_its_fields_do_not_take(given: tuple[Any, ...]) -> None:
+def test_a_value_refuses_missing_surplus_and_unknown_arguments(given: tuple[Any, ...]) -> None:
     ours, standard = both(pair)
 
     for made in (ours, standard):
@@ -97,7 +97,7 @@ def test_a_value_cannot_be_changed() -> None:
     assert point == Point(1, 2)
 
 
-def test_equal_values_have_the_same_hash_and_fields_left_out_of_comparing_do_not_count() -> None:
+def test_equal_values_have_equal_hashes_and_excluded_fields_do_not_count() -> None:
     assert Point(1, notes=["a"]) == Point(1, notes=["b"])
     assert {Point(1, notes=["a"]), Point(1, notes=["b"])} == {Point(1)}
     assert Point(1) != (1, 2)
@@ -106,7 +106,7 @@ def test_equal_values_have_the_same_hash_and_fields_left_out_of_comparing_do_not
     assert hash(Empty()) == hash(Empty())
 
 
-def test_each_value_has_a_default_of_its_own() -> None:
+def test_each_value_gets_its_own_default() -> None:
     assert Point(1).notes is not Point(1).notes
 
 
@@ -115,14 +115,14 @@ def test_secrets_are_not_shown() -> None:
     assert repr(Quiet("hidden")) == "Quiet()"
 
 
-def test_a_value_inherits_fields_and_keeps_its_text() -> None:
+def test_a_value_inherits_fields_and_keeps_its_docstring() -> None:
     assert Named(1, name="here") == Named(x=1, y=2, name="here")
     assert repr(Named(1)) == "Named(x=1, y=2, notes=[], name='somewhere')"
     assert Point.__doc__ == "A place."
     assert Empty.__doc__ is None
 
 
-def test_what_is_found_out_when_a_value_is_made_belongs_to_it() -> None:
+def test_a_field_computed_on_creation_is_recomputed_on_replace() -> None:
     assert Sorted(("b", "a")).first == "a"
     assert dataclasses.replace(Sorted(("b", "a")), words=("c",)).first == "c"
 

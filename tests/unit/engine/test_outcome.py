@@ -1,4 +1,4 @@
-"""How a run ended, from its exit code, its signal and its words."""
+"""How a run ended, determined from its exit code, its signal and its output."""
 
 import re
 import tracemalloc
@@ -72,12 +72,12 @@ def test_every_reason_has_a_sentence_and_a_published_key() -> None:
 
 
 @pytest.mark.parametrize("sentence", SENTENCES.values())
-def test_a_sentence_is_one_sentence_that_says_what_to_do(sentence: str) -> None:
+def test_a_sentence_names_the_cause_and_what_to_do(sentence: str) -> None:
     assert re.fullmatch(r"[A-Z][^.;]*(?:\d\.\d[^.;]*)?; [^;]*\.", sentence)
 
 
 @pytest.mark.parametrize("code", [1, *range(100, 126)])
-def test_an_exit_code_of_a_warning_is_completed_with_warnings(code: int) -> None:
+def test_a_warning_exit_code_means_completed_with_warnings(code: int) -> None:
     outcome = ended(code, warning("/x: open: [Errno 13] Permission denied: 'x'", "BackupPermissionError"))
 
     assert outcome.status == "completed_with_warnings"
@@ -87,7 +87,7 @@ def test_an_exit_code_of_a_warning_is_completed_with_warnings(code: int) -> None
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 52, 73, 99, 200, 255])
-def test_an_exit_code_of_an_error_is_failed_even_without_a_word(code: int) -> None:
+def test_an_error_exit_code_means_failed_even_without_output(code: int) -> None:
     outcome = ended(code)
 
     assert outcome.status == "failed"
@@ -106,11 +106,11 @@ def test_an_end_by_a_signal_is_interrupted_or_cancelled(code: int | None, signal
 
 
 @pytest.mark.parametrize("code", [0, 1, 105])
-def test_a_run_that_completed_is_completed_although_a_stop_was_asked_for(code: int) -> None:
+def test_a_completed_run_is_completed_even_if_a_stop_was_requested(code: int) -> None:
     assert ended(code, cancel_requested=True) == ended(code)
 
 
-def test_a_self_test_that_was_ended_by_a_signal_is_no_failure() -> None:
+def test_a_self_test_interrupted_by_a_signal_is_not_a_failure() -> None:
     told = error("self test test_chunkify FAILED:\nTraceback (most recent call last):\nborg.helpers.process.SigTerm\n")
 
     assert ended(2, told, error("self test failed")).status == "interrupted"
@@ -122,8 +122,8 @@ def told_outside_the_log(*lines: str) -> Accumulator:
     return Accumulator().add_all([PlainLine(line) for line in lines])
 
 
-def test_an_engine_that_a_signal_ended_before_it_could_log_was_interrupted() -> None:
-    """Python's own exit code for an error that nobody caught is the engine's for a warning."""
+def test_an_engine_ended_by_a_signal_before_it_could_log_was_interrupted() -> None:
+    """Python's exit code for an uncaught exception is the engine's code for a warning."""
     said = told_outside_the_log(
         "Traceback (most recent call last):", '  File "borg", line 10, in <module>', "borg.helpers.process.SigTerm"
     )
@@ -132,7 +132,7 @@ def test_an_engine_that_a_signal_ended_before_it_could_log_was_interrupted() -> 
     assert conclude(1, None, said, True).status == "cancelled"
 
 
-def test_an_engine_that_broke_before_it_could_log_has_failed() -> None:
+def test_an_engine_that_crashed_before_it_could_log_has_failed() -> None:
     said = told_outside_the_log("Traceback (most recent call last):", "ImportError: no module named borg.archiver")
     ended = conclude(1, None, said, False)
 
@@ -141,23 +141,23 @@ def test_an_engine_that_broke_before_it_could_log_has_failed() -> None:
     assert conclude(1, None, told_outside_the_log("some words of a shell"), False).status == "completed_with_warnings"
 
 
-def test_the_message_id_decides_before_the_text_and_the_exit_code() -> None:
+def test_the_message_id_takes_precedence_over_the_text_and_the_exit_code() -> None:
     outcome = ended(52, error("[Errno 28] No space left on device", "LockTimeout"))
 
     assert outcome.error_key == "engine.locked"
 
 
-def test_the_text_decides_before_the_exit_code() -> None:
+def test_the_text_takes_precedence_over_the_exit_code() -> None:
     assert ended(52, error("OSError: [Errno 28] No space left on device", "Exception")).error_key == "engine.disk_full"
 
 
-def test_the_first_telling_error_decides() -> None:
+def test_the_first_specific_error_decides() -> None:
     outcome = ended(2, error("Local Exception", "Exception"), error("a", "PassphraseWrong"), error("b", "LockTimeout"))
 
     assert outcome.error_key == "engine.passphrase_wrong"
 
 
-def test_a_lock_that_could_not_be_made_is_a_matter_of_permission_or_space_where_it_says_so() -> None:
+def test_a_failed_lock_counts_as_a_permission_or_space_problem_if_the_message_names_one() -> None:
     assert ended(2, error("lock ([Errno 13] Permission denied)", "LockFailed")).error_key == "engine.permission_denied"
     assert (
         ended(2, error("lock ([Errno 30] Read-only file system)", "LockFailed")).error_key == "engine.permission_denied"
@@ -166,7 +166,7 @@ def test_a_lock_that_could_not_be_made_is_a_matter_of_permission_or_space_where_
     assert ended(2, error("lock", "LockFailed")).error_key == "engine.locked"
 
 
-def test_a_file_that_may_not_be_read_does_not_make_a_failure_one_of_permission() -> None:
+def test_an_unreadable_source_file_does_not_make_a_failure_a_permission_problem() -> None:
     outcome = ended(
         2, warning("/x: open: [Errno 13] Permission denied"), error("Connection closed", "ConnectionClosed")
     )
@@ -174,7 +174,7 @@ def test_a_file_that_may_not_be_read_does_not_make_a_failure_one_of_permission()
     assert outcome.error_key == "engine.unreachable"
 
 
-def test_a_full_disk_told_only_by_warnings_is_a_full_disk() -> None:
+def test_a_full_disk_reported_only_by_warnings_is_recognised() -> None:
     outcome = ended(2, warning("/x: read: [Errno 28] No space left on device"), error("Local Exception", "Exception"))
 
     assert outcome.error_key == "engine.disk_full"
@@ -196,7 +196,7 @@ def test_a_full_disk_told_only_by_warnings_is_a_full_disk() -> None:
         ("ssh: Could not resolve hostname nowhere: Name or service not known", "engine.unreachable"),
     ],
 )
-def test_what_ssh_and_the_far_side_say_is_understood(line: str, key: str) -> None:
+def test_messages_from_ssh_and_the_far_side_are_recognised(line: str, key: str) -> None:
     through_the_engine = ended(81, warning(f"Remote: {line}"), error("Connection closed", "ConnectionClosedWithHint"))
     directly = ended(255, PlainLine(line))
 
@@ -205,12 +205,12 @@ def test_what_ssh_and_the_far_side_say_is_understood(line: str, key: str) -> Non
 
 
 @pytest.mark.parametrize("code", [126, 127])
-def test_a_program_that_was_never_run_is_not_installed(code: int) -> None:
+def test_a_program_that_never_started_is_not_installed(code: int) -> None:
     assert ended(code).error_key == "engine.not_installed"
     assert ended(code, warning("/x: open: [Errno 5] Input/output error")).status == "completed_with_warnings"
 
 
-def test_an_error_of_no_known_kind_is_told_in_the_engines_own_words() -> None:
+def test_an_unrecognised_error_is_shown_in_the_engines_own_words() -> None:
     traceback = (
         'Traceback (most recent call last):\n  File "x", line 1, in main\nValueError: bad\x1b value\n\n'
         "Platform: Linux\nPID: 1 CWD: /\nsys.argv: ['borg']\n"
@@ -224,7 +224,7 @@ def test_an_error_of_no_known_kind_is_told_in_the_engines_own_words() -> None:
     )
 
 
-def test_the_report_that_engine_2_puts_around_an_unexpected_error_is_left_out() -> None:
+def test_the_bug_report_text_that_engine_2_adds_to_an_unexpected_error_is_left_out() -> None:
     said = (
         "\nError:\n\nValueError: unexpected '..' element in path\n\nIf reporting bugs, please include the "
         "following:\n\n"
@@ -234,20 +234,20 @@ def test_the_report_that_engine_2_puts_around_an_unexpected_error_is_left_out() 
     assert ended(2, error(said)).message == "The engine failed: ValueError: unexpected '..' element in path."
 
 
-def test_a_long_error_gives_a_short_sentence() -> None:
+def test_a_long_error_is_cut_to_a_short_sentence() -> None:
     message = ended(2, error("x" * 100_000, "Error")).message
 
     assert message is not None
     assert len(message) < 600
 
 
-def test_the_end_of_a_long_traceback_is_still_known() -> None:
+def test_the_last_line_of_a_long_traceback_is_kept() -> None:
     traceback = "Traceback (most recent call last):\n" + '  File "x", line 1\n' * 5_000 + "KeyError: 'gone'\n"
 
     assert ended(2, error(traceback)).message == "The engine failed: KeyError: 'gone'."
 
 
-def test_a_verdict_behind_thousands_of_problems_is_not_lost() -> None:
+def test_a_verdict_after_thousands_of_problems_is_not_lost() -> None:
     problems = [error(f"problem {number}") for number in range(5_000)]
 
     outcome = ended(1, *problems, error("Archive consistency check complete, problems found."))
@@ -255,14 +255,14 @@ def test_a_verdict_behind_thousands_of_problems_is_not_lost() -> None:
     assert (outcome.status, outcome.error_key) == ("failed", "engine.damaged")
 
 
-def test_a_run_that_ends_well_in_spite_of_errors_is_not_simply_completed() -> None:
+def test_a_run_that_exits_with_0_after_errors_is_completed_with_warnings() -> None:
     outcome = ended(0, error("Data integrity error: bad segment"))
 
     assert (outcome.status, outcome.error_key) == ("completed_with_warnings", None)
     assert outcome.warnings == (outcomes.Warning(None, "Data integrity error: bad segment", None),)
 
 
-def test_warnings_are_kept_up_to_a_number_and_counted_beyond_it() -> None:
+def test_warnings_are_kept_up_to_a_limit_and_counted_beyond_it() -> None:
     outcome = ended(1, *(warning(f"/f{number}: open: [Errno 13] no") for number in range(MOST_WARNINGS + 500)))
 
     assert len(outcome.warnings) == MOST_WARNINGS
@@ -294,7 +294,7 @@ def test_the_last_progress_is_kept() -> None:
     assert (accumulator.last_progress, accumulator.last_percent) == (progress, percent)
 
 
-def test_progress_of_the_cache_is_no_warning() -> None:
+def test_cache_progress_is_not_a_warning() -> None:
     assert ended(1, LogMessage("WARNING", "borg.output.progress", None, "Saving cache")).warning_count == 0
 
 
@@ -316,7 +316,7 @@ def test_a_warning_names_its_path(message: str, path: str | None) -> None:
 
 
 @pytest.mark.parametrize("source", ["/data", "/data/", "//data", "/data/.", "/x/../data"])
-def test_a_missing_source_is_known_however_it_was_written(source: str) -> None:
+def test_a_missing_source_is_recognised_however_it_was_written(source: str) -> None:
     accumulator = Accumulator().add_all([warning("/data: stat: [Errno 2] No such file or directory: '/data'")])
 
     assert accumulator.all_sources_missing([source])
@@ -324,14 +324,14 @@ def test_a_missing_source_is_known_however_it_was_written(source: str) -> None:
     assert not accumulator.all_sources_missing([])
 
 
-def test_a_source_that_may_not_be_read_is_not_missing() -> None:
+def test_an_unreadable_source_is_not_missing() -> None:
     accumulator = Accumulator().add_all([warning("/data: dir_open: [Errno 13] Permission denied: 'data'")])
 
     assert accumulator.missing_sources(["/data"]) == ()
 
 
 def rclone_failed(why: str) -> LogMessage:
-    """As engine 2 tells it."""
+    """The error as engine 2 logs it."""
     said = '{\n\t"error": "' + why + '",\n\t"input": {"fs": "remote1:quota/"},\n\t"status": 500\n}'
     report = (
         f"\nError:\n\nBackendError: rclone rc command failed: error 500: {said}\n\nTraceback (most recent call last):\n"
@@ -349,13 +349,13 @@ def rclone_failed(why: str) -> LogMessage:
         ("something that nobody has heard of", "rclone.failed"),
     ],
 )
-def test_what_the_rclone_of_the_engine_says_is_told_as_of_any_rclone(why: str, key: str) -> None:
+def test_errors_of_the_engines_rclone_are_classified_like_those_of_any_rclone(why: str, key: str) -> None:
     found = ended(2, error("Local Exception", "Exception"), rclone_failed(why))
 
     assert (found.status, found.error_key, found.message) == ("failed", key, SENTENCES[key])
 
 
-def test_an_rclone_that_the_stop_has_ended_is_no_failure() -> None:
+def test_an_rclone_ended_by_a_stop_is_not_a_failure() -> None:
     said = error("ConnectionError: HTTPConnectionPool(host='127.0.0.1', port=34659): Max retries exceeded", "Exception")
 
     assert ended(2, said).error_key == "rclone.failed"

@@ -17,7 +17,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_at_or_in_a_place_is_held_by_it(data: Path) -> None:
+def test_a_place_holds_itself_and_everything_in_it(data: Path) -> None:
     places = OwnPlaces([str(data)])
 
     held = [str(data), f"{data}/", f"{data}/ssh/new", f"/{data}", f"{data}/../data", f"{data.parent}/other/../data/ssh"]
@@ -26,7 +26,7 @@ def test_what_is_at_or_in_a_place_is_held_by_it(data: Path) -> None:
     assert not places.holds(f"{data}x")
 
 
-def test_links_lead_to_a_place(data: Path, tmp_path: Path) -> None:
+def test_links_that_lead_to_a_place_are_followed(data: Path, tmp_path: Path) -> None:
     places = OwnPlaces([str(data)])
     (tmp_path / "link").symlink_to(data.parent)
 
@@ -44,7 +44,7 @@ def test_a_place_behind_a_link_is_found_under_both_names(data: Path, tmp_path: P
     assert set(places.names) == {str(data), f"{tmp_path}/link"}
 
 
-def test_every_folder_above_leaves_the_place_out(data: Path) -> None:
+def test_a_backup_of_any_folder_above_a_place_excludes_it(data: Path) -> None:
     places = OwnPlaces([str(data)])
 
     assert places.exclusions(["/"]) == (f"pp:{data}",)
@@ -52,7 +52,7 @@ def test_every_folder_above_leaves_the_place_out(data: Path) -> None:
     assert places.exclusions([f"{data.parent}/other"]) == ()
 
 
-def test_only_what_was_admitted_is_let_through(data: Path) -> None:
+def test_only_admitted_paths_are_let_through(data: Path) -> None:
     places = OwnPlaces([str(data)])
 
     assert places.exclusions(["/", str(data)], [str(data)]) == ()
@@ -67,7 +67,7 @@ def test_only_what_was_admitted_is_let_through(data: Path) -> None:
     ]
 
 
-def test_other_names_of_a_place_stay_out_when_it_was_admitted(data: Path, tmp_path: Path) -> None:
+def test_other_names_of_an_admitted_place_stay_excluded(data: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(data.parent)
 
     patterns = OwnPlaces([str(data)]).exclusions([str(data), f"{tmp_path}/link/data"], [str(data)])
@@ -75,7 +75,7 @@ def test_other_names_of_a_place_stay_out_when_it_was_admitted(data: Path, tmp_pa
     assert patterns == (f"pp:{tmp_path}/link/data",)
 
 
-def test_a_hard_link_of_a_secret_is_left_out(data: Path) -> None:
+def test_a_hard_link_to_a_secret_is_excluded(data: Path) -> None:
     os.link(data / "secret.key", data.parent / "other" / "copy")
 
     with_secrets = OwnPlaces([str(data)], secrets=[str(data)])
@@ -86,8 +86,8 @@ def test_a_hard_link_of_a_secret_is_left_out(data: Path) -> None:
     assert without.exclusions([str(data.parent / "other")]) == ()
 
 
-def test_another_mount_shows_a_place(data: Path, tmp_path: Path) -> None:
-    """As the table of mounts would tell it; the identities are true because a link stands in for the mount."""
+def test_a_place_is_also_found_in_a_second_mount(data: Path, tmp_path: Path) -> None:
+    """As the mount table would list it; the identities are real because a link stands in for the mount."""
     (tmp_path / "second").symlink_to(tmp_path / "srv")
     mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", str(data.parent), str(tmp_path / "second"), "ext4")]
 
@@ -97,8 +97,10 @@ def test_another_mount_shows_a_place(data: Path, tmp_path: Path) -> None:
     assert places.exclusions(["/"]) == (f"pp:{tmp_path}/second/data", f"pp:{data}")
 
 
-def test_another_mount_shows_a_place_where_the_table_does_not_name_its_file_system(data: Path, tmp_path: Path) -> None:
-    """As in a chroot: its root is no mount, and the table has the names of the machine outside."""
+def test_a_place_in_a_second_mount_is_found_if_the_table_does_not_name_its_file_system(
+    data: Path, tmp_path: Path
+) -> None:
+    """As in a chroot: its root is not a mount, and the table contains the paths of the machine outside."""
     (tmp_path / "second").symlink_to(data.parent)
     device = data.stat().st_dev
     at = f"{os.major(device)}:{os.minor(device)}"
@@ -107,8 +109,8 @@ def test_another_mount_shows_a_place_where_the_table_does_not_name_its_file_syst
     assert f"{tmp_path}/second/{data.name}" in OwnPlaces([str(data)], mounts=mounts).names
 
 
-def test_a_mount_of_another_device_is_not_looked_at(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its server may be gone, and then a look does not return."""
+def test_a_mount_of_another_device_is_not_examined(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server may be gone, and then a stat call never returns."""
     looked, identity = [], own_places._identity
     monkeypatch.setattr(own_places, "_identity", lambda path: looked.append(path) or identity(path))
 
@@ -118,21 +120,21 @@ def test_a_mount_of_another_device_is_not_looked_at(data: Path, monkeypatch: pyt
     assert "/srv/far" not in looked
 
 
-def test_a_mount_of_a_part_shows_that_part(data: Path, tmp_path: Path) -> None:
+def test_a_mount_of_part_of_a_place_is_found(data: Path, tmp_path: Path) -> None:
     (tmp_path / "second").symlink_to(data / "ssh")
     mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", f"{data}/ssh", str(tmp_path / "second"), "ext4")]
 
     assert f"{tmp_path}/second" in OwnPlaces([str(data)], mounts=mounts).names
 
 
-def test_a_mount_that_is_hidden_by_another_one_shows_nothing(data: Path, tmp_path: Path) -> None:
+def test_a_mount_hidden_by_another_mount_adds_no_name(data: Path, tmp_path: Path) -> None:
     (tmp_path / "second" / "data").mkdir(parents=True)
     mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", str(data.parent), str(tmp_path / "second"), "ext4")]
 
     assert OwnPlaces([str(data)], mounts=mounts).names == (str(data),)
 
 
-def test_the_table_of_mounts_is_read(tmp_path: Path) -> None:
+def test_the_mount_table_is_parsed(tmp_path: Path) -> None:
     table = tmp_path / "mountinfo"
     table.write_text("36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root rw\nbroken\n")
 
@@ -140,7 +142,7 @@ def test_the_table_of_mounts_is_read(tmp_path: Path) -> None:
     assert current_mounts(tmp_path / "missing") == ()
 
 
-def test_archived_names_are_those_that_the_engine_gives(data: Path, tmp_path: Path) -> None:
+def test_archived_names_match_those_that_the_engine_stores(data: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(data.parent)
     places = OwnPlaces([str(data)])
 
@@ -164,11 +166,11 @@ def test_archived_names_are_those_that_the_engine_gives(data: Path, tmp_path: Pa
         ("/srv/./exact", True),
     ],
 )
-def test_a_path_is_within_sources_by_its_name(path: str, expected: bool) -> None:
+def test_whether_a_path_is_within_the_sources_depends_on_its_name(path: str, expected: bool) -> None:
     assert is_within(path, ["/srv/a", "/srv/./exact"]) is expected
 
 
-def test_a_link_out_of_the_sources_is_not_within(tmp_path: Path) -> None:
+def test_a_path_through_a_link_out_of_the_sources_is_not_within_them(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "out").symlink_to("/etc")
@@ -191,9 +193,9 @@ def test_a_link_out_of_the_sources_is_not_within(tmp_path: Path) -> None:
         ("/srvx/a/file", []),
     ],
 )
-def test_the_folders_between_a_source_and_a_path_below_it(path: str, folders: list[str]) -> None:
+def test_the_folders_between_a_source_and_a_path_below_it_are_listed(path: str, folders: list[str]) -> None:
     assert between(path, ["/srv/", "/srv/home"]) == folders
 
 
-def test_every_folder_lies_between_the_root_and_a_path() -> None:
+def test_all_parent_folders_are_between_the_root_and_a_path() -> None:
     assert between("/srv/a/file", ["/"]) == ["/srv", "/srv/a"]

@@ -42,14 +42,14 @@ def parsed(document: object) -> Event:
 
 
 def encodable(event: Event) -> bool:
-    """Every text of an event stands for bytes."""
+    """Every text of an event can be encoded."""
     values = [getattr(event, name) for name in event.__slots__]
     texts = [text for value in values for text in (value if isinstance(value, tuple) else (value,))]
     return all(text.encode("utf-8", "surrogateescape") is not None for text in texts if isinstance(text, str))
 
 
 def is_handled_to_the_end(event: Event) -> bool:
-    """The rest of the way is as total as the parser."""
+    """The outcome and the log lines are computed without an exception, as the event was."""
     conclude(2, None, Accumulator().add_all([event]), cancel_requested=False)
     return all("\n" not in line and line.encode() for line in log_line(event))
 
@@ -75,7 +75,7 @@ def test_any_bytes_become_an_event(raw: bytes) -> None:
 
 @given(some.sampled_from(sorted(READERS)), some.dictionaries(KNOWN_KEYS, ANY_JSON, max_size=8))
 @settings(max_examples=300)
-def test_a_known_message_with_any_content_is_still_that_message(kind: str, content: dict[str, object]) -> None:
+def test_a_message_of_a_known_type_keeps_its_type_whatever_its_content(kind: str, content: dict[str, object]) -> None:
     event = parse_line(json.dumps({**content, "type": kind}).encode("utf-8", "surrogatepass"))
 
     assert not isinstance(event, UnknownMessage | PlainLine)
@@ -84,7 +84,7 @@ def test_a_known_message_with_any_content_is_still_that_message(kind: str, conte
 
 
 @given(ANY_JSON)
-def test_json_of_any_shape_is_never_shown(document: object) -> None:
+def test_json_of_any_shape_is_never_shown_as_plain_text(document: object) -> None:
     event = parsed(document)
 
     if isinstance(document, dict | list):
@@ -119,17 +119,17 @@ def test_json_of_any_shape_is_never_shown(document: object) -> None:
         (["a", "list"], UnknownMessage("unreadable")),
     ],
 )
-def test_a_message_becomes_its_event(document: object, event: Event) -> None:
+def test_a_message_becomes_the_matching_event(document: object, event: Event) -> None:
     assert parsed(document) == event
 
 
 @pytest.mark.parametrize("size", [-1, LARGEST_INTEGER + 1, 10**400, True, 1.5, "5", None, [], float("nan")])
-def test_an_absurd_size_is_unknown(size: object) -> None:
+def test_an_invalid_size_is_unknown(size: object) -> None:
     assert parsed({"type": "archive_progress", "nfiles": size}) == ArchiveProgress()
 
 
 @pytest.mark.parametrize("time", [float("inf"), float("nan"), 10**400, "now", True])
-def test_an_absurd_time_is_unknown(time: object) -> None:
+def test_an_invalid_time_is_unknown(time: object) -> None:
     assert parsed({"type": "archive_progress", "time": time}) == ArchiveProgress()
 
 
@@ -143,21 +143,21 @@ def test_an_absurd_time_is_unknown(time: object) -> None:
         (b"", ""),
     ],
 )
-def test_text_that_is_not_json_is_kept_as_it_is(raw: bytes, text: str) -> None:
+def test_text_that_is_not_json_is_kept_unchanged(raw: bytes, text: str) -> None:
     assert parse_line(raw) == PlainLine(text)
 
 
-def test_a_message_cut_in_the_middle_is_not_shown_as_text() -> None:
+def test_a_truncated_message_is_not_shown_as_text() -> None:
     assert parse_line(b'{"type": "log_message", "mess') == UnknownMessage("unreadable")
 
 
-def test_a_message_behind_a_prompt_on_the_same_line_is_read() -> None:
+def test_a_message_after_a_prompt_on_the_same_line_is_parsed() -> None:
     line = b'Enter passphrase: {"type": "log_message", "levelname": "ERROR", "message": "no"}'
 
     assert parse_line(line) == LogMessage("ERROR", "", None, "no")
 
 
-def test_a_lone_surrogate_that_stands_for_a_byte_is_kept_and_another_is_replaced() -> None:
+def test_a_lone_surrogate_that_stands_for_a_byte_is_kept_and_any_other_is_replaced() -> None:
     event = parse_line(b'{"type":"file_status","status":"A","path":"caf\\udce9 \\ud800"}')
 
     assert event == FileStatus("A", "caf\udce9 \ufffd")

@@ -1,4 +1,4 @@
-"""A result is read whole or refused."""
+"""A result is parsed completely or refused."""
 
 import json
 from copy import deepcopy
@@ -59,7 +59,7 @@ def log(message: str, level: str = "INFO") -> LogMessage:
     return LogMessage(level, "borg.output.list", None, message)
 
 
-def test_a_created_archive_is_read() -> None:
+def test_the_result_of_a_create_is_parsed() -> None:
     result = parse_create_result(json.dumps(CREATED).encode())
 
     assert (result.archive_name, result.archive_id, result.repository_id) == ("a", "f" * 64, "e" * 64)
@@ -68,13 +68,13 @@ def test_a_created_archive_is_read() -> None:
     assert (result.repository_totals.total_size, result.repository_totals.unique_size) == (1, 4)
 
 
-def test_times_with_an_offset_are_turned_to_utc() -> None:
+def test_times_with_an_offset_are_converted_to_utc() -> None:
     raw = replaced(CREATED, "2026-11-15T02:25:08+02:00", "archive", "start")
 
     assert parse_create_result(raw).start == datetime(2026, 11, 15, 0, 25, 8, tzinfo=UTC)
 
 
-def test_sizes_that_an_engine_does_not_tell_are_none_and_never_zero() -> None:
+def test_sizes_that_an_engine_does_not_report_are_none_and_never_zero() -> None:
     raw = replaced(CREATED, {"original_size": 1, "nfiles": 1}, "archive", "stats")
     stats = parse_create_result(raw).stats
 
@@ -117,7 +117,7 @@ def test_a_garbled_result_is_refused(raw: bytes) -> None:
 ARCHIVE: dict[str, Any] = {"name": "a", "id": "1", "start": "2026-01-01T00:00:00"}
 
 
-def test_one_bad_archive_refuses_the_whole_listing() -> None:
+def test_one_invalid_archive_makes_the_whole_listing_refused() -> None:
     good = {"archives": [ARCHIVE, {**ARCHIVE, "name": "b"}]}
     bad = {"archives": [ARCHIVE, {"name": "b"}]}
 
@@ -132,19 +132,19 @@ def test_a_listing_without_a_list_of_archives_is_refused(content: dict[str, obje
         parse_archives(json.dumps(content).encode())
 
 
-def test_an_archive_without_the_further_keys_is_read() -> None:
+def test_an_archive_without_the_optional_keys_is_parsed() -> None:
     (archive,) = parse_archives(json.dumps({"archives": [ARCHIVE]}).encode())
 
     assert (archive.end, archive.comment, archive.hostname) == (None, "", None)
 
 
-def test_a_comment_that_is_not_text_counts_as_none() -> None:
+def test_a_comment_that_is_not_text_becomes_empty() -> None:
     (archive,) = parse_archives(json.dumps({"archives": [{**ARCHIVE, "comment": 5}]}).encode())
     assert archive.comment == ""
 
 
 @given(some.binary())
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_arbitrary_bytes_are_refused(raw: bytes) -> None:
     for parse in (parse_archives, parse_create_result, parse_info):
         with pytest.raises(GarbledOutput):
             parse(raw)
@@ -153,7 +153,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 @given(
     some.dictionaries(some.sampled_from(["archives", "archive", "cache", "repository"]), some.just({}) | some.just([]))
 )
-def test_any_object_is_read_or_refused(content: dict[str, object]) -> None:
+def test_any_json_object_is_parsed_or_refused(content: dict[str, object]) -> None:
     for parse in (parse_archives, parse_create_result, parse_info):
         try:
             parse(json.dumps(content).encode())
@@ -183,7 +183,7 @@ ID = "0123456789abcdef" * 4
         (f"Pruning archive (1/3):                       a3   Sun, 2026-11-15 00:25:08 [{ID}]", "a3", None),
     ],
 )
-def test_a_line_of_a_prune_is_read(message: str, name: str, rule: str | None) -> None:
+def test_a_prune_line_is_parsed(message: str, name: str, rule: str | None) -> None:
     result = parse_prune_lines([log(message)])
 
     (archive,) = result.keep or result.prune
@@ -192,7 +192,7 @@ def test_a_line_of_a_prune_is_read(message: str, name: str, rule: str | None) ->
     assert archive.time == datetime(2026, 11, 15, 0, 25, 8, tzinfo=UTC)
 
 
-def test_other_lines_of_a_prune_are_passed_over() -> None:
+def test_other_lines_of_a_prune_are_ignored() -> None:
     events: list[Event] = [log("Keeping 3 archives and 0 checkpoints"), log("Would prune: cut off")]
 
     assert parse_prune_lines(events).keep == parse_prune_lines(events).prune == ()
@@ -207,12 +207,12 @@ def test_an_impossible_time_in_a_prune_is_refused() -> None:
     ("text", "freed"),
     [("0 B", 0), ("999 B", 999), ("7.80 kB", 7_800), ("1.25 GB", 1_250_000_000), ("3.00 TB", 3_000_000_000_000)],
 )
-def test_freed_space_is_read_in_bytes(text: str, freed: int) -> None:
+def test_freed_space_is_converted_to_bytes(text: str, freed: int) -> None:
     assert parse_freed_bytes([log(f"compaction freed about {text} repository space.")]) == freed
 
 
 @pytest.mark.parametrize("text", ["1.2.3 kB", "... B", "5 XB"])
-def test_freed_space_that_is_no_number_is_unknown(text: str) -> None:
+def test_freed_space_that_is_not_a_valid_size_is_unknown(text: str) -> None:
     assert parse_freed_bytes([log(f"compaction freed about {text} repository space.")]) is None
 
 

@@ -17,7 +17,7 @@ def guard_of(*places: Path | str) -> ProtectedPlaces:
     return ProtectedPlaces(os.fsencode(place) for place in places)
 
 
-def test_what_is_at_or_in_a_place_is_held_by_it(data: Path, tmp_path: Path) -> None:
+def test_a_place_holds_itself_and_everything_in_it(data: Path, tmp_path: Path) -> None:
     guard = guard_of(data)
     (tmp_path / "link").symlink_to(data)
 
@@ -27,7 +27,7 @@ def test_what_is_at_or_in_a_place_is_held_by_it(data: Path, tmp_path: Path) -> N
         assert not guard.holds(os.fsencode(path)), path
 
 
-def test_a_place_that_does_not_exist_is_known_by_its_name(tmp_path: Path) -> None:
+def test_a_place_that_does_not_exist_is_recognised_by_its_name(tmp_path: Path) -> None:
     guard = guard_of(tmp_path / "disk" / "repository")
 
     assert guard.holds(os.fsencode(tmp_path / "disk" / "repository" / "config"))
@@ -35,7 +35,7 @@ def test_a_place_that_does_not_exist_is_known_by_its_name(tmp_path: Path) -> Non
     assert guard.names_at(os.fsencode(tmp_path / "disk")) == {b"repository": OWN}
 
 
-def test_the_link_on_the_way_to_a_place_is_above_it(data: Path, tmp_path: Path) -> None:
+def test_a_link_on_the_path_to_a_place_counts_as_above_it(data: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("srv")
     guard = guard_of(tmp_path / "link" / "data")
 
@@ -43,7 +43,7 @@ def test_the_link_on_the_way_to_a_place_is_above_it(data: Path, tmp_path: Path) 
     assert guard.names_at(os.fsencode(data.parent)) == {b"data": OWN}
 
 
-def test_a_folder_is_known_by_its_identity_whatever_it_is_called(data: Path) -> None:
+def test_a_folder_is_recognised_by_its_identity_whatever_its_name(data: Path) -> None:
     guard = guard_of(data)
     data.rename(data.with_name("moved"))
     descriptor = os.open(data.with_name("moved"), os.O_RDONLY)
@@ -59,7 +59,7 @@ def test_a_folder_is_known_by_its_identity_whatever_it_is_called(data: Path) -> 
         os.close(above)
 
 
-def test_targets_are_looked_at_relative_to_the_destination(data: Path, tmp_path: Path) -> None:
+def test_targets_are_resolved_relative_to_the_destination(data: Path, tmp_path: Path) -> None:
     targets = ProtectedTargets(guard_of(data, tmp_path / "srv" / "key"), os.fsencode(tmp_path))
 
     own = [b"srv/data", b"srv/data/file", b"srv/data/deep/file", b"srv/key"]
@@ -68,20 +68,20 @@ def test_targets_are_looked_at_relative_to_the_destination(data: Path, tmp_path:
     assert [target for target in free if targets.is_own(target, is_directory=True)] == []
 
 
-def test_targets_of_the_root_are_looked_at_too(data: Path) -> None:
+def test_targets_are_checked_even_if_the_destination_is_the_root(data: Path) -> None:
     targets = ProtectedTargets(guard_of(data), b"/")
 
     assert targets.is_own(os.fsencode(data).lstrip(b"/") + b"/file", is_directory=False)
     assert not targets.is_own(os.fsencode(data.parent).lstrip(b"/"), is_directory=True)
 
 
-def test_without_places_nothing_is_own(tmp_path: Path) -> None:
+def test_without_places_no_target_is_protected(tmp_path: Path) -> None:
     assert ProtectedPlaces().is_empty
     assert not ProtectedTargets(ProtectedPlaces(), os.fsencode(tmp_path)).is_own(b"file", is_directory=False)
     assert not ProtectedPlaces().holds(os.fsencode(tmp_path))
 
 
-def test_steps_end_where_links_go_in_circles(tmp_path: Path) -> None:
+def test_steps_end_even_if_links_form_a_loop(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
 

@@ -1,4 +1,4 @@
-"""Secrets do not survive in what is kept."""
+"""Secrets are removed from everything that is kept."""
 
 import json
 import shlex
@@ -77,7 +77,7 @@ def test_each_line_of_a_long_secret_is_replaced() -> None:
     assert redactor.redact('"first line\\nsecond line\\n\\nab\\n"') == '"***"'
 
 
-def test_a_secret_that_holds_another_is_replaced_as_a_whole() -> None:
+def test_a_secret_that_contains_another_is_replaced_as_a_whole() -> None:
     assert Redactor(["pass", "password"]).redact("password pass") == "*** ***"
 
 
@@ -89,7 +89,7 @@ def test_values_too_short_to_be_secrets_change_nothing(secrets: list[str]) -> No
     assert redactor.redact(b"abc") == b"abc"
 
 
-def test_text_without_a_secret_stays_as_it_is() -> None:
+def test_text_without_a_secret_is_unchanged() -> None:
     assert Redactor(["hidden words"]).redact("nothing to hide") == "nothing to hide"
 
 
@@ -105,18 +105,18 @@ def test_text_without_a_secret_stays_as_it_is() -> None:
         (ArchiveProgress(nfiles=3), ArchiveProgress(nfiles=3)),
     ],
 )
-def test_a_secret_that_is_a_word_of_the_engine_is_replaced_only_in_free_text(event: Event, redacted: Event) -> None:
+def test_a_secret_that_equals_an_engine_word_is_replaced_only_in_free_text(event: Event, redacted: Event) -> None:
     assert Redactor(["message"]).redact_event(event) == redacted
 
 
-def test_the_stable_words_of_an_event_are_kept() -> None:
+def test_the_fixed_words_of_an_event_are_kept() -> None:
     event = LogMessage("ERROR", "borg.archiver", "LockTimeout", "x")
 
     assert Redactor(["LockTimeout", "borg.archiver", "ERROR"]).redact_event(event) is event
 
 
 @given(some.lists(some.text(max_size=40), max_size=4), some.text(max_size=80), some.text(max_size=80))
-def test_no_secret_of_four_characters_survives_whatever_surrounds_it(
+def test_no_secret_of_four_or_more_characters_survives_whatever_surrounds_it(
     secrets: list[str], before: str, after: str
 ) -> None:
     redactor = Redactor(secrets)
@@ -127,5 +127,5 @@ def test_no_secret_of_four_characters_survives_whatever_surrounds_it(
 
 
 @given(some.text(some.characters(), min_size=4), some.binary())
-def test_redaction_takes_any_secret_and_any_bytes(secret: str, raw: bytes) -> None:
+def test_redaction_handles_any_secret_and_any_bytes(secret: str, raw: bytes) -> None:
     assert isinstance(Redactor([secret]).redact(raw), bytes)

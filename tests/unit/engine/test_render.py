@@ -1,4 +1,4 @@
-"""Lines of a log: printable, one line each, and only what a person can use."""
+"""Log lines: printable, one line each, and only what is useful to a person."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ from backup_engine.render import LONGEST_LINE, log_line
         (UnknownMessage("new"), ()),
     ],
 )
-def test_an_event_becomes_these_lines(event: Event, lines: tuple[str, ...]) -> None:
+def test_an_event_becomes_the_expected_lines(event: Event, lines: tuple[str, ...]) -> None:
     assert log_line(event) == lines
 
 
@@ -52,7 +52,7 @@ def test_every_line_is_printable_and_can_be_stored(text: str) -> None:
             assert line.strip()
 
 
-def test_an_endless_line_is_cut() -> None:
+def test_a_very_long_line_is_cut() -> None:
     (line,) = log_line(PlainLine("x" * 10_000_000))
 
     assert len(line) <= LONGEST_LINE

@@ -1,4 +1,4 @@
-"""What is made sure of a repository right before its engine runs, and right after: each guard by itself."""
+"""What the guards check about a repository right before and right after its engine runs: each guard in isolation."""
 
 import fcntl
 import json
@@ -19,7 +19,7 @@ OWN_NAME = "holdfast@1"
 
 @pytest.fixture(autouse=True)
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the run, in which the shim works."""
+    """The folder of the run, the shim's working directory."""
     folder = tmp_path / "spool"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -33,7 +33,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def engine_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Lets go of what the engine would have inherited."""
+    """Closes the descriptors that the engine would have inherited."""
     inherited: list[int] = []
     monkeypatch.setattr(guards.os, "set_inheritable", lambda descriptor, _: inherited.append(descriptor))
 
@@ -50,7 +50,7 @@ def guard(**more: Any) -> dict[str, Any]:
 
 
 def repository(folder: Path, engine_id: str, major: int = 1) -> str:
-    """So much of a repository that its id can be read."""
+    """Just enough of a repository for its id to be read."""
     folder.mkdir()
     if major == 1:
         (folder / "config").write_text(f"[repository]\nversion = 1\nid = {engine_id}\n")
@@ -71,7 +71,7 @@ def record(environment: dict[str, str], major: int, timestamp: str) -> Path:
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_no_engine_runs_over_another_repository(tmp_path: Path, environment: dict[str, str], major: int) -> None:
+def test_no_engine_runs_on_a_different_repository(tmp_path: Path, environment: dict[str, str], major: int) -> None:
     path = repository(tmp_path / "repository", OTHER, major)
     with pytest.raises(guards.Refused) as refused:
         guards.prepare(guard(path=path, major=major), environment, None)
@@ -80,7 +80,7 @@ def test_no_engine_runs_over_another_repository(tmp_path: Path, environment: dic
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_the_known_repository_and_one_that_nobody_knows_yet_are_let_through(
+def test_the_expected_repository_and_one_without_a_recorded_id_are_let_through(
     tmp_path: Path, environment: dict[str, str], major: int
 ) -> None:
     path = repository(tmp_path / "repository", KNOWN.upper(), major)
@@ -88,7 +88,7 @@ def test_the_known_repository_and_one_that_nobody_knows_yet_are_let_through(
     guards.prepare(guard(path=path, major=major, engine_id=None), environment, None)
 
 
-def test_what_is_no_id_never_becomes_the_name_of_a_folder(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_an_invalid_id_never_becomes_the_name_of_a_folder(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "repository").mkdir()
     strange = guard(path=str(tmp_path / "repository"), major=2, engine_id="../../../../evil")
     guards.prepare(strange, environment, None)
@@ -108,7 +108,9 @@ def test_what_is_no_id_never_becomes_the_name_of_a_folder(tmp_path: Path, enviro
         ({"tells_id": True, "older": "accept"}, False, True),
     ],
 )
-def test_the_engine_is_asked_first_where_nothing_else_tells(more: dict[str, Any], is_piped: bool, needed: bool) -> None:
+def test_the_engine_is_probed_first_if_nothing_else_identifies_the_repository(
+    more: dict[str, Any], is_piped: bool, needed: bool
+) -> None:
     assert guards.needs_probe(guard(**more), is_piped) is needed
 
 
@@ -118,7 +120,7 @@ def engine_saying(folder: Path, code: str) -> dict[str, Any]:
     return {"program": sys.executable, "probe": [str(program)]}
 
 
-def test_an_engine_elsewhere_that_names_another_repository_does_not_run(
+def test_an_engine_does_not_run_if_its_probe_names_another_repository(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     asked = engine_saying(tmp_path, f'print(\'{{"repository": {{"id": "{OTHER}"}}}}\')')
@@ -126,7 +128,7 @@ def test_an_engine_elsewhere_that_names_another_repository_does_not_run(
         guards.prepare(guard(**asked), environment, dict(os.environ))
 
 
-def test_a_question_that_fails_ends_the_run_with_the_engines_words_unless_locks_are_to_be_removed(
+def test_a_failed_probe_ends_the_run_with_the_engines_output_unless_the_run_removes_locks(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     asked = engine_saying(tmp_path, 'print("no way", file=sys.stderr); sys.exit(13)')
@@ -137,7 +139,7 @@ def test_a_question_that_fails_ends_the_run_with_the_engines_words_unless_locks_
     guards.prepare(guard(**asked, must_tell=False), environment, dict(os.environ))
 
 
-def test_an_engine_that_says_too_much_when_it_is_asked_is_ended(
+def test_a_probe_with_too_much_output_is_ended(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guards, "LARGEST_PROBE", 1000)
@@ -147,11 +149,11 @@ def test_an_engine_that_says_too_much_when_it_is_asked_is_ended(
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense", b"[]", b'{"repository": {"id": 5}}', b"[" * 100_000])
-def test_an_answer_that_names_no_repository_is_none(answer: bytes) -> None:
+def test_probe_output_that_names_no_repository_yields_no_id(answer: bytes) -> None:
     assert guards.reported_id(answer) is None
 
 
-def test_output_that_names_another_repository_is_not_kept(spool: Path) -> None:
+def test_output_that_names_another_repository_is_discarded(spool: Path) -> None:
     (spool / "out").write_text(json.dumps({"archives": [], "repository": {"id": OTHER}}))
     refused = guards.conclude(guard(tells_id=True), {}, 0)
     assert refused is not None
@@ -163,7 +165,7 @@ def test_output_that_names_another_repository_is_not_kept(spool: Path) -> None:
     ("more", "found"),
     [({"tells_id": True}, KNOWN), ({"tells_id": False}, OTHER), ({"tells_id": True, "path": "/r"}, OTHER)],
 )
-def test_output_of_the_known_repository_or_of_one_that_was_made_sure_of_is_kept(
+def test_output_of_the_expected_repository_or_of_one_checked_before_the_run_is_kept(
     spool: Path, more: dict[str, Any], found: str
 ) -> None:
     content = json.dumps({"repository": {"id": found}})
@@ -176,7 +178,7 @@ def test_output_of_the_known_repository_or_of_one_that_was_made_sure_of_is_kept(
 
 
 @pytest.mark.parametrize(("older", "is_kept"), [("refuse", True), ("accept", False)])
-def test_that_a_newer_state_was_seen_is_forgotten_only_after_somebodys_word(
+def test_the_record_of_a_newer_state_is_removed_only_if_the_user_accepts_an_older_one(
     tmp_path: Path, environment: dict[str, str], older: str, is_kept: bool
 ) -> None:
     path = repository(tmp_path / "repository", KNOWN)
@@ -197,9 +199,7 @@ def test_that_a_newer_state_was_seen_is_forgotten_only_after_somebodys_word(
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_a_look_works_with_records_that_nobody_keeps(
-    tmp_path: Path, environment: dict[str, str], spool: Path, major: int
-) -> None:
+def test_a_look_uses_temporary_records(tmp_path: Path, environment: dict[str, str], spool: Path, major: int) -> None:
     path = repository(tmp_path / "repository", KNOWN, major)
     folder = record(environment, major, "2026-01-01")
     look = guard(path=path, older="look", major=major)
@@ -216,10 +216,10 @@ def test_a_look_works_with_records_that_nobody_keeps(
 
 
 @pytest.mark.parametrize(("older", "has_own_records"), [("refuse", False), ("look", True), ("accept", True)])
-def test_a_question_about_an_older_repository_works_with_records_that_nobody_keeps(
+def test_a_probe_of_a_possibly_older_repository_uses_temporary_records(
     tmp_path: Path, environment: dict[str, str], spool: Path, older: str, has_own_records: bool
 ) -> None:
-    """Else the engine would refuse the older repository when it is only asked which one it is."""
+    """Otherwise the engine would refuse the older repository when it is only queried for its id."""
     seen = tmp_path / "seen"
     code = (
         f"import os\nopen({str(seen)!r}, 'w').write(os.environ.get('BORG_SECURITY_DIR', ''))\n"
@@ -231,7 +231,9 @@ def test_a_question_about_an_older_repository_works_with_records_that_nobody_kee
     assert guards.PROBE in seen.read_text() or not has_own_records
 
 
-def test_a_lent_record_is_for_its_owner_alone(environment: dict[str, str], engine_ends: Callable[[], None]) -> None:
+def test_a_lent_record_is_readable_only_by_its_owner(
+    environment: dict[str, str], engine_ends: Callable[[], None]
+) -> None:
     before = os.umask(0o022)
     try:
         record(environment, 2, "2026-01-01")
@@ -246,7 +248,7 @@ def test_a_lent_record_is_for_its_owner_alone(environment: dict[str, str], engin
         os.umask(before)
 
 
-def test_of_a_flood_in_a_record_or_a_repository_little_is_read(tmp_path: Path) -> None:
+def test_only_the_start_of_an_oversized_file_is_read(tmp_path: Path) -> None:
     flood = tmp_path / "flood"
     with flood.open("wb") as stream:
         stream.truncate(1 << 30)
@@ -255,11 +257,11 @@ def test_of_a_flood_in_a_record_or_a_repository_little_is_read(tmp_path: Path) -
 
 
 def learnt(engine_id: str, timestamp: str) -> None:
-    """What an engine does with the record that it was lent."""
+    """Update the lent record as an engine would."""
     Path(guards.PRIVATE, engine_id, guards.TIMESTAMP).write_text(timestamp)
 
 
-def test_a_run_of_major_2_works_on_a_copy_of_the_record_and_what_it_learns_is_put_back(
+def test_a_run_of_engine_2_works_on_a_copy_of_the_record_and_its_update_is_put_back(
     tmp_path: Path, environment: dict[str, str], spool: Path, engine_ends: Callable[[], None]
 ) -> None:
     path = repository(tmp_path / "repository", KNOWN, 2)
@@ -277,7 +279,7 @@ def test_a_run_of_major_2_works_on_a_copy_of_the_record_and_what_it_learns_is_pu
     assert not (spool / guards.PRIVATE).exists()
 
 
-def test_while_others_run_only_the_oldest_state_is_noted_and_the_last_puts_it_into_the_record(
+def test_the_oldest_timestamp_stays_pending_until_the_last_run_puts_it_into_the_record(
     environment: dict[str, str],
 ) -> None:
     folder = record(environment, 2, "2026-01-01")
@@ -294,10 +296,10 @@ def test_while_others_run_only_the_oldest_state_is_noted_and_the_last_puts_it_in
     assert not (folder / ".pending").exists()
 
 
-def test_a_run_that_others_outlive_notes_what_it_learnt_and_leaves_the_record(
+def test_a_run_that_others_outlive_leaves_its_timestamp_pending_and_the_record_unchanged(
     tmp_path: Path, environment: dict[str, str], engine_ends: Callable[[], None]
 ) -> None:
-    """The engine that still runs holds the lock of the record, which it has inherited."""
+    """The engine that is still running holds the inherited lock of the record."""
     lent = guard(path=repository(tmp_path / "repository", KNOWN, 2), major=2)
     folder = record(environment, 2, "2026-01-01")
     guards.prepare(lent, environment, None)
@@ -311,7 +313,7 @@ def test_a_run_that_others_outlive_notes_what_it_learnt_and_leaves_the_record(
     assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
 
 
-def test_a_reader_that_learns_nothing_does_not_hold_back_what_a_writer_beside_it_learnt(
+def test_a_reader_without_news_still_puts_back_the_pending_timestamp_of_a_concurrent_writer(
     tmp_path: Path, environment: dict[str, str], engine_ends: Callable[[], None]
 ) -> None:
     lent = guard(path=repository(tmp_path / "repository", KNOWN, 2), major=2)
@@ -326,10 +328,10 @@ def test_a_reader_that_learns_nothing_does_not_hold_back_what_a_writer_beside_it
 
 
 @pytest.mark.parametrize("name", ["key-type", "location"])
-def test_the_key_type_and_the_place_that_a_run_has_seen_are_kept_for_the_next_one(
+def test_the_key_type_and_location_seen_by_a_run_are_kept_for_the_next_one(
     tmp_path: Path, environment: dict[str, str], engine_ends: Callable[[], None], name: str
 ) -> None:
-    """Without them the engine would not notice that the repository has moved, or is encrypted no longer."""
+    """Without them the engine would not notice that the repository has moved or is no longer encrypted."""
     lent = guard(path=repository(tmp_path / "repository", KNOWN, 2), major=2)
     guards.prepare(lent, environment, None)
     engine_ends()
@@ -341,7 +343,7 @@ def test_the_key_type_and_the_place_that_a_run_has_seen_are_kept_for_the_next_on
     assert Path(environment["BORG_SECURITY_DIR"], KNOWN, name).read_text() == "seen"
 
 
-def test_runs_that_end_at_the_same_time_put_back_what_they_learnt_one_after_the_other(
+def test_runs_that_end_at_the_same_time_put_back_their_timestamps_one_after_the_other(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = record(environment, 2, "2026-01-01")
@@ -357,7 +359,7 @@ def test_runs_that_end_at_the_same_time_put_back_what_they_learnt_one_after_the_
     assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
 
 
-def test_the_record_never_goes_back_and_a_run_that_learns_nothing_leaves_it(environment: dict[str, str]) -> None:
+def test_the_record_never_goes_back_and_a_run_without_news_leaves_it_unchanged(environment: dict[str, str]) -> None:
     folder = record(environment, 2, "2026-05-01")
     guards.put_timestamp_back(str(folder), b"2026-04-01")
     guards.put_timestamp_back(str(folder), None)
@@ -387,7 +389,7 @@ def dead_pid() -> int:
         (OWN_NAME, True, False),
     ],
 )
-def test_only_the_lock_of_a_dead_engine_of_this_machine_lets_the_engine_run_under_its_own_name(
+def test_the_engine_may_clear_a_lock_only_if_a_dead_engine_of_this_machine_holds_it(
     tmp_path: Path, environment: dict[str, str], host: str, is_dead: bool, is_cleared: bool
 ) -> None:
     path = repository(tmp_path / "repository", KNOWN)
@@ -397,7 +399,7 @@ def test_only_the_lock_of_a_dead_engine_of_this_machine_lets_the_engine_run_unde
     assert ("BORG_HOST_ID" not in environment) is is_cleared
 
 
-def test_who_holds_the_lock_is_told_where_the_engine_could_not_get_it_and_nowhere_else(tmp_path: Path) -> None:
+def test_the_holder_of_the_lock_is_reported_only_if_the_engine_failed_to_get_the_lock(tmp_path: Path) -> None:
     path = repository(tmp_path / "repository", KNOWN)
     locked_by(path, "elsewhere@5", 4711)
     told = guards.conclude(guard(path=path), {}, 73)
@@ -419,7 +421,7 @@ def test_who_holds_the_lock_is_told_where_the_engine_could_not_get_it_and_nowher
         "[" * 60_000,
     ],
 )
-def test_locks_that_cannot_be_read_name_nobody(tmp_path: Path, content: str) -> None:
+def test_unreadable_locks_name_no_holder(tmp_path: Path, content: str) -> None:
     path = repository(tmp_path / "repository", KNOWN)
     (Path(path) / "lock.roster").write_text(content)
     (Path(path) / "locks").mkdir()

@@ -1,4 +1,4 @@
-"""What proves that a repository is as it was: every change that an engine or another program can make is seen."""
+"""What proves that a repository is unchanged: every change that an engine or another program can make is detected."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ OLD = 3_600_000_000_000
 
 @pytest.fixture
 def one(tmp_path: Path) -> RepositoryPlace:
-    """A repository as major 1 leaves it after three commits."""
+    """A repository as engine 1 leaves it after three commits."""
     folder = tmp_path / "one"
     (folder / "data" / "0").mkdir(parents=True)
     (folder / "data" / "1").mkdir()
@@ -45,14 +45,14 @@ def state(place: RepositoryPlace) -> RepositoryState:
     return found
 
 
-def test_a_repository_that_nobody_touches_stays_the_same(one: RepositoryPlace, two: RepositoryPlace) -> None:
+def test_an_untouched_repository_keeps_its_state(one: RepositoryPlace, two: RepositoryPlace) -> None:
     assert state(one) == state(one)
     assert state(two) == state(two)
     assert state(one) != state(two)
 
 
 def in_place(file: Path) -> None:
-    """Change a file and put its time back, as programs do that copy a repository over another one."""
+    """Change a file and restore its time, as programs do that copy one repository over another."""
     before = file.stat()
     content = file.read_bytes()
     file.write_bytes(content[::-1])
@@ -88,14 +88,14 @@ CHANGES_OF_2: dict[str, Callable[[Path], object]] = {
 
 
 def replaced(folder: Path) -> None:
-    """By a copy that keeps all times and names."""
+    """Replace a folder with a copy that keeps all times and names."""
     shutil.copytree(folder, folder.with_name("copy"))
     folder.rename(folder.with_name("moved away"))
     folder.with_name("copy").rename(folder)
 
 
 @pytest.mark.parametrize("change", CHANGES_OF_1)
-def test_every_change_of_a_repository_of_major_1_is_seen(one: RepositoryPlace, change: str) -> None:
+def test_every_change_of_an_engine_1_repository_is_detected(one: RepositoryPlace, change: str) -> None:
     before = state(one)
 
     CHANGES_OF_1[change](Path(one.folder))
@@ -104,7 +104,7 @@ def test_every_change_of_a_repository_of_major_1_is_seen(one: RepositoryPlace, c
 
 
 @pytest.mark.parametrize("change", CHANGES_OF_2)
-def test_every_change_of_a_repository_of_major_2_is_seen(two: RepositoryPlace, change: str) -> None:
+def test_every_change_of_an_engine_2_repository_is_detected(two: RepositoryPlace, change: str) -> None:
     before = state(two)
 
     CHANGES_OF_2[change](Path(two.folder))
@@ -112,7 +112,7 @@ def test_every_change_of_a_repository_of_major_2_is_seen(two: RepositoryPlace, c
     assert state(two) != before
 
 
-def test_what_a_reader_leaves_behind_is_no_change(one: RepositoryPlace, two: RepositoryPlace) -> None:
+def test_traces_of_a_reader_are_not_a_change(one: RepositoryPlace, two: RepositoryPlace) -> None:
     before = state(one), state(two)
 
     (Path(one.folder) / "lock.roster").touch()
@@ -122,7 +122,7 @@ def test_what_a_reader_leaves_behind_is_no_change(one: RepositoryPlace, two: Rep
     assert (state(one), state(two)) == before
 
 
-def test_a_repository_that_is_locked_has_no_state(one: RepositoryPlace, two: RepositoryPlace) -> None:
+def test_a_locked_repository_has_no_state(one: RepositoryPlace, two: RepositoryPlace) -> None:
     (Path(one.folder) / "lock.exclusive").mkdir()
     (Path(two.folder) / "locks/writer").touch()
 
@@ -130,7 +130,7 @@ def test_a_repository_that_is_locked_has_no_state(one: RepositoryPlace, two: Rep
     assert state_of(two) is None
 
 
-def test_a_change_within_the_last_two_seconds_might_be_followed_by_one_with_the_same_time(
+def test_a_state_is_settled_only_two_seconds_after_the_last_change(
     one: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest = max(path.stat().st_ctime_ns for path in Path(one.folder).rglob("*"))
@@ -144,7 +144,7 @@ def test_a_change_within_the_last_two_seconds_might_be_followed_by_one_with_the_
 
 @pytest.mark.parametrize("where", ["", "data", "data/1", "data/1/1003", "config"])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_links_and_pipes_among_its_files_are_neither_followed_nor_opened(
+def test_links_are_not_followed_and_pipes_are_not_opened_among_the_files_of_a_repository(
     one: RepositoryPlace, tmp_path: Path, where: str, kind: str
 ) -> None:
     file, away = Path(one.folder, where), tmp_path / "away"
@@ -159,7 +159,7 @@ def test_links_and_pipes_among_its_files_are_neither_followed_nor_opened(
     assert found is None or (where == "" and kind == "link"), "the repository itself may be reached through a link"
 
 
-def test_a_file_system_that_may_not_record_every_change_proves_nothing(
+def test_there_is_no_state_on_a_file_system_that_may_not_record_every_change(
     one: RepositoryPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = 0x6969
@@ -168,13 +168,13 @@ def test_a_file_system_that_may_not_record_every_change_proves_nothing(
     assert state_of(one) is None
 
 
-def test_there_is_no_state_of_a_repository_that_is_gone(one: RepositoryPlace) -> None:
+def test_a_missing_repository_has_no_state(one: RepositoryPlace) -> None:
     shutil.rmtree(one.folder)
 
     assert state_of(one) is None
 
 
-def test_only_a_repository_on_this_machine_whose_id_is_known_has_a_place() -> None:
+def test_only_a_local_repository_with_a_known_id_has_a_place() -> None:
     def command(
         machine: Machine | None = None, path: str | None = "/there", engine_id: str | None = "ab" * 32
     ) -> Command:
@@ -194,7 +194,7 @@ def test_only_a_repository_on_this_machine_whose_id_is_known_has_a_place() -> No
     assert place_of(command(engine_id=None)) is None
 
 
-def test_only_facts_about_files_are_read(one: RepositoryPlace) -> None:
+def test_only_file_metadata_is_read(one: RepositoryPlace) -> None:
     for path in Path(one.folder).rglob("*"):
         if stat.S_ISREG(path.stat().st_mode):
             os.utime(path, ns=(OLD, path.stat().st_mtime_ns))

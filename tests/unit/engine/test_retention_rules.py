@@ -1,4 +1,4 @@
-"""Our rules of retention keep exactly what each engine's own functions keep."""
+"""Our retention rules keep exactly what each engine's own functions keep."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PROGRAMS = {**ENGINES, **({"2": ENGINE_2} if ENGINE_2 is not None else {})}
 
 
 def random_case(chance: random.Random, series: str) -> tuple[list[float], RetentionPolicy]:
-    """Archives, newest first, some of them in one second; and a policy that keeps something."""
+    """Archives, newest first, some of them within the same second, and a policy that keeps something."""
     span = chance.choice(SPANS)
     ages = [chance.randrange(span) + chance.choice((0, 0, 0.25, 0.5)) for _ in range(chance.randint(1, 40))]
     ages += chance.sample(ages, min(len(ages), chance.randint(0, 2)))
@@ -76,7 +76,7 @@ def dated(hours: int) -> Aged:
     return aged(NOW - timedelta(hours=hours))
 
 
-def test_a_rule_with_too_few_periods_keeps_the_oldest_archive_as_well() -> None:
+def test_a_rule_with_too_few_periods_also_keeps_the_oldest_archive() -> None:
     archives = [dated(hours) for hours in (0, 2, 4)]
     assert kept(archives, RetentionPolicy(keep_daily=3), major=1) == {
         0: "daily",
@@ -85,7 +85,7 @@ def test_a_rule_with_too_few_periods_keeps_the_oldest_archive_as_well() -> None:
     assert kept(archives[:2], RetentionPolicy(keep_daily=3), major=1) == {0: "daily", 1: "daily[oldest]"}
 
 
-def test_only_the_last_rule_keeps_the_oldest_archive_with_engine_2() -> None:
+def test_with_engine_2_only_the_last_rule_keeps_the_oldest_archive() -> None:
     archives = [dated(hours) for hours in (0, 1, 2)]
     policy = RetentionPolicy(keep_last=1, keep_daily=5)
     assert sorted(kept(archives, policy, major=1)) == [0, 2]
@@ -93,7 +93,7 @@ def test_only_the_last_rule_keeps_the_oldest_archive_with_engine_2() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "7", "d", "0d", "7x", "1234567d", "-1d"])
-def test_a_span_that_no_engine_takes_is_refused(wrong: str) -> None:
+def test_a_span_that_no_engine_accepts_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidRequest):
         span_of(wrong)
 
@@ -122,14 +122,14 @@ def test_a_plan_that_keeps_other_archives_disagrees(plan: PruneResult) -> None:
     assert not agrees(plan, RetentionPolicy(keep_daily=2), major=1)
 
 
-def test_the_clock_of_the_engines_machine_decides_what_is_within_a_span() -> None:
+def test_the_clock_of_the_engines_machine_determines_what_is_within_a_span() -> None:
     plan = PruneResult((named(0, "within"), named(1, "within")), (named(2),))
     assert agrees(plan, RetentionPolicy(keep_within="36H"), major=1)
     assert agrees(plan, RetentionPolicy(keep_within="4d"), major=1), "its clock is two days ahead"
     assert not agrees(PruneResult((named(1, "within"),), (named(0),)), RetentionPolicy(keep_within="4d"), major=1)
 
 
-def test_checkpoints_are_the_business_of_engine_1_and_no_special_names_for_engine_2() -> None:
+def test_engine_1_decides_about_checkpoints_and_for_engine_2_their_names_are_ordinary() -> None:
     newest, old = (replace(one, archive="a.checkpoint") for one in (named(0, "checkpoint"), named(5)))
     plan = PruneResult((newest, named(1, "daily")), (old,))
     assert agrees(plan, RetentionPolicy(keep_daily=1), major=1)

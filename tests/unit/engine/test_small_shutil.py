@@ -6,7 +6,7 @@ from pathlib import Path
 from backup_engine.small_shutil import remove_tree, which
 
 
-def test_a_program_is_found_where_shutil_finds_it(tmp_path: Path) -> None:
+def test_a_program_is_found_in_the_same_place_as_by_shutil(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
@@ -20,7 +20,7 @@ def test_a_program_is_found_where_shutil_finds_it(tmp_path: Path) -> None:
     assert which("sh") == shutil.which("sh")
 
 
-def test_a_folder_goes_with_all_in_it_and_nothing_behind_its_links(tmp_path: Path) -> None:
+def test_a_folder_is_removed_with_its_content_and_its_links_are_not_followed(tmp_path: Path) -> None:
     kept, gone = tmp_path / "kept", tmp_path / "gone"
     (kept / "deep").mkdir(parents=True)
     (kept / "deep" / "file").write_text("kept")

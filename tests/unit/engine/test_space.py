@@ -18,11 +18,11 @@ def test_the_space_of_a_folder_is_that_of_its_file_system(tmp_path: Path) -> Non
     assert 0 < space["free_bytes"] <= space["total_bytes"]
 
 
-def test_a_folder_that_is_gone_has_no_space_and_fails_nothing(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_space_and_raises_nothing(tmp_path: Path) -> None:
     assert shim.space_of(str(tmp_path / "gone")) == {}
 
 
-def test_what_a_machine_reports_is_taken_only_if_it_is_a_size() -> None:
+def test_a_value_reported_by_a_machine_is_used_only_if_it_is_a_valid_size() -> None:
     assert space_in({"free_bytes": 5, "total_bytes": 9}) == {"free_bytes": 5, "total_bytes": 9}
     for odd in (None, [], {"free_bytes": -1, "total_bytes": 2**63}, {"free_bytes": "5"}, {"free_bytes": 1.5}):
         assert space_in(odd) == {}

@@ -1,4 +1,4 @@
-"""Files out of a tar stream: never outside the folder, never from a stream that is not whole."""
+"""Unpacking a tar stream: never outside the folder, and a truncated stream is never taken for complete."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from backup_engine.far.pipe_into import joint_code
 from backup_engine.far.unpack import BROKEN_OFF, BrokenOff, Unpacker, nanoseconds, opened
 
 Entry = tuple[str, bytes, str, str]
-"""Name, type, content, where a link leads."""
+"""Name, type, content, target of a link."""
 
 
 def stream_of(*entries: Entry) -> bytes:
@@ -45,7 +45,7 @@ def unpack(tree: int, stream: bytes) -> dict[bytes, str]:
 
 
 @pytest.mark.parametrize("name", ["../outside", "a/../../outside", "/../outside", "a//b/../../../outside", "."])
-def test_a_name_that_leads_out_of_the_folder_is_refused_and_the_rest_goes_on(
+def test_a_path_that_leads_out_of_the_folder_is_refused_and_the_rest_is_unpacked(
     tmp_path: Path, tree: int, name: str
 ) -> None:
     told = unpack(tree, stream_of(a_file(name), a_file("good")))
@@ -55,7 +55,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused_and_the_rest_goes_on(
     assert (tmp_path / "tree" / "good").read_text() == "content"
 
 
-def test_nothing_is_written_through_a_link_of_the_archive(tmp_path: Path, tree: int) -> None:
+def test_nothing_is_written_through_a_link_in_the_archive(tmp_path: Path, tree: int) -> None:
     (tmp_path / "outside").mkdir()
     link = ("link", tarfile.SYMTYPE, "", str(tmp_path / "outside"))
     told = unpack(tree, stream_of(link, a_file("link/file"), ("link/folder", tarfile.DIRTYPE, "", "")))
@@ -65,7 +65,7 @@ def test_nothing_is_written_through_a_link_of_the_archive(tmp_path: Path, tree: 
 
 
 @pytest.mark.parametrize("target", ["../secret", "link"])
-def test_a_hard_link_names_nothing_outside(tmp_path: Path, tree: int, target: str) -> None:
+def test_a_hard_link_never_points_outside_the_folder(tmp_path: Path, tree: int, target: str) -> None:
     (tmp_path / "secret").write_text("secret")
     link = ("link", tarfile.SYMTYPE, "", str(tmp_path / "secret"))
     unpack(tree, stream_of(link, ("name", tarfile.LNKTYPE, "", target)))
@@ -75,7 +75,7 @@ def test_a_hard_link_names_nothing_outside(tmp_path: Path, tree: int, target: st
     assert (tmp_path / "secret").stat().st_nlink == 1
 
 
-def test_a_stream_that_is_cut_anywhere_is_not_taken_for_whole(tree: int) -> None:
+def test_a_stream_cut_at_any_point_is_not_taken_for_complete(tree: int) -> None:
     whole = stream_of(a_file("one", "1" * 700), a_file("two", ""), a_file("three", "3" * 100))
     end = whole.rstrip(b"\0")
     last = -(-len(end) // 512) * 512
@@ -85,7 +85,7 @@ def test_a_stream_that_is_cut_anywhere_is_not_taken_for_whole(tree: int) -> None
     assert unpack(tree, whole) == {}
 
 
-def test_what_is_there_keeps_its_holes_and_the_folder_its_time(tmp_path: Path, tree: int) -> None:
+def test_sparse_files_keep_their_holes_and_folders_keep_their_modification_time(tmp_path: Path, tree: int) -> None:
     content = "a" * 5000 + "\0" * (1 << 20) + "b"
     told = unpack(tree, stream_of(("folder", tarfile.DIRTYPE, "", ""), a_file("folder/sparse", content)))
 
@@ -99,7 +99,7 @@ def test_what_is_there_keeps_its_holes_and_the_folder_its_time(tmp_path: Path, t
     ("text", "wanted"),
     [("946684800.123456789", 946684800123456789), ("5", 5 * 10**9), ("-1.5", -1500000000), ("0.1234567891", 123456789)],
 )
-def test_times_are_read_to_the_last_digit(text: str, wanted: int) -> None:
+def test_times_are_read_with_nanosecond_precision(text: str, wanted: int) -> None:
     assert nanoseconds(text, 0) == wanted
 
 
@@ -121,5 +121,5 @@ def test_times_are_read_to_the_last_digit(text: str, wanted: int) -> None:
         (2, 1, 2),
     ],
 )
-def test_engine_and_receiver_end_as_the_one_that_failed(made: int, received: int, wanted: int) -> None:
+def test_the_joint_exit_code_is_that_of_the_side_that_failed(made: int, received: int, wanted: int) -> None:
     assert joint_code(made, received) == wanted

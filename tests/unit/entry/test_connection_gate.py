@@ -1,4 +1,4 @@
-"""Which connections may stay open: each bound by itself."""
+"""Which connections may stay open: each limit in isolation."""
 
 from dataclasses import dataclass, replace
 
@@ -32,7 +32,7 @@ def let_in(gate: Gate, *guests: Guest) -> None:
         assert gate.admit(guest, 0.0)
 
 
-def test_the_stranger_that_came_first_makes_room_for_the_newcomer() -> None:
+def test_the_oldest_unknown_connection_makes_room_for_a_new_one() -> None:
     gate = Gate(BOUNDS)
     first, second = Guest("192.0.2.1"), Guest("192.0.2.2")
     let_in(gate, first, second, Guest("192.0.2.3"), Guest("192.0.2.4"))
@@ -40,17 +40,17 @@ def test_the_stranger_that_came_first_makes_room_for_the_newcomer() -> None:
     assert (first.was_turned_away, second.was_turned_away, len(gate)) == (True, False, 4)
 
 
-def test_nobody_who_is_known_makes_room() -> None:
+def test_known_connections_are_never_closed_to_make_room() -> None:
     gate = Gate(BOUNDS)
     known = [Guest(f"192.0.2.{number}") for number in range(4)]
     let_in(gate, *known)
     for guest in known:
-        guest.is_known = True  # by their first request
+        guest.is_known = True  # after their first request with a valid credential
     assert not gate.admit(Guest("192.0.2.9"), 100.0)
     assert not any(guest.was_turned_away for guest in known)
 
 
-def test_an_address_full_of_known_connections_gets_no_more_and_others_do() -> None:
+def test_an_address_full_of_known_connections_gets_no_more_but_others_do() -> None:
     gate = Gate(BOUNDS)
     known = [Guest(is_known=False) for _ in range(3)]
     for guest in known:
@@ -62,7 +62,7 @@ def test_an_address_full_of_known_connections_gets_no_more_and_others_do() -> No
 
 
 @pytest.mark.parametrize(("age", "goes"), [(YOUNG_SECONDS / 2, False), (YOUNG_SECONDS * 2, True)])
-def test_a_stranger_has_a_moment_for_its_first_request(age: float, goes: bool) -> None:
+def test_an_unknown_connection_has_a_grace_period_for_its_first_request(age: float, goes: bool) -> None:
     gate = Gate(BOUNDS)
     first = Guest()
     let_in(gate, first, Guest())
@@ -70,14 +70,14 @@ def test_a_stranger_has_a_moment_for_its_first_request(age: float, goes: bool) -
     assert first.was_turned_away is goes
 
 
-def test_the_hard_bound_of_an_address_holds_for_young_strangers_too() -> None:
+def test_the_total_limit_of_an_address_also_applies_to_young_unknown_connections() -> None:
     gate = Gate(replace(BOUNDS, strangers_per_address=10))
     guests = [Guest() for _ in range(3)]
     let_in(gate, *guests, Guest())
     assert [guest.was_turned_away for guest in guests] == [True, False, False]
 
 
-def test_whoever_leaves_makes_room_once() -> None:
+def test_a_connection_that_leaves_twice_makes_room_only_once() -> None:
     gate = Gate(BOUNDS)
     known = [Guest() for _ in range(3)]
     let_in(gate, *known)
@@ -91,14 +91,14 @@ def test_whoever_leaves_makes_room_once() -> None:
     assert not gate.admit(Guest(), 100.0)
 
 
-def test_a_trusted_proxy_has_no_bound_of_its_own() -> None:
+def test_a_trusted_proxy_is_exempt_from_the_limit_per_address() -> None:
     gate = Gate(replace(BOUNDS, most=10, trusted=trusted_networks("192.0.2.0/24")))
     guests = [Guest() for _ in range(8)]
     let_in(gate, *guests)
     assert not any(guest.was_turned_away for guest in guests)
 
 
-def test_a_closed_connection_whose_peer_does_not_read_is_cut_in_the_end() -> None:
+def test_a_closed_connection_whose_peer_does_not_read_is_eventually_aborted() -> None:
     gate = Gate(BOUNDS)
     unread, open_one = Guest("192.0.2.1", closing=True), Guest("192.0.2.2")
     let_in(gate, unread, open_one)

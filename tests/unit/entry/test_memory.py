@@ -1,4 +1,4 @@
-"""What a service keeps of memory that is free again."""
+"""How much freed memory the service keeps."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ with ThreadPoolExecutor(8) as threads:
 """
 
 
-def test_a_storm_of_logins_leaves_no_memory_behind() -> None:
-    """Each of eight threads hashes with 19 MB."""
+def test_memory_is_released_after_a_burst_of_logins() -> None:
+    """Each of the eight threads needs 19 MB to hash a password."""
     told = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True).stdout
     assert float(told) < MOST_MEGABYTES

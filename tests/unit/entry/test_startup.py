@@ -1,4 +1,4 @@
-"""What the service refuses to start with: one sentence, the documented exit code, and nothing made."""
+"""The service refuses to start with one sentence and the documented exit code, and creates nothing."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 class NoStop:
-    """A start that is refused never looks at the request to stop."""
+    """A placeholder: a refused start never checks for a request to stop."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,9 @@ def taken_port() -> Iterator[int]:
         ("--role", "boss", "'all', 'api' or 'runner'"),
     ],
 )
-def test_a_wrong_option_is_one_sentence_and_makes_nothing(tmp_path: Path, option: str, value: str, said: str) -> None:
+def test_an_invalid_option_is_reported_in_one_sentence_and_nothing_is_created(
+    tmp_path: Path, option: str, value: str, said: str
+) -> None:
     result = CliRunner().invoke(cli, ["serve", "--data-dir", "made", f"{option}={value}"])
 
     assert result.exit_code == 78
@@ -75,7 +77,7 @@ def test_a_wrong_option_is_one_sentence_and_makes_nothing(tmp_path: Path, option
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_settings_file_that_is_not_toml_is_one_sentence(tmp_path: Path) -> None:
+def test_a_settings_file_that_is_not_toml_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text("port: 80\n")
 
     result = CliRunner().invoke(cli, ["serve"])
@@ -85,7 +87,7 @@ def test_a_settings_file_that_is_not_toml_is_one_sentence(tmp_path: Path) -> Non
     assert "holdfast.toml" in result.stderr
 
 
-def test_a_wrong_secret_is_refused_without_being_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_secret_key_is_refused_without_being_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SECRET_KEY", "hunter2")
 
     reason = refused(tmp_path / "data")
@@ -106,7 +108,7 @@ def test_a_split_role_without_postgresql_is_refused(folder: Path) -> None:
 # --- the address ----------------------------------------------------------------------------------------------------
 
 
-def test_a_taken_port_is_refused_before_anything_is_made(folder: Path, taken_port: int) -> None:
+def test_a_port_in_use_is_refused_before_anything_is_created(folder: Path, taken_port: int) -> None:
     reason = refused(folder, port=taken_port)
 
     assert (reason.code, folder.exists()) == (75, False)
@@ -114,7 +116,7 @@ def test_a_taken_port_is_refused_before_anything_is_made(folder: Path, taken_por
 
 
 @pytest.mark.parametrize("host", ["203.0.113.5", "no.such.host.invalid"])
-def test_an_address_of_another_machine_is_refused_before_anything_is_made(folder: Path, host: str) -> None:
+def test_a_host_that_is_not_of_this_machine_is_refused_before_anything_is_created(folder: Path, host: str) -> None:
     reason = refused(folder, host=host)
 
     assert (reason.code, folder.exists()) == (78, False)
@@ -140,11 +142,11 @@ def test_a_data_folder_below_a_file_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["/proc/holdfast", "/sys/holdfast"])
-def test_a_data_folder_that_cannot_be_made_is_refused(place: str) -> None:
+def test_a_data_folder_that_cannot_be_created_is_refused(place: str) -> None:
     assert refused(Path(place)).code == 78
 
 
-def test_a_data_folder_that_the_user_may_not_write_to_is_refused() -> None:
+def test_a_data_folder_that_the_user_cannot_write_to_is_refused() -> None:
     with not_root(), pytest.raises(startup.CannotStart) as found:
         startup.check_data_dir(Path("/usr/data of mine"))
 
@@ -177,14 +179,14 @@ def test_a_data_folder_in_use_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://host/name", "postgresql://user@host/name"])
-def test_an_address_of_no_known_database_is_refused(folder: Path, url: str) -> None:
+def test_a_url_of_an_unsupported_database_is_refused(folder: Path, url: str) -> None:
     reason = refused(folder, database_url=url)
 
     assert (reason.code, folder.exists()) == (78, False)
     assert "postgresql+psycopg://" in str(reason)
 
 
-def test_a_postgresql_server_that_does_not_answer_is_refused_without_showing_the_password(folder: Path) -> None:
+def test_an_unreachable_postgresql_server_is_refused_without_showing_the_password(folder: Path) -> None:
     url = f"postgresql+psycopg://someone:sesame@127.0.0.1:{free_port()}/name"
 
     reason = refused(folder, database_url=url)
@@ -194,7 +196,7 @@ def test_a_postgresql_server_that_does_not_answer_is_refused_without_showing_the
     assert "sesame" not in str(reason)
 
 
-def test_a_store_that_is_not_a_database_is_refused_and_kept(folder: Path) -> None:
+def test_a_store_that_is_not_a_database_is_refused_and_left_unchanged(folder: Path) -> None:
     folder.mkdir()
     (folder / "holdfast.db").write_text("these are not the bytes of a database, but somebody wants them\n" * 100)
     before = (folder / "holdfast.db").read_bytes()
@@ -231,5 +233,5 @@ def test_the_first_line_of_the_greeting_ends_with_the_address() -> None:
     assert "HOST=0.0.0.0" in lines[1]
 
 
-def test_an_address_of_ipv6_is_one_that_can_be_opened() -> None:
+def test_an_ipv6_address_is_shown_as_a_url_that_can_be_opened() -> None:
     assert greeting.of_service("::1", 8080, None).startswith("Holdfast is listening on http://[::1]:8080\n")

@@ -1,4 +1,4 @@
-"""The frame around each attempt at a job, and what its bodies make of an unclear end."""
+"""The frame around each attempt at a job, and how the job bodies handle an unclear end."""
 
 import json
 import threading
@@ -35,20 +35,20 @@ def raising(error: Exception) -> Body:
     return Body(run)
 
 
-def test_a_check_that_is_interrupted_is_tried_again() -> None:
+def test_an_interrupted_check_is_tried_again() -> None:
     ended = attempt(BODIES[JobKind.REPOSITORY_CHECK], work_on(ScriptedHost({"check": INTERRUPTED}), CheckBlock()))
 
     assert isinstance(ended, TryAgain)
     assert ended.error_key == "operations.interrupted"
 
 
-def test_a_job_that_is_interrupted_while_it_finds_out_is_tried_again() -> None:
+def test_a_job_interrupted_while_it_looks_at_the_repository_is_tried_again() -> None:
     ended = delete_of(ScriptedHost({"look": INTERRUPTED}))
 
     assert isinstance(ended, TryAgain)
 
 
-def test_a_repository_that_cannot_be_asked_leads_to_another_attempt() -> None:
+def test_a_repository_that_cannot_be_queried_leads_to_another_attempt() -> None:
     ended = attempt(raising(EvidenceUnknown("engine.locked", "Somebody has it.")), work_on(ScriptedHost({}), Block()))
 
     assert ended == TryAgain("engine.locked", "Somebody has it.", 2.0)
@@ -61,7 +61,7 @@ def test_a_request_that_the_engine_refuses_fails_with_its_key() -> None:
     assert (ended.error_key, ended.message) == (InvalidRequest.key, "No.")
 
 
-def test_a_cancel_keeps_what_earlier_attempts_have_done() -> None:
+def test_a_cancellation_keeps_the_results_of_earlier_attempts() -> None:
     host = ScriptedHost({}, attempt=2, earlier={"prune": [{"archive": "a", "id": "1"}]})
     host.cancelled = True
 
@@ -70,7 +70,7 @@ def test_a_cancel_keeps_what_earlier_attempts_have_done() -> None:
     assert ended == Stopped(details={"prune": [{"archive": "a", "id": "1"}]})
 
 
-def test_an_archive_that_is_missing_on_a_later_attempt_is_not_reported_as_deleted_without_evidence() -> None:
+def test_an_archive_missing_on_a_later_attempt_is_not_reported_as_deleted_without_evidence() -> None:
     ended = delete_of(ScriptedHost({"look": listing("tuesday")}, attempt=2))
 
     assert isinstance(ended, Failed)
@@ -87,7 +87,7 @@ def test_an_archive_that_an_earlier_attempt_may_have_removed_is_reported_as_dele
     assert second.details["deleted"] == [id_of("monday")]
 
 
-def test_a_deletion_that_is_interrupted_is_done_when_the_repository_shows_so() -> None:
+def test_an_interrupted_deletion_is_completed_if_the_archive_is_gone_from_the_repository() -> None:
     ended = delete_of(ScriptedHost({"look": listing("monday"), "delete": INTERRUPTED, "evidence": listing()}))
 
     assert isinstance(ended, Completed)
@@ -95,7 +95,7 @@ def test_a_deletion_that_is_interrupted_is_done_when_the_repository_shows_so() -
     assert ended.details["by_evidence"] is True
 
 
-def test_a_deletion_that_fails_after_its_work_is_completed_with_warnings() -> None:
+def test_a_deletion_that_fails_after_the_archive_is_gone_is_completed_with_warnings() -> None:
     ended = delete_of(ScriptedHost({"look": listing("monday"), "delete": FAILING, "evidence": listing()}))
 
     assert isinstance(ended, Completed)
@@ -122,7 +122,7 @@ class KilledEngine(EngineHost):
         return self
 
 
-def test_a_cancel_that_comes_after_the_end_does_not_change_how_the_end_was_judged(tmp_path: Path) -> None:
+def test_a_cancellation_after_the_end_does_not_change_the_outcome(tmp_path: Path) -> None:
     command = Command(("/bin/sh", "-c", "kill -TERM $$"), {"PATH": "/usr/bin:/bin"})
     with pytest.raises(Interrupted):
         KilledEngine(tmp_path / "1").step("create", command)
@@ -131,8 +131,8 @@ def test_a_cancel_that_comes_after_the_end_does_not_change_how_the_end_was_judge
         KilledEngine(tmp_path / "1").cancel().step("create", command)
 
 
-def test_work_that_ended_while_nobody_watched_ended_when_its_engine_did(tmp_path: Path) -> None:
-    """For every kind of job, here and on agents: the time of the record counts, not that of the restart."""
+def test_work_that_ended_unwatched_has_the_end_time_of_its_engine(tmp_path: Path) -> None:
+    """For every kind of job, on the service and on agents: the time of the record counts, not that of the restart."""
     command = Command(("/bin/sh", "-c", "exit 0"), {"PATH": "/usr/bin:/bin"})
     KilledEngine(tmp_path / "1").step("check", command)
     record = tmp_path / "1" / "check" / "exit.json"
@@ -146,7 +146,7 @@ def test_work_that_ended_while_nobody_watched_ended_when_its_engine_did(tmp_path
 
 
 class Measured(ScriptedHost):
-    """A host whose shim has measured the space beside the engine."""
+    """A host whose shim measured the space where the engine ran."""
 
     def step(self, name: str, command: Command, **more: Any) -> Step:
         step = super().step(name, command, **more)
@@ -154,7 +154,7 @@ class Measured(ScriptedHost):
 
 
 @pytest.mark.parametrize("said", [None, FAILING])
-def test_a_backup_reports_the_space_beside_its_engine_however_it_ended(said: int | None) -> None:
+def test_a_failed_backup_reports_the_space_that_the_shim_measured(said: int | None) -> None:
     host = Measured({"create": said, "evidence": listing()})
     block = BackupBlock(archive_name="one", source_paths=("/srv",), compression="lz4", comment="holdfast:key")
     work = Work(host, an_engine(), RepositoryLocation("/srv/repository"), block, NoSources())

@@ -1,4 +1,4 @@
-"""Records of dumps may come from another machine: only those that are whole count."""
+"""Dump records may come from another machine, so only complete and valid ones count."""
 
 from typing import Any
 
@@ -48,5 +48,5 @@ def test_a_record_may_name_tables_without_transactions() -> None:
         {"tables": ["old"], "count": "1"},
     ],
 )
-def test_a_record_with_anything_else_in_their_place_does_not_count(found: Any) -> None:
+def test_a_record_with_an_invalid_list_of_tables_does_not_count(found: Any) -> None:
     assert not _is_record({**RECORD, "inconsistent": found}, DATABASE)

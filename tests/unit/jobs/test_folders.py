@@ -1,4 +1,4 @@
-"""What a machine tells of its folders."""
+"""What a machine reports about its folders."""
 
 import base64
 import os
@@ -18,7 +18,7 @@ def listed(folder: Path, after: bytes = b"", limit: int = 100, *, folders_only: 
     return folders.listing(os.fsencode(folder), after, limit, folders_only=folders_only)
 
 
-def test_a_folder_is_listed_in_the_order_of_its_bytes_whatever_its_names_are(tmp_path: Path) -> None:
+def test_a_folder_is_listed_in_byte_order_whatever_its_names_are(tmp_path: Path) -> None:
     for name in (b"b", b"a\n", b"\xff", b"Z"):
         (tmp_path / os.fsdecode(name)).touch()
 
@@ -28,7 +28,7 @@ def test_a_folder_is_listed_in_the_order_of_its_bytes_whatever_its_names_are(tmp
     assert (found["more"], found["cut_short"]) == (False, False)
 
 
-def test_pages_follow_one_another_without_a_gap(tmp_path: Path) -> None:
+def test_pages_follow_each_other_without_a_gap(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / str(number)).touch()
 
@@ -53,7 +53,7 @@ def test_a_link_to_a_folder_counts_as_a_folder_and_a_loop_does_not(tmp_path: Pat
     assert (every[b"file"]["type"], every[b"file"]["size"]) == ("-", 4)
 
 
-def test_a_folder_with_too_many_names_is_listed_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_too_many_names_is_listed_partially(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "MOST_LOOKED_AT", 3)
     for number in range(5):
         (tmp_path / str(number)).touch()
@@ -64,7 +64,7 @@ def test_a_folder_with_too_many_names_is_listed_in_part(tmp_path: Path, monkeypa
     assert found["cut_short"] is True
 
 
-def test_what_cannot_be_read_is_a_reason_and_no_error(tmp_path: Path) -> None:
+def test_an_unreadable_path_yields_a_reason_instead_of_an_exception(tmp_path: Path) -> None:
     question = {"ask": "listing", "after": "", "limit": 1, "folders_only": False}
 
     for path in (tmp_path / "nowhere", Path(__file__)):
@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_a_reason_and_no_error(tmp_path: Path) -> None:
         assert set(folders.main({**question, "path": told})) == {"errno", "reason"}
 
 
-def test_a_place_that_does_not_exist_is_judged_by_the_folder_above_it(tmp_path: Path) -> None:
+def test_a_path_that_does_not_exist_is_judged_by_its_nearest_existing_folder(tmp_path: Path) -> None:
     found = folders.probe(os.fsencode(tmp_path / "new" / "repository"))
 
     assert (found["exists"], found["writable"], found["repository"]) == (False, True, None)
@@ -83,7 +83,7 @@ def test_a_place_that_does_not_exist_is_judged_by_the_folder_above_it(tmp_path: 
     "config",
     ["", "no ini", "[repository]\nversion = 7\n", "[repository\n", "[other]\nversion = 1\n", "[repository]\nversion"],
 )
-def test_a_config_of_something_else_is_no_repository(tmp_path: Path, config: str) -> None:
+def test_a_config_of_something_else_is_not_a_repository(tmp_path: Path, config: str) -> None:
     (tmp_path / "config").write_text(config)
 
     assert folders.probe(os.fsencode(tmp_path))["repository"] is None

@@ -44,7 +44,7 @@ def never() -> bool:
     return False
 
 
-def test_everything_lands_where_it_was_below_the_destination(target: Path) -> None:
+def test_everything_is_placed_at_its_archived_path_below_the_destination(target: Path) -> None:
     private = extracted(target, "home/a", "home/b/c", "d")
 
     placed = private.place((), "skip", never)
@@ -55,7 +55,7 @@ def test_everything_lands_where_it_was_below_the_destination(target: Path) -> No
     assert sorted(os.listdir(target)) == ["d", "home"]
 
 
-def test_contents_only_leaves_the_folders_above_out_and_takes_single_files(target: Path) -> None:
+def test_contents_only_leaves_out_parent_folders_and_also_accepts_single_files(target: Path) -> None:
     private = extracted(target, "home/anna/a", "home/anna/b/c", "etc/hosts")
 
     private.place((b"etc/hosts", b"home/anna"), "skip", never)
@@ -64,7 +64,7 @@ def test_contents_only_leaves_the_folders_above_out_and_takes_single_files(targe
 
 
 @pytest.mark.parametrize(("overwrite", "kept"), [("skip", "mine"), ("replace", "home/a")])
-def test_what_is_there_is_kept_or_replaced(target: Path, overwrite: str, kept: str) -> None:
+def test_an_existing_file_is_kept_or_replaced_depending_on_the_mode(target: Path, overwrite: str, kept: str) -> None:
     (target / "home").mkdir(parents=True)
     (target / "home" / "a").write_text("mine")
     private = extracted(target, "home/a", "home/b")
@@ -85,7 +85,7 @@ def test_conflicts_are_found_before_anything_is_moved(target: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", ["skip", "replace"])
-def test_a_link_that_was_there_is_never_followed(target: Path, tmp_path: Path, overwrite: str) -> None:
+def test_an_existing_link_is_never_followed(target: Path, tmp_path: Path, overwrite: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     target.mkdir()
@@ -106,7 +106,7 @@ def test_a_destination_behind_a_link_is_refused(tmp_path: Path) -> None:
         PrivateTree(os.fsencode(tmp_path / "link"), "0" * 32).make()
 
 
-def test_it_can_be_broken_off_and_done_again(target: Path) -> None:
+def test_a_cancelled_move_can_be_resumed(target: Path) -> None:
     private = extracted(target, *(f"folder/{number}" for number in range(10)))
     (target / "folder").mkdir()
     answers = iter([False] * 4 + [True] * 100)
@@ -121,12 +121,12 @@ def test_it_can_be_broken_off_and_done_again(target: Path) -> None:
 
 
 @pytest.mark.parametrize("destination", ["", "relative", "/a/../b", "/a\0b"])
-def test_a_destination_that_leads_elsewhere_is_refused(destination: str) -> None:
+def test_an_invalid_destination_is_refused(destination: str) -> None:
     with pytest.raises(InvalidRequest):
         destination_of(RestoreBlock(destination=destination))
 
 
-def test_wanted_paths_are_bytes_and_none_below_another() -> None:
+def test_requested_paths_become_bytes_and_paths_below_another_are_dropped() -> None:
     block = RestoreBlock(paths=("/home/", "home/anna", {"path_b64": "L3dlaXJkL/8="}))
 
     assert paths_of(block) == (b"home", b"weird/\xff")
@@ -143,7 +143,7 @@ def listed(path: bytes, kind: str = "-", size: int = 1) -> ListedFile:
     return ListedFile(path, kind, size)
 
 
-def test_a_listing_tells_what_is_missing_and_how_much_there_is() -> None:
+def test_the_survey_counts_files_and_bytes_and_names_missing_paths() -> None:
     items = [listed(b"home", "d", 0), listed(b"home/a", size=5), listed(b"home/b", size=7), listed(b"home/l", "l", 9)]
 
     found = survey(items, (b"etc", b"home"), contents_only=False)
@@ -151,7 +151,7 @@ def test_a_listing_tells_what_is_missing_and_how_much_there_is() -> None:
     assert (found.files, found.size, found.missing) == (3, 12, [b"etc"])
 
 
-def test_paths_that_lead_elsewhere_are_found_before_the_engine_sees_them() -> None:
+def test_unsafe_paths_and_links_in_the_way_are_found_before_the_extraction() -> None:
     items = [listed(b"../etc/passwd"), listed(b"home", "l", 0), listed(b"home/x")]
 
     found = survey(items, (), contents_only=False)
@@ -160,7 +160,7 @@ def test_paths_that_lead_elsewhere_are_found_before_the_engine_sees_them() -> No
     assert found.links_in_the_way == [b"home"]
 
 
-def test_names_of_several_folders_that_would_land_on_each_other_are_found() -> None:
+def test_names_from_several_folders_that_would_collide_are_found() -> None:
     items = [listed(b"a", "d"), listed(b"a/x"), listed(b"b", "d"), listed(b"b/x"), listed(b"c/file")]
 
     assert survey(items, (b"a", b"b", b"c/file"), contents_only=True).collisions == [b"b/x"]

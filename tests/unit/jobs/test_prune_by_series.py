@@ -41,7 +41,7 @@ def pruned(host: ScriptedHost, names: str | None) -> Ended:
 
 
 @pytest.mark.parametrize(("keep", "prune"), [("home-2026", "home-db"), ("home-old-2026", "home-2025")])
-def test_a_plan_that_names_an_archive_of_another_series_is_never_begun(keep: str, prune: str) -> None:
+def test_a_plan_that_names_an_archive_of_another_series_is_never_executed(keep: str, prune: str) -> None:
     host = PlanningHost(keep, prune)
     ended = pruned(host, NAMES)
     assert isinstance(ended, Failed)
@@ -50,14 +50,14 @@ def test_a_plan_that_names_an_archive_of_another_series_is_never_begun(keep: str
 
 
 @pytest.mark.parametrize(("prune", "names"), [("home-2025", NAMES), ("home-db", None)])
-def test_a_plan_within_the_series_or_of_a_prune_of_everything_is_carried_out(prune: str, names: str | None) -> None:
+def test_a_plan_within_the_series_or_without_a_series_is_executed(prune: str, names: str | None) -> None:
     host = PlanningHost("home-2026", prune)
     ended = pruned(host, names)
     assert isinstance(ended, Completed)
     assert host.steps == ["plan", "prune"]
 
 
-def test_a_plan_that_keeps_other_archives_than_the_policy_says_is_never_begun() -> None:
+def test_a_plan_that_deviates_from_the_policy_is_never_executed() -> None:
     host = PlanningHost("home-2026", "home-2025", times=("2026-11-14", "2026-11-15"))
     ended = pruned(host, NAMES)
     assert isinstance(ended, Failed)

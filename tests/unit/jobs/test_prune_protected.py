@@ -47,7 +47,7 @@ def names(archives: Any) -> list[str]:
     return [one["archive"] for one in archives]
 
 
-def test_archives_that_are_not_protected_are_removed_by_name() -> None:
+def test_unprotected_archives_of_the_plan_are_removed_by_name() -> None:
     host = PlanningHost({"evidence": listing("new", "older")})
 
     ended = pruned(host, "older")
@@ -59,7 +59,7 @@ def test_archives_that_are_not_protected_are_removed_by_name() -> None:
     assert {one["archive"]: one["rule"] for one in ended.details["keep"]} == {"new": "secondly", "older": "protected"}
 
 
-def test_a_plan_of_protected_archives_alone_removes_nothing() -> None:
+def test_a_plan_of_only_protected_archives_removes_nothing() -> None:
     host = PlanningHost({})
 
     ended = pruned(host, "old", "older", "oldest")
@@ -70,7 +70,7 @@ def test_a_plan_of_protected_archives_alone_removes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("there", "kind"), [(("new", "older"), Completed), (("new", "older", "oldest"), TryAgain)])
-def test_an_unknown_end_is_looked_up_in_the_repository(there: tuple[str, ...], kind: type[Any]) -> None:
+def test_after_an_unknown_end_the_repository_shows_what_was_removed(there: tuple[str, ...], kind: type[Any]) -> None:
     host = PlanningHost({"prune-1": INTERRUPTED, "evidence": listing(*there)})
 
     ended = pruned(host, "older")
@@ -80,7 +80,7 @@ def test_an_unknown_end_is_looked_up_in_the_repository(there: tuple[str, ...], k
     assert names(ended.details["prune"]) == gone
 
 
-def test_archives_that_are_left_although_the_engine_reported_success_are_a_failure() -> None:
+def test_archives_left_in_spite_of_reported_success_are_a_failure() -> None:
     ended = pruned(PlanningHost({"evidence": listing("new", "old", "older")}), "older")
 
     assert isinstance(ended, Failed)

@@ -12,7 +12,7 @@ from backup_jobs.restore.private_tree import DestinationUnusable, PrivateTree
 UUID = "0123456789abcdef0123456789abcdef"
 
 
-def test_a_folder_and_those_above_it_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+def test_a_destination_and_its_missing_parents_are_created_for_their_owner_only(tmp_path: Path) -> None:
     with destination.opened(bytes(tmp_path / "a" / "b"), make=True) as descriptor:
         assert os.fstat(descriptor).st_ino == (tmp_path / "a" / "b").stat().st_ino
 
@@ -20,7 +20,7 @@ def test_a_folder_and_those_above_it_are_made_for_their_owner_alone(tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", ["link", "link/below", "folder/link/below"])
-def test_a_link_on_the_way_is_refused_and_nothing_is_made_behind_it(tmp_path: Path, place: str) -> None:
+def test_a_link_on_the_path_is_refused_and_nothing_is_created_behind_it(tmp_path: Path, place: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (tmp_path / "folder").mkdir()
@@ -35,7 +35,7 @@ def test_a_link_on_the_way_is_refused_and_nothing_is_made_behind_it(tmp_path: Pa
     assert list(outside.iterdir()) == []
 
 
-def test_a_file_on_the_way_is_refused(tmp_path: Path) -> None:
+def test_a_file_on_the_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     for attempt in (destination.inspect, lambda path: destination.opened(path, make=True).__enter__()):
@@ -45,7 +45,7 @@ def test_a_file_on_the_way_is_refused(tmp_path: Path) -> None:
         assert refusal.value.key == "restore.destination_unusable"
 
 
-def test_a_folder_that_is_not_there_may_still_become_the_destination(tmp_path: Path) -> None:
+def test_inspecting_a_missing_destination_accepts_it_and_creates_nothing(tmp_path: Path) -> None:
     destination.inspect(bytes(tmp_path / "not" / "yet"))
 
     assert not (tmp_path / "not").exists()
@@ -56,7 +56,7 @@ def test_the_root_is_a_folder_like_any_other() -> None:
         assert os.fstat(descriptor).st_ino == Path("/").stat().st_ino
 
 
-def test_the_private_folder_is_ours_alone_and_empty_each_time_it_is_made(tmp_path: Path) -> None:
+def test_the_private_folder_is_for_its_owner_only_and_starts_empty(tmp_path: Path) -> None:
     private = PrivateTree(bytes(tmp_path / "new"), UUID)
     private.make()
     (tmp_path / "new" / private.name / "tree" / "left over").touch()
@@ -69,7 +69,7 @@ def test_the_private_folder_is_ours_alone_and_empty_each_time_it_is_made(tmp_pat
     assert private.path == bytes(folder / "tree")
 
 
-def test_a_private_folder_is_removed_with_all_it_holds_and_nothing_it_links_to(tmp_path: Path) -> None:
+def test_a_private_folder_is_removed_with_its_content_and_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").touch()
@@ -85,7 +85,7 @@ def test_a_private_folder_is_removed_with_all_it_holds_and_nothing_it_links_to(t
     assert (outside / "precious").exists()
 
 
-def test_a_link_put_in_place_of_the_private_folder_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_private_folder_is_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (outside / "tree").mkdir(parents=True)
     (outside / "tree" / "precious").touch()
@@ -100,7 +100,7 @@ def test_a_link_put_in_place_of_the_private_folder_is_not_followed(tmp_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_somebody_else_is_not_taken_for_the_private_one(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_not_accepted_as_the_private_one(tmp_path: Path) -> None:
     private = PrivateTree(bytes(tmp_path), UUID)
     private.make()
     os.chown(tmp_path / private.name / "tree", 1234, 1234)
@@ -109,7 +109,7 @@ def test_a_folder_of_somebody_else_is_not_taken_for_the_private_one(tmp_path: Pa
         pytest.fail("the tree of somebody else was opened")
 
 
-def test_only_folders_named_as_ours_are_found_as_left_behind(tmp_path: Path) -> None:
+def test_only_folders_with_a_private_name_count_as_leftovers(tmp_path: Path) -> None:
     PrivateTree(bytes(tmp_path), UUID).make()
     for name in (".holdfast-restore-", ".holdfast-restore-notes", f"{UUID}", f"x.holdfast-restore-{UUID}"):
         (tmp_path / name).mkdir()
@@ -118,7 +118,7 @@ def test_only_folders_named_as_ours_are_found_as_left_behind(tmp_path: Path) -> 
         assert destination.leftovers(descriptor) == {UUID: f".holdfast-restore-{UUID}"}
 
 
-def test_the_deepest_real_folder_is_found_and_no_link_is_passed(tmp_path: Path) -> None:
+def test_the_deepest_real_folder_is_found_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "link").symlink_to(tmp_path / "a" / "b")
 

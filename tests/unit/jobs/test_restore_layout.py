@@ -1,4 +1,4 @@
-"""Where each archived path lands."""
+"""Where each archived path is restored to."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_contents_land_directly_in_the_destination(path: bytes, is_directory: bo
     assert placement.target(path, is_directory=is_directory) == target
 
 
-def test_the_contents_of_a_whole_archive_are_the_archive() -> None:
+def test_contents_only_of_a_whole_archive_keeps_full_paths() -> None:
     assert Placement((), contents_only=True).target(b"home/user", is_directory=True) == b"home/user"
 
 

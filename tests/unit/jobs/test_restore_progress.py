@@ -1,4 +1,4 @@
-"""How far an extraction has come."""
+"""The progress of an extraction."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from backup_engine.events import ProgressPercent
 from backup_jobs.restore.progress import ExtractProgress, estimated_time_remaining
 
 
-def test_size_speed_and_percent_follow_from_what_the_engine_says() -> None:
+def test_size_speed_and_percentage_are_derived_from_the_engines_progress() -> None:
     reports: list[dict[str, Any]] = []
     progress = ExtractProgress(lambda **values: reports.append(values))
 
@@ -22,7 +22,7 @@ def test_size_speed_and_percent_follow_from_what_the_engine_says() -> None:
     assert reports[-1]["current_file"] == "a/b"
 
 
-def test_an_extraction_is_never_said_to_be_complete_before_its_end() -> None:
+def test_an_extraction_never_shows_100_percent_before_its_end() -> None:
     reports: list[dict[str, Any]] = []
     progress = ExtractProgress(lambda **values: reports.append(values))
 
@@ -39,7 +39,7 @@ def test_an_extraction_is_never_said_to_be_complete_before_its_end() -> None:
         ProgressPercent(msgid="extract", current=5, total=10, finished=True),
     ],
 )
-def test_other_messages_are_no_progress(event: ProgressPercent) -> None:
+def test_other_messages_are_not_progress(event: ProgressPercent) -> None:
     reports: list[dict[str, Any]] = []
 
     ExtractProgress(lambda **values: reports.append(values)).on_event(event)

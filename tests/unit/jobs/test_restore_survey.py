@@ -6,7 +6,7 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import survey
 
 
-def test_the_folder_that_was_backed_up_as_a_dot_is_the_destination_itself() -> None:
+def test_a_folder_that_was_backed_up_as_a_dot_is_the_destination_itself() -> None:
     found = survey(
         [ListedFile(b".", "d", 0), ListedFile(b"a", "-", 5)],
         Placement((), contents_only=False),
@@ -16,7 +16,7 @@ def test_the_folder_that_was_backed_up_as_a_dot_is_the_destination_itself() -> N
     assert (found.files, found.size, found.unsafe) == (1, 5, [])
 
 
-def test_a_path_that_leads_out_or_that_no_file_can_have_is_unsafe() -> None:
+def test_a_path_that_leads_out_or_contains_nul_is_unsafe() -> None:
     found = survey(
         [ListedFile(path, "-", 5) for path in (b"../up", b"nul\0", b"a")],
         Placement((), contents_only=False),

@@ -1,4 +1,4 @@
-"""What the engine has extracted, held against what the archive's listing names."""
+"""Comparing what the engine extracted with the archive's listing."""
 
 import os
 from pathlib import Path
@@ -60,7 +60,7 @@ LISTED = [
 ]
 
 
-def test_a_tree_that_is_as_listed_is_to_be_moved_without_its_special_files(tree: Path) -> None:
+def test_a_tree_that_matches_its_listing_is_accepted_without_its_special_files(tree: Path) -> None:
     plan = verified(tree, LISTED)
 
     assert (plan.files, plan.size, plan.failed) == (3, 10, [])
@@ -69,14 +69,14 @@ def test_a_tree_that_is_as_listed_is_to_be_moved_without_its_special_files(tree:
     assert (tree / "d").stat().st_mtime_ns == LONG_AGO
 
 
-def test_what_the_engine_left_out_is_failed(tree: Path) -> None:
+def test_a_file_that_the_engine_left_out_is_failed(tree: Path) -> None:
     plan = verified(tree, [*LISTED, ListedFile(b"d/missing", "-", 9)])
 
     assert plan.failed == [(b"d/missing", extraction_check.NOT_EXTRACTED, 9)]
     assert plan.files == 3
 
 
-def test_a_file_that_is_cut_short_is_failed_and_not_moved(tree: Path) -> None:
+def test_a_truncated_file_is_failed_and_not_moved(tree: Path) -> None:
     plan = verified(tree, [ListedFile(b"d/file", "-", 9000)])
 
     assert plan.failed == [(b"d/file", "the engine extracted 5 of 9000 bytes", 9000)]
@@ -84,7 +84,7 @@ def test_a_file_that_is_cut_short_is_failed_and_not_moved(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["d", "l"])
-def test_a_file_where_something_else_was_listed_is_failed(tree: Path, kind: str) -> None:
+def test_a_file_listed_as_another_type_is_failed(tree: Path, kind: str) -> None:
     assert verified(tree, [ListedFile(b"d/file", kind, 5)]).failed == [(b"d/file", extraction_check.WRONG_TYPE, 5)]
 
 
@@ -95,13 +95,13 @@ def test_a_file_where_something_else_was_listed_is_failed(tree: Path, kind: str)
         "d/file: write: [Errno 28] No space left on device",
     ],
 )
-def test_a_file_that_the_engine_complains_about_is_failed_with_its_words(tree: Path, message: str) -> None:
+def test_a_file_that_the_engine_complains_about_is_failed_with_the_engines_message(tree: Path, message: str) -> None:
     plan = verified(tree, LISTED, message)
 
     assert plan.failed == [(b"d/file", message.removeprefix("d/file: "), 5)]
 
 
-def test_a_complaint_about_a_name_that_is_no_text_is_matched_as_the_engine_writes_it(tmp_path: Path) -> None:
+def test_a_warning_about_a_name_that_is_not_utf8_is_matched_as_the_engine_writes_it(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/caf\xe9: x", "wb") as file:
         file.write(b"1")
 
@@ -125,13 +125,13 @@ def test_a_missing_attribute_is_a_warning_and_the_file_is_moved(tree: Path, mess
     assert verified(tree, LISTED, message).failed == []
 
 
-def test_a_link_that_has_files_below_it_is_failed(tree: Path) -> None:
+def test_a_link_with_files_below_it_is_failed(tree: Path) -> None:
     plan = verified(tree, LISTED, surveyed=Survey(links_in_the_way=[b"d/link"]))
 
     assert plan.failed == [(b"d/link", extraction_check.LINK_IN_THE_WAY, 4)]
 
 
-def test_times_of_folders_that_exist_at_the_destination_are_noted(tree: Path, tmp_path: Path) -> None:
+def test_folder_times_and_conflicts_at_the_destination_are_recorded(tree: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     (target / "d").mkdir(parents=True)
     (target / "d" / "file").touch()
@@ -142,7 +142,7 @@ def test_times_of_folders_that_exist_at_the_destination_are_noted(tree: Path, tm
     assert plan.conflicts == [(b"d/file", "a file already exists there")]
 
 
-def test_when_too_much_is_missing_nothing_is_to_be_moved(tree: Path) -> None:
+def test_verification_gives_up_if_too_much_is_missing(tree: Path) -> None:
     missing = [ListedFile(b"missing/%d" % number, "-", 1) for number in range(verify.MOST_FAILED + 5)]
 
     plan = verified(tree, missing)
@@ -151,7 +151,7 @@ def test_when_too_much_is_missing_nothing_is_to_be_moved(tree: Path) -> None:
     assert len(plan.failed) == verify.MOST_FAILED
 
 
-def test_what_is_unfit_is_removed_and_its_folder_keeps_its_time_however_often(tree: Path) -> None:
+def test_rejected_files_are_removed_repeatedly_without_changing_the_time_of_their_folder(tree: Path) -> None:
     plan = verified(tree, [*LISTED, ListedFile(b"d/file", "-", 9)])
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
 
@@ -163,7 +163,7 @@ def test_what_is_unfit_is_removed_and_its_folder_keeps_its_time_however_often(tr
     os.close(descriptor)
 
 
-def test_a_plan_survives_being_kept(tree: Path, tmp_path: Path) -> None:
+def test_a_plan_survives_a_round_trip_through_json(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "target" / "d").mkdir(parents=True)
     (tmp_path / "target" / "d" / "link").touch()
     plan = verified(tree, [*LISTED, ListedFile(b"caf\xe9", "-", 1)], target=tmp_path / "target")

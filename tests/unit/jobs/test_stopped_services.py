@@ -1,5 +1,5 @@
-"""The journal of stopped services: they run again whatever is killed at whatever moment, and are down while an engine
-runs.
+"""The journal of stopped services: services are down while an engine runs and run again afterwards, whatever is killed
+and whenever.
 """
 
 import subprocess
@@ -24,7 +24,7 @@ class Killed(BaseException):
 
 
 class Machine:
-    """A machine with services. `pass_point` is called before and after whatever changes it."""
+    """A machine with services. `pass_point` is called before each command and after each change."""
 
     def __init__(self, **running: bool) -> None:
         self.running = {f"{name}.service": is_running for name, is_running in running.items()}
@@ -91,9 +91,7 @@ def no_wait(seconds: float) -> None:
     raise AssertionError(f"nobody else uses the journal, but it waits {seconds} seconds")
 
 
-def test_a_service_runs_again_whatever_moment_its_process_is_killed_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_runs_again_whenever_its_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killer, kills = dead_process(), 0
     write = stopped_services.write_durably
     while True:
@@ -164,7 +162,7 @@ def test_a_service_that_did_not_run_is_not_started(tmp_path: Path, journal: Serv
     assert not journal.any()
 
 
-def test_a_service_that_somebody_started_meanwhile_is_stopped_for_the_next_backup(
+def test_a_service_started_meanwhile_is_stopped_for_the_next_backup(
     tmp_path: Path, journal: ServiceJournal, machine: Machine
 ) -> None:
     machine.running[UNIT] = False
@@ -177,7 +175,7 @@ def test_a_service_that_somebody_started_meanwhile_is_stopped_for_the_next_backu
     assert machine.running[UNIT] is True
 
 
-def test_a_service_that_does_not_start_is_tried_again_after_longer_and_longer_pauses(
+def test_a_service_that_fails_to_start_is_retried_after_increasing_pauses(
     tmp_path: Path, machine: Machine, journal: ServiceJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000_000.0]
@@ -200,7 +198,7 @@ def test_a_service_that_does_not_start_is_tried_again_after_longer_and_longer_pa
     assert machine.running[UNIT] is True
 
 
-def test_a_machine_that_cannot_be_reached_keeps_its_journal(tmp_path: Path, machine: Machine) -> None:
+def test_the_journal_of_an_unreachable_machine_is_kept(tmp_path: Path, machine: Machine) -> None:
     reached = [True]
 
     def control_of(place: str) -> services.Control:
@@ -215,11 +213,11 @@ def test_a_machine_that_cannot_be_reached_keeps_its_journal(tmp_path: Path, mach
     assert [stopped.place for stopped in journal.look_after()] == ["ssh:3"]
 
 
-def test_an_engine_elsewhere_keeps_its_service_down_when_only_the_link_was_killed(
+def test_a_remote_engine_keeps_its_service_down_if_only_the_link_was_killed(
     tmp_path: Path, machine: Machine, journal: ServiceJournal, engine: Spool
 ) -> None:
     journal.stop("ssh:3", UNIT, user(tmp_path / "attempt", far=True, dead=True), no_wait)
-    end(engine)  # by a signal: what followed the engine is gone, the engine is not
+    end(engine)  # by a signal: the local process that follows the engine is gone, the engine is not
     journal.look_after()
     assert machine.running[UNIT] is False
     for file in sorted((tmp_path / "attempt").rglob("*"), reverse=True):
@@ -232,7 +230,7 @@ def test_an_engine_elsewhere_keeps_its_service_down_when_only_the_link_was_kille
 @pytest.mark.parametrize(
     ("fails", "unit", "key"), [("stop", UNIT, services.NOT_STOPPED), ("", "no.service", services.UNKNOWN)]
 )
-def test_what_cannot_be_stopped_fails_the_backup_and_is_started_again(
+def test_a_service_that_cannot_be_stopped_fails_the_backup_and_is_started_again(
     tmp_path: Path, machine: Machine, journal: ServiceJournal, fails: str, unit: str, key: str
 ) -> None:
     machine.fails = fails
@@ -244,7 +242,7 @@ def test_what_cannot_be_stopped_fails_the_backup_and_is_started_again(
     assert not journal.any()
 
 
-def test_a_service_is_stopped_and_started_by_one_at_a_time(
+def test_only_one_process_at_a_time_stops_or_starts_a_service(
     tmp_path: Path, journal: ServiceJournal, machine: Machine
 ) -> None:
     with journal._locked_if_free("local", UNIT) as is_free:
@@ -255,7 +253,7 @@ def test_a_service_is_stopped_and_started_by_one_at_a_time(
     assert machine.said == []
 
 
-def test_names_that_are_not_units_are_not_passed_on() -> None:
+def test_only_valid_unit_names_are_accepted() -> None:
     good = ("web.service", "postgresql@16-main.service", "a.socket")
     bad = (
         "web",
@@ -271,12 +269,12 @@ def test_names_that_are_not_units_are_not_passed_on() -> None:
     assert [services.is_unit_name(name) for name in (*good, *bad)] == [True] * 3 + [False] * len(bad)
 
 
-def test_a_record_survives_being_read_again() -> None:
+def test_a_record_survives_a_round_trip() -> None:
     stopped = StoppedService("local", UNIT, True, (User("/a", "create"),), 2, 5.0, 1.0, "no")
     assert StoppedService.read(stopped_services.asdict(stopped)) == stopped
 
 
-def test_a_backup_never_stops_the_unit_in_which_it_runs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_never_stops_the_unit_that_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = tmp_path / "cgroup"
     groups.write_text("0::/system.slice/holdfast.service\n")
     monkeypatch.setattr(services, "CONTROL_GROUPS", str(groups))

@@ -1,4 +1,4 @@
-"""What the listing tells before anything is written."""
+"""What the listing shows before anything is written."""
 
 from pathlib import Path
 
@@ -39,24 +39,24 @@ def test_a_path_that_leads_out_is_unsafe(path: bytes) -> None:
     assert surveyed([file(b"fine"), file(path)]).unsafe == [path]
 
 
-def test_a_path_that_no_file_can_have_is_unsafe_and_can_be_kept() -> None:
+def test_a_path_with_nul_is_unsafe_and_survives_a_round_trip_through_json() -> None:
     found = surveyed([file(b"fine"), file(b"nul\0")])
 
     assert found.unsafe == [rb"nul\0"]
     assert Survey.from_json(found.to_json()) == found
 
 
-def test_a_link_with_files_below_its_name_is_in_the_way() -> None:
+def test_a_link_with_files_below_its_path_is_in_the_way() -> None:
     items = [link(b"a"), file(b"b"), file(b"a/c"), folder(b"d"), link(b"d/e"), file(b"d/e/f/g"), link(b"d/h")]
 
     assert surveyed(items).links_in_the_way == [b"a", b"d/e"]
 
 
-def test_a_link_that_comes_between_its_files_is_in_the_way() -> None:
+def test_a_link_listed_between_the_files_below_it_is_in_the_way() -> None:
     assert surveyed([file(b"a/b"), link(b"a"), file(b"a/c")]).links_in_the_way == [b"a"]
 
 
-def test_wanted_paths_that_nothing_matched_are_missing() -> None:
+def test_requested_paths_without_a_match_are_missing() -> None:
     placement = Placement((b"a", b"b/c", b"d"), contents_only=False)
 
     assert surveyed([file(b"a"), file(b"b/c/e"), file(b"dd")], placement).missing == [b"d"]
@@ -71,15 +71,15 @@ def test_wanted_paths_that_nothing_matched_are_missing() -> None:
         ([b"a"], b""),
     ],
 )
-def test_the_deepest_folder_above_everything_is_found(paths: list[bytes], above: bytes) -> None:
+def test_the_deepest_common_parent_folder_is_found(paths: list[bytes], above: bytes) -> None:
     assert surveyed([file(path) for path in paths]).above_all == above
 
 
-def test_an_archive_without_anything_has_no_folder_above_it() -> None:
+def test_an_empty_archive_has_no_common_parent_folder() -> None:
     assert surveyed([]).above_all is None
 
 
-def test_names_that_two_folders_share_collide_unless_both_are_folders() -> None:
+def test_names_shared_by_two_folders_collide_unless_both_are_folders() -> None:
     placement = Placement((b"a", b"b"), contents_only=True)
     items = [folder(b"a"), folder(b"a/x"), file(b"a/x/1"), file(b"a/y"), folder(b"b"), folder(b"b/x"), file(b"b/x/1")]
     items += [file(b"b/z"), folder(b"b/y")]
@@ -87,7 +87,7 @@ def test_names_that_two_folders_share_collide_unless_both_are_folders() -> None:
     assert surveyed(items, placement).collisions == [b"b/x/1", b"b/y"]
 
 
-def test_what_is_there_already_is_a_conflict_and_a_folder_meeting_a_folder_is_not(tmp_path: Path) -> None:
+def test_an_existing_file_is_a_conflict_but_a_folder_that_meets_a_folder_is_not(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
@@ -109,7 +109,7 @@ def test_what_is_there_already_is_a_conflict_and_a_folder_meeting_a_folder_is_no
     assert found.conflict_count == len(found.conflicts)
 
 
-def test_only_the_first_thousand_conflicts_are_named_and_all_are_counted(tmp_path: Path) -> None:
+def test_only_the_first_thousand_conflicts_are_listed_but_all_are_counted(tmp_path: Path) -> None:
     (tmp_path / "blocked").touch()
 
     found = surveyed([file(b"blocked/%d" % number) for number in range(1500)], at=tmp_path)
@@ -117,7 +117,7 @@ def test_only_the_first_thousand_conflicts_are_named_and_all_are_counted(tmp_pat
     assert (len(found.conflicts), found.conflict_count) == (1000, 1500)
 
 
-def test_a_survey_survives_being_kept(tmp_path: Path) -> None:
+def test_a_survey_survives_a_round_trip_through_json(tmp_path: Path) -> None:
     (tmp_path / "b").touch()
     items = [link(b"caf\xe9"), file(b"caf\xe9/x", 3), file(b"../up"), file(b"b")]
     found = surveyed(items, Placement((b"caf\xe9", b"caf\xe8", b"b"), contents_only=True), tmp_path)
@@ -129,8 +129,8 @@ def test_a_survey_survives_being_kept(tmp_path: Path) -> None:
     assert Survey.from_json(found.to_json()) == found
 
 
-def test_the_folder_that_was_backed_up_as_a_dot_is_the_destination_itself() -> None:
-    """As `borg create … .` stores it. A file of this name would lead out."""
+def test_a_folder_that_was_backed_up_as_a_dot_is_the_destination_itself() -> None:
+    """As `borg create … .` stores it. A file with this name would be unsafe."""
     found = surveyed([folder(b"."), file(b"a", 5)])
 
     assert (found.files, found.size, found.unsafe) == (1, 5, [])

@@ -30,7 +30,7 @@ def opened(*folders: Path) -> Iterator[list[int]]:
 
 
 def folders_of(tree: Path) -> dict[bytes, tuple[int, int]]:
-    """Times and modes of all folders, as they are noted before anything is moved."""
+    """Times and modes of all folders, as recorded before anything is moved."""
     return {
         path: (seen.modified, seen.mode) for path, seen in look_at(tree).items() if stat.S_ISDIR(seen.type) and path
     }
@@ -65,7 +65,7 @@ def target(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("overwrite", MODES)
-def test_a_tree_moved_into_an_empty_folder_is_the_same_tree(tmp_path: Path, target: Path, overwrite: str) -> None:
+def test_a_tree_moved_into_an_empty_folder_is_unchanged(tmp_path: Path, target: Path, overwrite: str) -> None:
     tree = tmp_path / "difficult"
     make_difficult_tree(tree)
     before = look_at(tree)
@@ -78,7 +78,7 @@ def test_a_tree_moved_into_an_empty_folder_is_the_same_tree(tmp_path: Path, targ
     assert list(tree.iterdir()) == []
 
 
-def test_folders_that_exist_are_merged_and_get_their_archived_attributes(tree: Path, target: Path) -> None:
+def test_existing_folders_are_merged_and_get_their_archived_attributes(tree: Path, target: Path) -> None:
     (tree / "a" / "b").mkdir(parents=True)
     (tree / "a" / "b" / "new").write_text("new")
     os.setxattr(tree / "a" / "b", "user.note", b"archived")
@@ -106,8 +106,8 @@ def test_a_folder_that_is_kept_keeps_its_attributes(tree: Path, target: Path) ->
     assert (target / "a" / "new").exists()
 
 
-def test_a_folder_that_the_archive_does_not_hold_keeps_its_attributes(tree: Path, target: Path) -> None:
-    """The engine makes folders on the way to what it extracts; they say nothing about the ones that are there."""
+def test_a_folder_that_is_not_in_the_archive_keeps_its_attributes(tree: Path, target: Path) -> None:
+    """The engine creates the parent folders of what it extracts; their attributes do not apply to existing ones."""
     (tree / "home" / "user").mkdir(parents=True, mode=0o700)
     (tree / "home" / "user" / "file").touch()
     (target / "home").mkdir(mode=0o755)
@@ -119,7 +119,7 @@ def test_a_folder_that_the_archive_does_not_hold_keeps_its_attributes(tree: Path
     assert (target / "home" / "user" / "file").exists()
 
 
-def test_skip_keeps_what_is_there_and_says_so(tree: Path, target: Path) -> None:
+def test_skip_keeps_existing_files_and_reports_them(tree: Path, target: Path) -> None:
     for folder, word in ((tree, "archived"), (target, "present")):
         (folder / "file").write_text(word)
     (tree / "other").write_text("archived")
@@ -133,7 +133,7 @@ def test_skip_keeps_what_is_there_and_says_so(tree: Path, target: Path) -> None:
     assert placed.failed.files == 0
 
 
-def test_replace_replaces_files_and_links_but_never_what_a_link_leads_to(
+def test_replace_replaces_files_and_links_but_never_the_target_of_a_link(
     tree: Path, target: Path, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
@@ -187,10 +187,10 @@ def test_a_file_or_link_is_never_replaced_by_a_folder(tree: Path, target: Path, 
     assert list(outside.iterdir()) == []
 
 
-def test_a_link_that_is_swapped_in_while_the_tree_is_moved_is_not_followed(
+def test_a_link_swapped_in_during_the_move_is_not_followed(
     tree: Path, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at a folder and its opening somebody puts a link in its place."""
+    """After the folder was checked and before it is opened, another process replaces it with a link."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (tree / "folder").mkdir()
@@ -212,7 +212,7 @@ def test_a_link_that_is_swapped_in_while_the_tree_is_moved_is_not_followed(
     assert list(outside.iterdir()) == []
 
 
-def test_a_file_that_comes_meanwhile_is_not_overwritten(
+def test_a_file_that_appears_meanwhile_is_not_overwritten(
     tree: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tree / "file").write_text("archived")
@@ -230,7 +230,7 @@ def test_a_file_that_comes_meanwhile_is_not_overwritten(
 
 
 @pytest.mark.parametrize("refusal", [errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
-def test_files_are_moved_where_the_file_system_knows_no_links(
+def test_files_are_moved_on_file_systems_without_hard_links(
     tree: Path, target: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
 ) -> None:
     (tree / "file").write_text("archived")
@@ -248,7 +248,7 @@ def test_files_are_moved_where_the_file_system_knows_no_links(
     assert placed.skipped.files == 1
 
 
-def test_what_belongs_on_another_file_system_is_named_and_left(
+def test_a_file_that_belongs_on_another_file_system_is_named_and_left(
     tree: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tree / "file").write_text("archived")
@@ -263,7 +263,7 @@ def test_what_belongs_on_another_file_system_is_named_and_left(
     assert (tree / "file").exists()
 
 
-def test_a_move_that_is_cancelled_leaves_the_rest_where_it_is(tree: Path, target: Path) -> None:
+def test_a_cancelled_move_leaves_the_rest_in_place(tree: Path, target: Path) -> None:
     for number in range(20):
         (tree / f"file-{number:02d}").write_text("archived")
     asked = iter(range(100))
@@ -275,7 +275,7 @@ def test_a_move_that_is_cancelled_leaves_the_rest_where_it_is(tree: Path, target
     assert len(list(tree.iterdir())) == 13
 
 
-def test_folders_nested_beyond_reason_are_left_and_named(tree: Path, target: Path) -> None:
+def test_folders_nested_too_deeply_are_left_and_named(tree: Path, target: Path) -> None:
     deep = Path(*["d"] * (tree_mover.DEEPEST + 5))
     (tree / deep).mkdir(parents=True)
     (tree / deep / "file").touch()
@@ -292,7 +292,7 @@ class Killed(BaseException):
 
 @contextmanager
 def killed_after(calls: int) -> Iterator[None]:
-    """Let the process 'die' before or behind a call that changes something."""
+    """Let the process 'die' before or after a call that changes something."""
     remaining = [calls]
     patch = pytest.MonkeyPatch()
 
@@ -338,7 +338,7 @@ def make_two_sides(tree: Path, target: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("overwrite", MODES)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_move_that_is_killed_at_any_instant_and_done_again_ends_the_same(
+def test_a_move_killed_at_any_instant_and_repeated_has_the_same_result(
     tmp_path: Path, overwrite: str, seed: int
 ) -> None:
     def sides(name: str) -> tuple[Path, Path, dict[bytes, tuple[int, int]]]:
@@ -371,7 +371,7 @@ def files_in(folder: Path) -> int:
 
 
 def comparable(folder: Path) -> dict[bytes, tuple[Any, ...]]:
-    """What a second run must reproduce: all but the time of folders that nobody set."""
+    """What a second run must reproduce: everything except folder times that were not set explicitly."""
     return {
         path: (seen.type, seen.mode, seen.content, seen.names, seen.modified if seen.modified < LONG_AGO + 1000 else 0)
         for path, seen in look_at(folder).items()

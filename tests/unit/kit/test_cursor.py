@@ -19,19 +19,19 @@ def as_cursor(value: object) -> str:
 
 @settings(max_examples=200, derandomize=True)
 @given(st.lists(PARTS, min_size=1, max_size=4))
-def test_a_cursor_gives_back_what_it_was_made_of(parts: list[int | float | str]) -> None:
+def test_a_cursor_decodes_to_the_values_it_was_created_from(parts: list[int | float | str]) -> None:
     assert cursor.decode(cursor.encode(*parts), *(type(part) for part in parts)) == tuple(parts)
 
 
 @settings(max_examples=200, derandomize=True)
 @given(st.lists(PARTS, min_size=1, max_size=4))
-def test_a_cursor_needs_no_escaping_in_an_address(parts: list[int | float | str]) -> None:
+def test_a_cursor_needs_no_escaping_in_a_url(parts: list[int | float | str]) -> None:
     assert set(cursor.encode(*parts)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 @settings(max_examples=300, derandomize=True)
 @given(st.text(max_size=60))
-def test_any_text_is_a_cursor_or_is_refused(text: str) -> None:
+def test_any_text_is_decoded_or_refused(text: str) -> None:
     try:
         decoded = cursor.decode(text, int)
     except Unprocessable:
@@ -61,12 +61,12 @@ def test_a_cursor_of_another_shape_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "=", "%%%", "é", "bm90IGpzb24", as_cursor(1)[:-1], "W" * 400])
-def test_what_is_no_cursor_at_all_is_refused(text: str) -> None:
+def test_text_that_is_not_a_cursor_is_refused(text: str) -> None:
     with pytest.raises(Unprocessable):
         cursor.decode(text, int)
 
 
-def test_a_number_that_is_none_is_refused() -> None:
+def test_numbers_that_are_not_finite_are_refused() -> None:
     for word in (b"[NaN]", b"[Infinity]", b"[-Infinity]"):
         with pytest.raises(Unprocessable):
             cursor.decode(base64.urlsafe_b64encode(word).decode(), float)

@@ -1,4 +1,4 @@
-"""Background work waits for requests, but never for longer than it has promised."""
+"""Background work waits for requests, but never for longer than its limit."""
 
 import threading
 import time
@@ -12,11 +12,11 @@ LONG = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait that does not end by itself is noticed."""
+    """Make pauses so long that a wait that does not end by itself is noticed."""
     monkeypatch.setattr(request_priority, "LONGEST_PAUSE_SECONDS", LONG)
 
 
-def test_work_that_does_not_give_way_never_waits() -> None:
+def test_work_outside_of_a_giving_way_block_never_waits() -> None:
     began = time.monotonic()
     with request_priority.answering():
         request_priority.give_way()
@@ -24,7 +24,7 @@ def test_work_that_does_not_give_way_never_waits() -> None:
     assert time.monotonic() - began < LONG / 2
 
 
-def test_work_goes_on_when_the_last_request_is_answered() -> None:
+def test_work_resumes_after_the_last_request_is_served() -> None:
     gone_on = threading.Event()
 
     def work() -> None:
@@ -38,12 +38,12 @@ def test_work_goes_on_when_the_last_request_is_answered() -> None:
             thread.start()
         assert not gone_on.wait(0.05)
         assert request_priority.has_requests()
-    assert request_priority.has_requests()  # more are to be expected
+    assert request_priority.has_requests()  # more are expected
     assert gone_on.wait(LONG / 2)
     thread.join()
 
 
-def test_work_waits_no_longer_than_it_has_promised_however_long_the_request_takes() -> None:
+def test_work_never_waits_longer_than_its_limit_however_long_the_request_takes() -> None:
     began = time.monotonic()
     with request_priority.answering(), request_priority.giving_way_at_most(0.02):
         for _ in range(10):
@@ -52,7 +52,9 @@ def test_work_waits_no_longer_than_it_has_promised_however_long_the_request_take
     assert time.monotonic() - began < LONG / 2
 
 
-def test_between_two_pieces_of_work_requests_go_first_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_giving_way_between_two_pieces_of_work_waits_for_pending_requests_up_to_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(request_priority, "LONGEST_PAUSE_SECONDS", 0.001)
     began = time.monotonic()
     with request_priority.answering():

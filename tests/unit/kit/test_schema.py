@@ -1,4 +1,4 @@
-"""Answers made from objects that have their values."""
+"""Response models created from objects with matching fields."""
 
 from dataclasses import dataclass
 
@@ -23,11 +23,11 @@ class LongAnswer(Answer):
     size: int
 
 
-def test_an_answer_takes_the_fields_that_it_has_and_nothing_else() -> None:
+def test_a_response_takes_only_its_own_fields_from_the_object() -> None:
     assert Answer.from_row(Row(3, "etc")).model_dump() == {"id": 3, "name": "etc"}
 
 
-def test_values_that_are_given_come_before_those_of_the_object() -> None:
+def test_explicit_values_take_precedence_over_those_of_the_object() -> None:
     assert LongAnswer.from_row(Row(3, "etc"), name="other", size=7).model_dump() == {
         "id": 3,
         "name": "other",
@@ -35,6 +35,6 @@ def test_values_that_are_given_come_before_those_of_the_object() -> None:
     }
 
 
-def test_a_field_that_neither_has_is_an_error() -> None:
+def test_a_field_that_is_neither_given_nor_in_the_object_is_an_error() -> None:
     with pytest.raises(AttributeError):
         LongAnswer.from_row(Row(3, "etc"))

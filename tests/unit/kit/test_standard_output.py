@@ -1,4 +1,4 @@
-"""What is printed arrives, whatever stops the program meanwhile."""
+"""Output is printed completely, even if the program is stopped in between."""
 
 import os
 import select
@@ -21,7 +21,7 @@ def state_of(pid: int) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
-def test_a_program_that_is_stopped_while_its_reader_is_slow_prints_everything() -> None:
+def test_a_program_that_is_stopped_while_its_reader_is_slow_still_prints_everything() -> None:
     printing = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Messages survive the way to JSON and back; what is wrong is named without its value."""
+"""Messages survive a round trip through JSON; an error names the wrong field without its value."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def backup_payload(**more: object) -> Payload:
     return Payload(SCHEMA_VERSION, JobKind.BACKUP_CREATE, RepositoryBlock(1, 1, "/r"), block, **more)  # type: ignore[arg-type]
 
 
-def test_a_message_survives_the_way_to_json_and_back() -> None:
+def test_a_message_survives_a_round_trip_through_json() -> None:
     heartbeat = Heartbeat(
         "agent", "host", "1.0", (EngineVersion(1, "1.4.0", "/usr/bin/borg"),), ("backup.create",), (7,)
     )
@@ -39,7 +39,7 @@ def test_a_message_survives_the_way_to_json_and_back() -> None:
     assert Payload.from_json(backup_payload().to_json()) == backup_payload()
 
 
-def test_what_a_newer_side_adds_is_passed_over() -> None:
+def test_fields_added_by_a_newer_version_are_ignored() -> None:
     assert read(Progress, {"progress_percent": 5, "invented_later": True}) == Progress(progress_percent=5.0)
 
 
@@ -52,12 +52,12 @@ def test_what_a_newer_side_adds_is_passed_over() -> None:
         ([], "must be an object"),
     ],
 )
-def test_a_wrong_message_is_named(value: object, named: str) -> None:
+def test_an_invalid_message_is_refused_with_the_name_of_the_field(value: object, named: str) -> None:
     with pytest.raises(Malformed, match=named):
         read(Heartbeat, value)
 
 
-def test_every_kind_of_job_has_a_block() -> None:
+def test_every_job_kind_has_a_block() -> None:
     assert set(BLOCKS) == set(JobKind)
 
 
@@ -69,7 +69,7 @@ def test_a_payload_of_an_unknown_kind_or_without_its_block_is_malformed() -> Non
         Payload.from_json({name: part for name, part in value.items() if name != "backup"})
 
 
-def test_secrets_come_from_the_payload_or_from_the_machine() -> None:
+def test_secrets_are_taken_from_the_payload_or_from_the_machine() -> None:
     sent = backup_payload(secrets={"repository-1": {"value": "from the server"}})
     assert resolved_environment(sent, lambda _: None) == (
         {"BORG_PASSPHRASE": "from the server", "LANG": "C"},
@@ -80,9 +80,9 @@ def test_secrets_come_from_the_payload_or_from_the_machine() -> None:
         resolved_environment(backup_payload(), lambda _: None)
 
 
-def test_secrets_do_not_show_in_what_is_printed_of_a_payload() -> None:
+def test_secrets_do_not_show_in_the_repr_of_a_payload() -> None:
     assert "hidden" not in repr(backup_payload(secrets={"repository-1": {"value": "hidden"}}))
 
 
-def test_one_and_a_hundred_to_a_hundred_and_twenty_seven_are_warnings() -> None:
+def test_exit_codes_1_and_100_to_127_are_warnings() -> None:
     assert [code for code in range(256) if is_warning(code)] == [1, *range(100, 128)]
