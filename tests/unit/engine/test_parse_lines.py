@@ -84,7 +84,7 @@ def test_a_message_of_a_known_type_keeps_its_type_whatever_its_content(kind: str
 
 
 @given(ANY_JSON)
-def test_json_of_any_shape_is_never_shown_as_plain_text(document: object) -> None:
+def test_json_objects_and_lists_are_never_shown_as_plain_text(document: object) -> None:
     event = parsed(document)
 
     if isinstance(document, dict | list):
