@@ -1,4 +1,4 @@
-"""Rows of the store, as short as tests want to write them."""
+"""Helpers that create rows of the store with sensible defaults."""
 
 import hashlib
 import uuid
@@ -72,7 +72,7 @@ def an_archive(session: Session, repository: Repository, name: str, start: datet
 
 
 def listed(name: str, start: datetime, **values: Any) -> ArchiveInfo:
-    """An archive in the engine's list."""
+    """An archive as the engine lists it."""
     defaults: dict[str, Any] = {
         "id": engine_id(name),
         "name": name,

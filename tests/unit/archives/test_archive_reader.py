@@ -1,4 +1,4 @@
-"""Which way archives of other machines are read, as far as that is known without asking them."""
+"""How archives of other machines are read, as far as that can be determined without contacting them."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ MACHINE = Machine("machine", ("false",), None)
         (Machine("machine", ("false",), "python3"), "/r", "1.5.0", "not one the chunk route was written for"),
     ],
 )
-def test_a_machine_that_cannot_read_chunks_is_asked_for_its_listing(
+def test_archives_are_read_by_listing_if_their_machine_cannot_read_chunks(
     tmp_path: Path, machine: Any, path: str, version: str, reason: str
 ) -> None:
     engine = SimpleNamespace(
@@ -41,7 +41,7 @@ def test_a_machine_that_cannot_read_chunks_is_asked_for_its_listing(
 
 
 def test_another_repository_at_the_path_is_not_read_by_chunks(tmp_path: Path) -> None:
-    """The reader of chunks is no run of the engine, so the guard of those does not look."""
+    """The chunk reader is not an engine run, so the guard of engine runs does not protect it."""
     (tmp_path / "config").write_text(f"[repository]\nid = {'2' * 64}\n")
     guard = RepositoryGuard(1, "1" * 64, str(tmp_path), "/bin/borg", ())
     engine = SimpleNamespace(

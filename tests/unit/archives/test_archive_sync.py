@@ -1,4 +1,4 @@
-"""The stored archive list against a complete listing."""
+"""Synchronising the stored archive list with a complete listing."""
 
 import threading
 from datetime import timedelta
@@ -20,7 +20,7 @@ def names(session: Session, repository: int) -> list[str]:
     return [archive.name for archive in archive_records.all_of(session, repository)]
 
 
-def test_the_list_becomes_what_the_engine_says(database: Database) -> None:
+def test_the_stored_list_becomes_that_of_the_engine(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         an_archive(session, repository, "gone", day(0))
@@ -31,7 +31,7 @@ def test_the_list_becomes_what_the_engine_says(database: Database) -> None:
         assert names(session, repository.id) == ["stays", "new"]
 
 
-def test_given_twice_it_changes_nothing_the_second_time(database: Database) -> None:
+def test_syncing_the_same_listing_twice_changes_nothing(database: Database) -> None:
     listing = [listed("one", day(0)), listed("two", day(1))]
     with database.writing() as session:
         repository = a_repository(session)
@@ -45,7 +45,7 @@ def test_given_twice_it_changes_nothing_the_second_time(database: Database) -> N
         assert after == before
 
 
-def test_an_archive_recorded_since_the_listing_began_is_not_gone(database: Database) -> None:
+def test_an_archive_recorded_since_the_listing_began_is_kept(database: Database) -> None:
     began = clock.now()
     with database.writing() as session:
         repository = a_repository(session)
@@ -55,7 +55,7 @@ def test_an_archive_recorded_since_the_listing_began_is_not_gone(database: Datab
         assert names(session, repository.id) == ["just made"]
 
 
-def test_a_renamed_archive_keeps_the_operation_that_made_it(database: Database) -> None:
+def test_a_renamed_archive_keeps_the_operation_that_created_it(database: Database) -> None:
     """The engine gives a renamed archive another id; its comment still carries the key of the operation."""
     with database.writing() as session:
         repository = a_repository(session)
@@ -68,7 +68,7 @@ def test_a_renamed_archive_keeps_the_operation_that_made_it(database: Database) 
         assert (found.name, found.backup_operation_id, found.comment) == ("renamed", made.id, comment)
 
 
-def test_a_comment_with_a_key_of_nobody_names_no_operation(database: Database) -> None:
+def test_a_comment_with_an_unknown_key_names_no_operation(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         comment = "holdfast: holdfast:0123 holdfast:%00"
@@ -78,7 +78,7 @@ def test_a_comment_with_a_key_of_nobody_names_no_operation(database: Database) -
         assert found.backup_operation_id is None
 
 
-def test_an_archive_belongs_to_the_backup_that_made_it_also_where_its_comment_has_the_key_of_another(
+def test_an_archive_with_two_keys_in_its_comment_belongs_to_the_backup_of_the_last_one(
     database: Database,
 ) -> None:
     with database.writing() as session:
@@ -90,7 +90,7 @@ def test_an_archive_belongs_to_the_backup_that_made_it_also_where_its_comment_ha
         assert found.backup_operation_id == second.id
 
 
-def test_an_archive_under_another_name_moves_to_the_series_of_that_name(database: Database) -> None:
+def test_a_renamed_archive_moves_to_the_series_of_its_new_name(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         archive = an_archive(session, repository, "web-2026-03-01", day(0), series="web")
@@ -100,7 +100,7 @@ def test_an_archive_under_another_name_moves_to_the_series_of_that_name(database
         assert (found.id, found.name, found.series) == (archive.id, "db-2026-03-01", "db")
 
 
-def test_the_template_of_the_repository_tells_the_series(database: Database) -> None:
+def test_the_repositorys_template_determines_the_series(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session, archive_name_template="{repository}-{now:%A}")
         sync_archives(session, repository.id, [listed("nas-Sunday", day(0)), listed("nas-Monday", day(1))], clock.now())
@@ -108,7 +108,7 @@ def test_the_template_of_the_repository_tells_the_series(database: Database) -> 
         assert {one.series for one in archive_records.all_of(session, repository.id)} == {"nas"}
 
 
-def test_the_newest_archive_is_evidence_of_the_last_backup_but_never_takes_it_back(database: Database) -> None:
+def test_the_newest_archive_sets_the_last_backup_but_never_to_an_earlier_time(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         later = a_repository(session, last_backup=day(9))
@@ -123,7 +123,7 @@ def test_the_newest_archive_is_evidence_of_the_last_backup_but_never_takes_it_ba
         assert kept.last_backup == day(9)
 
 
-def test_an_empty_list_counts_nothing_and_is_no_backup(database: Database) -> None:
+def test_an_empty_list_sets_a_count_of_zero_and_no_last_backup(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         sync_archives(session, repository.id, [], clock.now())
@@ -136,7 +136,7 @@ def test_an_empty_list_counts_nothing_and_is_no_backup(database: Database) -> No
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_two_lists_read_at_once_are_brought_in_line_one_after_the_other(kind: str, tmp_path: Path) -> None:
+def test_concurrent_syncs_add_each_archive_once(kind: str, tmp_path: Path) -> None:
     listing = [listed(f"a{number}", day(number)) for number in range(50)]
     with a_store(kind, tmp_path) as database:
         with database.writing() as session:
@@ -149,7 +149,7 @@ def test_two_lists_read_at_once_are_brought_in_line_one_after_the_other(kind: st
                 together.wait()
                 with database.writing() as session:
                     sync_archives(session, repository, listing, clock.now())
-            except BaseException as error:  # noqa: BLE001 -- told to the test's own thread
+            except BaseException as error:  # noqa: BLE001 -- reported to the test's own thread
                 failures.append(error)
 
         threads = [threading.Thread(target=sync) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""The names of all repositories: they make a search faster and never change its answer."""
+"""The names of all repositories: they speed up a search and never change its results."""
 
 import math
 import random
@@ -38,7 +38,7 @@ ADMIN = Caller(1, "admin", Role.ADMIN, None, 1, None, False, None)
 
 
 class Service:
-    """Repositories with indexes, as a service has them; no engine is asked."""
+    """Repositories with indexes, as in the service; no engine is run."""
 
     def __init__(self, folder: Path, database: Database, url: str | None) -> None:
         self.settings = Settings(data_dir=folder, database_url=url)
@@ -74,7 +74,7 @@ class Service:
         self.index.names_updater.catch_up(self.database)
 
     def fleet(self, caller: Caller = ADMIN) -> FleetSearch:
-        """The caller's repositories with all the time they need: where a page ends depends on what was found alone."""
+        """The caller's repositories, without a time limit: where a page ends depends only on what was found."""
         fleet = FleetSearch.of(self.database, self.index, ServicePlaces(self.settings), caller, [])
         return replace(fleet, seconds=math.inf)
 
@@ -150,7 +150,7 @@ def test_a_repository_without_the_name_is_not_opened(service: Service) -> None:
     assert set(service.asked) == {f"{1:032x}"}
 
 
-def test_what_was_indexed_since_is_found_before_its_names_are_read(service: Service) -> None:
+def test_newly_indexed_paths_are_found_before_their_names_are_read(service: Service) -> None:
     service.add(1, [b"old"])
     service.feed()
     service.archive(1, "second", [b"newcomer"])
@@ -159,7 +159,9 @@ def test_what_was_indexed_since_is_found_before_its_names_are_read(service: Serv
     assert service.paths("newcomer") == [(1, "newcomer"), (2, "newcomer")]
 
 
-def test_an_index_that_cannot_be_read_now_is_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_index_is_reported_as_incomplete_coverage(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service.add(1, [b"letter"])
 
     def busy(_uuid: str) -> None:
@@ -172,8 +174,8 @@ def test_an_index_that_cannot_be_read_now_is_named(service: Service, monkeypatch
         assert [(one["repository_id"], one["reason"]) for one in coverage["incomplete"]] == [(1, "unavailable")]
 
 
-def test_a_name_that_takes_the_place_of_a_swept_one_is_found(service: Service) -> None:
-    """Names are read by their ids, from the last one on: an id must not come again."""
+def test_a_name_that_replaces_a_swept_one_is_found(service: Service) -> None:
+    """Names are read by id, starting after the last one read: an id must not be reused."""
     service.add(1, [b"keep"])
     service.archive(1, "second", [b"swept"])
     service.feed()
@@ -188,7 +190,7 @@ def test_a_name_that_takes_the_place_of_a_swept_one_is_found(service: Service) -
     assert service.paths("newcomer") == [(1, "newcomer")]
 
 
-def test_a_rebuilt_index_is_read_again_and_forgotten_names_go(service: Service) -> None:
+def test_a_rebuilt_index_is_read_again_and_its_old_names_are_removed(service: Service) -> None:
     service.add(1, [b"hidden", b"both"])
     service.add(2, [b"both"])
     service.feed()
@@ -219,7 +221,7 @@ def test_names_of_a_repository_that_is_gone_are_removed(service: Service) -> Non
 
 
 @pytest.mark.parametrize("damage", ["gone", "nonsense", "empty", "halfway"])
-def test_a_missing_or_damaged_file_changes_no_answer_and_is_made_again(service: Service, damage: str) -> None:
+def test_a_missing_or_damaged_file_changes_no_results_and_is_recreated(service: Service, damage: str) -> None:
     service.add(1, [b"letter"])
     service.add(2, [b"other"])
     service.feed()
@@ -237,7 +239,9 @@ def test_a_missing_or_damaged_file_changes_no_answer_and_is_made_again(service: 
     assert set(service.asked) == {f"{1:032x}"}
 
 
-def test_a_name_that_too_many_match_is_looked_for_everywhere(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_matches_too_many_names_is_searched_in_every_index(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fleet_names, "MOST_NAMES", 3)
     for number in (1, 2, 3):
         service.add(number, [b"photo-%d-%d" % (number, count) for count in range(2)])
@@ -246,7 +250,7 @@ def test_a_name_that_too_many_match_is_looked_for_everywhere(service: Service, m
     assert len(service.paths("photo")) == 6
 
 
-def test_reading_goes_on_where_it_was_stopped(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_names_resumes_where_it_was_stopped(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.archives.fleet_names_updater.NAMES_AT_ONCE", 2)
     service.add(1, [b"name %d" % number for number in range(9)])
     answers = iter([False, False, False])
@@ -261,7 +265,7 @@ def test_reading_goes_on_where_it_was_stopped(service: Service, monkeypatch: pyt
     assert (bool(whole.mark), whole.names) == (True, 9)
 
 
-def test_a_state_that_differs_is_never_left_out() -> None:
+def test_only_repositories_whose_names_are_current_can_be_ruled_out() -> None:
     def numbers(uuid: str, generation: str | None, mark: str) -> dict[int, int]:
         repository = RepositoryColumns(7, uuid, "name", "local", None, None, "full", generation)
         fed = {"a": fleet_names.NamesOfRepository(3, "a", "generation", "mark", 1, 1)}
@@ -275,7 +279,7 @@ def test_a_state_that_differs_is_never_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_stranger_gets_the_answers_of_a_service_that_never_had_the_hidden_repositories(
+def test_a_viewer_gets_the_same_results_as_if_hidden_repositories_did_not_exist(
     new_service: NewService, seed: int
 ) -> None:
     generator = random.Random(seed)
@@ -295,7 +299,7 @@ def test_a_stranger_gets_the_answers_of_a_service_that_never_had_the_hidden_repo
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_answers_with_the_names_equal_those_without(service: Service, seed: int) -> None:
+def test_results_with_names_equal_results_without_them(service: Service, seed: int) -> None:
     generator = random.Random(1000 + seed)
     for number in range(1, 7):
         service.add(number, some_paths(generator))

@@ -1,4 +1,4 @@
-"""Days and outliers."""
+"""The days of the heatmap, and outliers."""
 
 from datetime import datetime
 
@@ -32,42 +32,42 @@ def sized(session: Session, sizes: list[int], **values: object) -> int:
     return repository.id
 
 
-def test_an_archive_far_from_the_runs_before_it_is_an_outlier(database: Database) -> None:
+def test_an_archive_much_larger_than_those_before_it_is_an_outlier(database: Database) -> None:
     with database.writing() as session:
         repository = sized(session, [*ORDINARY, 9000, 1001])
 
         assert anomalies(shown(session, repository)) == {day(7).date().isoformat(): ["size_high"]}
 
 
-def test_one_that_lost_most_of_its_files_is_an_outlier_too(database: Database) -> None:
+def test_an_archive_much_smaller_than_those_before_it_is_an_outlier_too(database: Database) -> None:
     with database.writing() as session:
         repository = sized(session, [*ORDINARY, 10])
 
         assert anomalies(shown(session, repository)) == {day(7).date().isoformat(): ["size_low"]}
 
 
-def test_a_first_archive_is_never_an_outlier_nor_makes_others_one(database: Database) -> None:
+def test_a_first_archive_is_never_an_outlier_and_makes_no_other_one(database: Database) -> None:
     with database.writing() as session:
         repository = sized(session, [1_000_000, *ORDINARY, 1002])
 
         assert anomalies(shown(session, repository)) == {}
 
 
-def test_one_wild_run_among_many_does_not_make_the_next_ones_odd(database: Database) -> None:
+def test_ordinary_archives_after_an_outlier_are_not_outliers(database: Database) -> None:
     with database.writing() as session:
         repository = sized(session, [*ORDINARY, 1_000_000, 1001, 998, 1004])
 
         assert list(anomalies(shown(session, repository))) == [day(7).date().isoformat()]
 
 
-def test_too_few_runs_say_nothing(database: Database) -> None:
+def test_too_few_archives_have_no_outliers(database: Database) -> None:
     with database.writing() as session:
         repository = sized(session, [1000, 1000, 1000, 9000])
 
         assert anomalies(shown(session, repository)) == {}
 
 
-def test_runs_are_compared_within_their_series(database: Database) -> None:
+def test_archives_are_compared_within_their_series(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         for number in range(8):
@@ -96,7 +96,7 @@ def test_an_unknown_size_makes_the_sum_of_the_day_unknown(database: Database) ->
         assert (found.count, found.original_size, found.deduplicated_size) == (2, None, 3)
 
 
-def test_a_day_is_a_day_of_the_zone_also_when_the_clock_changes(database: Database) -> None:
+def test_days_are_those_of_the_time_zone_even_across_a_clock_change(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         an_archive(session, repository, "winter", datetime.fromisoformat("2026-03-28T22:30:00+00:00"))

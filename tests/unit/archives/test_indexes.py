@@ -1,4 +1,4 @@
-"""Indexes that come, go, and break: in files and in PostgreSQL."""
+"""Indexes that are created, removed and damaged, in files and in PostgreSQL."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -55,8 +55,8 @@ def test_there_is_no_index_until_one_is_written(indexes: Indexes) -> None:
     assert indexes.size(NAME) > 0
 
 
-def test_an_index_that_another_process_has_built_anew_is_opened_anew(open_indexes: OpenIndexes) -> None:
-    """Both have it open: the one must not go on reading what the other has thrown away."""
+def test_an_index_that_another_process_rebuilt_is_reopened(open_indexes: OpenIndexes) -> None:
+    """Both have it open: one must not continue to read what the other has discarded."""
     mine, theirs = open_indexes(), open_indexes()
     theirs.writing(NAME).ingest_listing("old", listing_of([a_file(b"f")]))
     assert archives(mine.reading(NAME)) == ["old"]
@@ -68,7 +68,7 @@ def test_an_index_that_another_process_has_built_anew_is_opened_anew(open_indexe
     assert archives(mine.reading(NAME)) == ["new"]
 
 
-def test_a_file_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_written(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_index_counts_as_missing_and_is_replaced_when_one_is_written(tmp_path: Path) -> None:
     indexes = FileIndexes(tmp_path)
     indexes.writing(NAME).ingest_listing("a", listing_of([a_file(b"f")]))
     indexes.close()
@@ -79,7 +79,7 @@ def test_a_file_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_writ
     assert archives(indexes.writing(NAME)) == []
 
 
-def test_a_schema_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_written() -> None:
+def test_a_schema_that_is_not_an_index_counts_as_missing_and_is_replaced_when_one_is_written() -> None:
     indexes = DatabaseIndexes(postgres_server().create_database())
     indexes.writing(NAME).ingest_listing("a", listing_of([a_file(b"f")]))
     with indexes._pool.connection() as connection:
@@ -90,14 +90,14 @@ def test_a_schema_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_wr
     indexes.close()
 
 
-def test_the_history_is_where_the_jobs_are(tmp_path: Path) -> None:
+def test_the_history_is_stored_where_the_operations_are(tmp_path: Path) -> None:
     url = "postgresql+psycopg://somebody@localhost/holdfast"
 
     assert isinstance(indexes_for(Settings(data_dir=tmp_path)), FileIndexes)
     assert isinstance(indexes_for(Settings(data_dir=tmp_path, database_url=url)), DatabaseIndexes)
 
 
-def test_damage_found_in_the_middle_of_an_answer_is_answered_as_without_an_index(indexes: Indexes) -> None:
+def test_a_query_that_meets_damage_is_served_as_without_an_index(indexes: Indexes) -> None:
     indexes.writing(NAME)
 
     def question(index: HistoryIndex | None) -> str:
@@ -109,7 +109,7 @@ def test_damage_found_in_the_middle_of_an_answer_is_answered_as_without_an_index
     assert indexes.reading(NAME) is None, "it is thrown away, and the next run builds it anew"
 
 
-def test_an_index_that_cannot_be_read_just_now_is_503_and_stays(indexes: Indexes) -> None:
+def test_an_unavailable_index_returns_503_and_is_kept(indexes: Indexes) -> None:
     indexes.writing(NAME)
 
     def question(_index: HistoryIndex | None) -> None:
@@ -121,7 +121,7 @@ def test_an_index_that_cannot_be_read_just_now_is_503_and_stays(indexes: Indexes
     assert indexes.reading(NAME) is not None
 
 
-def test_one_builds_at_a_time_among_all_processes(open_indexes: OpenIndexes) -> None:
+def test_only_one_process_at_a_time_builds_an_index(open_indexes: OpenIndexes) -> None:
     mine, theirs = open_indexes(), open_indexes()
     with mine.building(NAME) as first, theirs.building(NAME) as second, theirs.building("another") as other:
         assert (first, second, other) == (True, False, True)
@@ -129,7 +129,7 @@ def test_one_builds_at_a_time_among_all_processes(open_indexes: OpenIndexes) -> 
         assert again is True
 
 
-def test_nothing_of_a_forgotten_repository_stays(indexes: Indexes, tmp_path: Path) -> None:
+def test_no_index_data_of_a_forgotten_repository_remains(indexes: Indexes, tmp_path: Path) -> None:
     with indexes.building(NAME):
         indexes.writing(NAME).ingest_listing("a", listing_of([a_file(b"f")]))
     indexes.writing("another")
@@ -142,8 +142,8 @@ def test_nothing_of_a_forgotten_repository_stays(indexes: Indexes, tmp_path: Pat
     assert indexes.size(NAME) == 0
 
 
-def test_the_indexes_used_last_stay_open_and_no_more(indexes: Indexes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search of the whole fleet asks every index: each would keep its descriptors and the memory of its answers."""
+def test_only_the_most_recently_used_indexes_stay_open(indexes: Indexes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of all repositories queries every index: each would keep its file descriptors and its cached results."""
     monkeypatch.setattr("holdfast.archives.file_indexes.MOST_OPEN", 3)
     monkeypatch.setattr("holdfast.archives.database_indexes.MOST_OPEN", 3)
     first = indexes.writing("first")
@@ -160,14 +160,12 @@ def test_the_indexes_used_last_stay_open_and_no_more(indexes: Indexes, monkeypat
     assert archives(indexes.reading("first")) == ["old", "new"]
 
 
-def test_an_index_that_nobody_uses_any_more_leaves_no_file_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_is_no_longer_used_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.archives.file_indexes.MOST_OPEN", 1)
     indexes = FileIndexes(tmp_path / "history")
     first = indexes.writing("first")
     with first._store.write():
-        indexes.writing("second")  # does not wait for who writes
+        indexes.writing("second")  # does not wait for the writer
 
     assert open_files(tmp_path / "history" / "first") == []
     assert open_files(tmp_path / "history" / "second") != []

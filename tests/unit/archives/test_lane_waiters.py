@@ -1,4 +1,4 @@
-"""Who is let pass between two archives."""
+"""Which operations the indexing of a repository lets pass between two archives."""
 
 from datetime import timedelta
 
@@ -63,8 +63,8 @@ def test_a_backup_that_waits_for_the_repository_is_let_pass(database: Database, 
         assert _waiter(session, history) == backup.id
 
 
-def test_nobody_is_let_pass_who_would_stand_behind_the_rest_of_the_work(database: Database) -> None:
-    """Else the rest would start before them, and give way again, and so on."""
+def test_an_operation_that_ranks_behind_the_remaining_work_is_not_let_pass(database: Database) -> None:
+    """Otherwise the remaining work would start before it and give way again, and so on."""
     with database.writing() as session:
         asked_for = running(session, Trigger.MANUAL)
         backup = waiting(session, asked_for, Trigger.SCHEDULE)
@@ -76,7 +76,9 @@ def test_nobody_is_let_pass_who_would_stand_behind_the_rest_of_the_work(database
 
 
 @pytest.mark.parametrize("values", [{"lock_mode": LockMode.SHARED}, {"lock_key": "repository:999"}])
-def test_readers_and_other_repositories_do_not_wait_for_it(database: Database, values: dict[str, object]) -> None:
+def test_readers_and_operations_on_other_repositories_need_not_be_let_pass(
+    database: Database, values: dict[str, object]
+) -> None:
     with database.writing() as session:
         history = running(session)
         waiting(session, history, Trigger.MANUAL, **values)
@@ -84,7 +86,7 @@ def test_readers_and_other_repositories_do_not_wait_for_it(database: Database, v
         assert _waiter(session, history) is None
 
 
-def test_who_waits_for_something_else_is_not_waited_for(database: Database) -> None:
+def test_an_operation_that_waits_for_something_else_is_not_let_pass(database: Database) -> None:
     with database.writing() as session:
         history = running(session)
         waiting(session, history, Trigger.FOLLOWUP, depends_on_id=history.id)
@@ -96,7 +98,7 @@ def test_who_waits_for_something_else_is_not_waited_for(database: Database) -> N
         assert _waiter(session, history) is None, "the pause holds it"
 
 
-def test_the_rest_is_queued_in_the_same_run_behind_who_was_let_pass(database: Database) -> None:
+def test_the_remaining_work_is_queued_in_the_same_run_behind_the_operation_let_pass(database: Database) -> None:
     with database.writing() as session:
         parent = an_operation(session, a_repository(session), "backup", Status.COMPLETED)
         history = running(session)

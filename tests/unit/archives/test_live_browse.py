@@ -1,4 +1,4 @@
-"""One directory out of an engine's listing."""
+"""One folder read from the engine's listing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,12 +36,12 @@ def names(folder: Path, directory: bytes, *entries: Entry) -> list[bytes] | None
     return [entry.path for entry in page.entries] if page.exists else None
 
 
-def test_a_directory_has_its_own_entries_alone_in_order(tmp_path: Path) -> None:
+def test_a_folder_shows_only_its_own_entries_in_order(tmp_path: Path) -> None:
     assert names(tmp_path, b"home") == [b"home/a", b"home/b", b"home/caf\xe9", b"home/empty", b"home/link"]
     assert names(tmp_path, b"home/empty") == []
 
 
-def test_parents_that_nobody_lists_are_directories(tmp_path: Path) -> None:
+def test_unlisted_parents_are_shown_as_folders(tmp_path: Path) -> None:
     page = page_of_listing(listing(tmp_path, *TREE), b"implied", 100, None)
 
     assert [(entry.path, entry.is_implicit, entry.type) for entry in page.entries] == [(b"implied/deep", True, "d")]
@@ -49,11 +49,11 @@ def test_parents_that_nobody_lists_are_directories(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", [b"nowhere", b"hom", b"home/a", b"home/a/below", b"home/link"])
-def test_what_is_no_directory_does_not_exist(tmp_path: Path, directory: bytes) -> None:
+def test_a_path_that_is_not_a_folder_does_not_exist(tmp_path: Path, directory: bytes) -> None:
     assert names(tmp_path, directory) is None
 
 
-def test_of_a_path_that_is_there_twice_the_last_one_counts(tmp_path: Path) -> None:
+def test_the_last_of_two_entries_with_the_same_path_wins(tmp_path: Path) -> None:
     page = page_of_listing(listing(tmp_path, a_file(b"f", size=1), a_file(b"f", size=2)), b"", 100, None)
 
     assert [entry.size for entry in page.entries] == [2]
@@ -63,18 +63,18 @@ def test_the_root_itself_is_not_among_its_entries(tmp_path: Path) -> None:
     assert names(tmp_path, b"", a_directory(b"."), a_file(b"f")) == [b"f"]
 
 
-def test_it_says_what_the_index_says(tmp_path: Path) -> None:
+def test_a_page_of_the_listing_equals_that_of_the_index(tmp_path: Path) -> None:
     index = HistoryIndex(SqliteStore.create(tmp_path / "history.db"))
     index.ingest_listing("archive", listing_of(TREE))
     for directory in (b"", b"home", b"home/empty", b"implied", b"implied/deep", b"homely", b"nowhere"):
         for limit in (2, 100):
             by_engine = page_of_listing(listing(tmp_path, *TREE), directory, limit, None)
             by_index = index.browse("archive", directory, limit=limit)
-            assert by_engine == replace(by_index, total=None, facts={})  # counting would mean to read on to the end
+            assert by_engine == replace(by_index, total=None, facts={})  # counting would require reading to the end
     index.close()
 
 
-def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_each_page_starts_where_the_previous_one_ended(tmp_path: Path) -> None:
     output = listing(tmp_path, *TREE)
     first = page_of_listing(output, b"home", 2, None)
     second = page_of_listing(output, b"home", 2, first.next_cursor)
@@ -90,7 +90,7 @@ def test_a_cursor_of_something_else_is_refused(tmp_path: Path, cursor: str) -> N
         page_of_listing(listing(tmp_path, *TREE), b"home", 2, cursor)
 
 
-def test_a_listing_that_is_cut_off_is_not_half_a_directory(tmp_path: Path) -> None:
+def test_a_truncated_listing_is_refused(tmp_path: Path) -> None:
     output = listing(tmp_path, *TREE)
     output.write_bytes(output.read_bytes()[:-5])
 

@@ -1,4 +1,4 @@
-"""The future of restore points, and the time between them."""
+"""The simulated future of restore points, and the gaps between them."""
 
 import random
 import time
@@ -18,7 +18,7 @@ def daily(count: int) -> list[datetime]:
     return [NOW + (number + 1) * DAY for number in range(count)]
 
 
-def test_every_day_ends_as_if_its_prune_had_been_made_on_that_day() -> None:
+def test_the_simulation_equals_a_prune_after_every_daily_backup() -> None:
     policy = RetentionPolicy(keep_daily=3, keep_weekly=2)
     starts = daily(40)
     last = (NOW + 40 * DAY).date()
@@ -36,7 +36,7 @@ def test_every_day_ends_as_if_its_prune_had_been_made_on_that_day() -> None:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_what_is_there_on_each_day_is_what_prunes_one_by_one_leave(seed: int) -> None:
+def test_the_archives_of_each_day_are_those_that_daily_prunes_would_leave(seed: int) -> None:
     chance = random.Random(seed)
     major = chance.choice((1, 2))
     names = chance.sample([name for name, _ in RULES], chance.randint(1, 4))
@@ -68,7 +68,7 @@ def test_what_is_there_on_each_day_is_what_prunes_one_by_one_leave(seed: int) ->
     assert found.restore_points == tuple(each.start for each in there)
 
 
-def test_two_years_with_thousands_of_archives_are_soon_simulated() -> None:
+def test_two_years_with_thousands_of_archives_are_simulated_quickly() -> None:
     archives = [aged(NOW - number * timedelta(hours=1)) for number in range(2_500)]
     policy = RetentionPolicy(keep_last=2_000, keep_daily=1_000)
     began = time.process_time()
@@ -77,14 +77,16 @@ def test_two_years_with_thousands_of_archives_are_soon_simulated() -> None:
     assert time.process_time() - began < 0.4
 
 
-def test_two_years_of_daily_backups_are_soon_simulated() -> None:
+def test_two_years_of_daily_backups_are_simulated() -> None:
     policy = RetentionPolicy(keep_daily=14, keep_weekly=8, keep_monthly=12, keep_yearly=2)
     found = simulate.simulate_policy([], daily(731), policy, major=2, now=NOW, until=(NOW + 731 * DAY).date())
     assert len(found.counts) == 732
     assert found.restore_points[0] == NOW + 731 * DAY
 
 
-def test_a_simulation_that_would_take_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulation_that_would_take_too_long_stops_and_reports_the_last_day_that_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(simulate, "MOST_LOOKS", 40_000)
     starts = [NOW + number * timedelta(minutes=60) for number in range(17_000)]
     policy = RetentionPolicy(keep_within="9y")
@@ -97,7 +99,7 @@ def test_a_simulation_that_would_take_too_long_is_given_up(monkeypatch: pytest.M
         simulate.simulate_policy([], starts, policy, major=1, now=NOW, until=fits_until + DAY)
 
 
-def test_archives_that_claim_to_be_of_the_future_are_in_their_place_and_stop_nothing() -> None:
+def test_archives_dated_in_the_future_keep_their_place_and_do_not_stop_the_simulation() -> None:
     claimed, last = datetime.max.replace(tzinfo=UTC), NOW + 9 * DAY
     found = simulate.simulate_policy(
         [aged(claimed)], daily(9), RetentionPolicy(keep_last=2), major=1, now=NOW, until=last.date()
@@ -106,12 +108,12 @@ def test_archives_that_claim_to_be_of_the_future_are_in_their_place_and_stop_not
     assert expected_backups.regular("past", DAY, claimed, NOW, NOW + 2 * DAY).starts[0] == NOW + DAY
 
 
-def test_a_span_longer_than_time_itself_keeps_everything() -> None:
+def test_a_retention_span_beyond_the_calendar_keeps_everything() -> None:
     archives = [aged(NOW - number * 300 * DAY) for number in range(5)]
     assert len(simulate.kept_now(archives, RetentionPolicy(keep_within="999999y"), 1, NOW)) == 5
 
 
-def test_gaps_are_told_by_age_and_the_age_of_the_newest_counts() -> None:
+def test_gaps_are_grouped_by_age_and_include_the_age_of_the_newest_point() -> None:
     end = datetime(2026, 11, 18, tzinfo=UTC)
     points = [end - 2 * DAY, end - 3 * DAY, end - 20 * DAY, end - 400 * DAY]
     assert simulate.gaps(points, NOW.date()) == [
@@ -126,14 +128,14 @@ def test_gaps_are_told_by_age_and_the_age_of_the_newest_counts() -> None:
     ("last", "first"),
     [(None, NOW + DAY), (NOW - timedelta(hours=1), NOW + timedelta(hours=23)), (NOW - 9 * DAY, NOW + DAY)],
 )
-def test_regular_backups_count_from_the_last_one(last: datetime | None, first: datetime) -> None:
+def test_regular_backups_are_counted_from_the_last_one(last: datetime | None, first: datetime) -> None:
     found = expected_backups.regular("past", DAY, last, NOW, NOW + 3 * DAY)
     assert found.starts[0] == first
     assert all(NOW < start <= NOW + 3 * DAY for start in found.starts)
     assert len(found.starts) == 3
 
 
-def test_a_habit_needs_three_archives_over_a_day_and_is_no_faster_than_five_minutes() -> None:
+def test_a_usual_interval_needs_three_archives_over_a_day_and_is_at_least_five_minutes() -> None:
     starts = [NOW - number * timedelta(hours=6) for number in range(9)]
     assert expected_backups.usual_interval(starts) == timedelta(hours=6)
     assert expected_backups.usual_interval(starts[:2]) is None

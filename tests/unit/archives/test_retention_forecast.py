@@ -1,4 +1,4 @@
-"""The forecast of bytes, against made-up histories whose future is known."""
+"""The forecast of bytes, compared with made-up histories whose future is known."""
 
 import random
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def estimate(*given: Any) -> forecast.Estimate:
 
 @dataclass
 class Machine:
-    """Files that change at rates of their own, some of them often; some come, and now and then there is a busy day."""
+    """Files that change at their own rates, some often; new files appear, and there is an occasional busy day."""
 
     seed: int
 
@@ -48,7 +48,7 @@ class Machine:
         self.versions[np.arange(days)[:, None] < born] = -1
 
     def stored(self, days: Sequence[int]) -> float:
-        """Bytes of the archives of these days: each version of a file once."""
+        """Bytes of the archives of these days: each version of a file counts once."""
         seen = np.sort(self.versions[list(days)], axis=0)
         distinct = (np.diff(seen, axis=0) != 0).sum(axis=0) + 1 - (seen[0] < 0)
         return float((distinct * self.sizes).sum())
@@ -66,7 +66,7 @@ def number_of(moment: datetime) -> int:
 
 
 def kept_after(policy: RetentionPolicy, last: int) -> list[int]:
-    """The days whose archives there are after daily backups and prunes up to a day."""
+    """The days whose archives remain after daily backups and prunes up to a day."""
     there = [aged(at(0))]
     done = simulate.simulate_policy(
         there, [at(day) for day in range(1, last + 1)], policy, major=1, now=at(0), until=at(last).date()
@@ -75,7 +75,7 @@ def kept_after(policy: RetentionPolicy, last: int) -> list[int]:
 
 
 def forecast_error(machine: Machine, policy: RetentionPolicy, ahead: int, *, measured: bool) -> tuple[float, bool]:
-    """How far the forecast is from what really comes, and whether that is within its range."""
+    """The relative error of the forecast, and whether the true value is within its range."""
     now = kept_after(policy, PAST)
     later = kept_after(policy, PAST + ahead)
     made = [Sample(1.0, machine.new_bytes(day)) for day in range(1, PAST + 1)]
@@ -109,7 +109,7 @@ def percentile(values: list[float], percent: int) -> float:
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_nine_of_ten_forecasts_of_30_days_are_within_a_tenth(measured: bool) -> None:
+def test_nine_of_ten_forecasts_of_30_days_are_within_ten_percent(measured: bool) -> None:
     found, inside = errors(30, measured=measured, machines=range(8))
 
     assert percentile(found, 50) <= 0.05
@@ -117,13 +117,13 @@ def test_nine_of_ten_forecasts_of_30_days_are_within_a_tenth(measured: bool) -> 
     assert inside >= 0.85
 
 
-def test_the_truth_of_90_days_is_mostly_within_the_range() -> None:
+def test_the_true_value_after_90_days_is_mostly_within_the_range() -> None:
     _, inside = errors(90, measured=True, machines=range(8))
 
     assert inside >= 0.8
 
 
-def test_a_law_is_learned_from_backups_at_different_gaps() -> None:
+def test_a_growth_law_is_learned_from_backups_at_different_intervals() -> None:
     made = [Sample(days, 100.0 * days**0.5) for days in (1, 2, 4, 7, 1, 14, 30, 1, 2)]
 
     law = forecast.learn(made)
@@ -144,11 +144,11 @@ def test_a_law_is_learned_from_backups_at_different_gaps() -> None:
         [Sample(0, 10.0)] * 20,
     ],
 )
-def test_from_too_little_nothing_is_learned(made: list[Sample]) -> None:
+def test_nothing_is_learned_from_too_little_data(made: list[Sample]) -> None:
     assert forecast.learn(made) is None
 
 
-def test_what_stays_is_not_forecast_where_it_is_measured() -> None:
+def test_measured_bytes_of_remaining_archives_are_used_instead_of_a_forecast() -> None:
     made = [Sample(1.0, 10.0)] * 10
     law = forecast.learn(made)
     assert law is not None
@@ -160,7 +160,7 @@ def test_what_stays_is_not_forecast_where_it_is_measured() -> None:
     assert estimate(law, made, today, [at(0), at(1), at(2)], [], None).bytes <= 1020
 
 
-def test_a_range_is_wider_where_backups_differ_and_further_ahead() -> None:
+def test_the_range_is_wider_for_irregular_backups_and_further_ahead() -> None:
     generator = random.Random(1)
     even, odd = [Sample(1.0, 100.0)] * 30, [Sample(1.0, generator.expovariate(1 / 100)) for _ in range(30)]
     today = Today((at(0),), 1000.0, 1000.0)

@@ -1,4 +1,4 @@
-"""Which restore points there were on past days."""
+"""The restore points that existed on past days."""
 
 import random
 from datetime import UTC, date, datetime, time, timedelta
@@ -18,7 +18,7 @@ def a_point(start: datetime, gone_at: datetime | None = None) -> Point:
     return Point(str(random.random()), None, "name", "series", start, gone_at)
 
 
-def test_each_day_counts_the_points_that_were_there_at_its_end() -> None:
+def test_each_day_counts_the_points_that_existed_at_its_end() -> None:
     generator = random.Random(1)
     known = [
         a_point(day(made := generator.uniform(-10, 30)), day(made + generator.uniform(0, 12)) if number % 3 else None)
@@ -34,14 +34,14 @@ def test_each_day_counts_the_points_that_were_there_at_its_end() -> None:
     assert shown == [one for one in known if any(past_restore_points.counts([one], each, each)[0][1] for each in days)]
 
 
-def test_a_time_at_the_end_of_the_calendar_harms_nobody() -> None:
+def test_times_at_the_ends_of_the_calendar_do_no_harm() -> None:
     known = [a_point(datetime.max.replace(tzinfo=UTC)), a_point(datetime.min.replace(tzinfo=UTC))]
 
     assert [number for _, number in past_restore_points.counts(known, FIRST, FIRST)] == [1]
     assert past_restore_points.shown(known, FIRST, LAST) == known[1:]
 
 
-def test_a_removed_archive_leaves_a_record_whichever_way_it_goes(database: Database) -> None:
+def test_a_removed_archive_leaves_a_record_however_it_was_removed(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         pruned = an_archive(session, repository, "pruned", NOON, deduplicated_size=7, backup_operation_id=1)
@@ -63,7 +63,7 @@ def test_a_removed_archive_leaves_a_record_whichever_way_it_goes(database: Datab
     assert [found[name].archive_id is None for name in ("pruned", "outside", "there")] == [True, True, False]
 
 
-def test_an_archive_that_comes_back_is_there_and_may_go_again(database: Database) -> None:
+def test_an_archive_that_returns_is_present_and_can_be_removed_again(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         first = an_archive(session, repository, "undeleted", NOON)
@@ -80,7 +80,7 @@ def test_an_archive_that_comes_back_is_there_and_may_go_again(database: Database
         assert point.archive_id is None
 
 
-def test_prunes_from_before_the_record_are_read_from_their_results(database: Database) -> None:
+def test_archives_pruned_before_the_record_existed_are_read_from_prune_results(database: Database) -> None:
     with database.writing() as session:
         repository, other = a_repository(session), a_repository(session)
         listed = [
@@ -100,7 +100,7 @@ def test_prunes_from_before_the_record_are_read_from_their_results(database: Dat
     assert (point.name, point.series, point.start, point.gone_at) == ("home-2026-03-01", "home", NOON, day(5))
 
 
-def test_what_went_before_the_first_day_is_not_read(database: Database) -> None:
+def test_archives_removed_before_the_first_day_are_not_read(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         gone = an_archive(session, repository, "gone", NOON)

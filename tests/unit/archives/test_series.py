@@ -1,4 +1,4 @@
-"""Which archives belong together."""
+"""Which archives belong to one series."""
 
 import pytest
 
@@ -38,16 +38,16 @@ def test_timestamps_are_stripped_from_a_name(name: str, series: str) -> None:
         ("{repository}-{now:%Y%m%d}-{now:%H%M}", "nas-20261115-0102", "nas"),
     ],
 )
-def test_a_name_made_from_the_template_loses_what_the_template_calls_time(
+def test_a_name_that_matches_the_template_loses_the_times_of_the_template(
     template: str, name: str, series: str
 ) -> None:
     assert series_of(name, template) == series
 
 
-def test_a_name_that_the_template_did_not_make_loses_what_looks_like_a_time() -> None:
+def test_a_name_that_does_not_match_the_template_loses_whatever_looks_like_a_time() -> None:
     assert series_of("cron-2026-11-15", "{repository}-{now:%A}") == "cron"
     assert series_of("manual", "{repository}-{now}") == "manual"
 
 
-def test_a_template_without_a_time_changes_nothing() -> None:
+def test_a_template_without_a_time_is_ignored() -> None:
     assert series_of("fixed-2026-11-15", "fixed-2026-11-15") == "fixed"

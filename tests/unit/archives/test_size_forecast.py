@@ -1,4 +1,4 @@
-"""The forecast of a repository: from its records, and from the chunks of its files."""
+"""The size forecast of a repository, from its records and from the chunks of its files."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -65,7 +65,7 @@ def forecast(of: ForecastData, policy: RetentionPolicy, ahead: int, stored: Any 
     return of.forecast(left.kept_on, NOW, {one: stored(one) for one in sets} if stored else None)
 
 
-def test_a_policy_that_keeps_ten_days_needs_the_data_and_nine_times_what_is_new() -> None:
+def test_a_policy_that_keeps_ten_days_needs_the_data_and_nine_times_the_new_bytes() -> None:
     found = forecast(past(archives()), DAILY, 40)
 
     assert (found.basis, found.reason, found.now) == ("sizes", None, 1_300_000_000)
@@ -83,8 +83,8 @@ def test_beyond_30_days_there_is_only_a_range_and_beyond_90_nothing() -> None:
     assert forecast(past(archives()), DAILY, 3).points == []
 
 
-def test_what_stays_is_added_up_from_chunks_where_they_are_known() -> None:
-    """Each archive has half a gigabyte that all have, and 7 MB of its own."""
+def test_remaining_archives_are_measured_by_chunks_if_these_are_indexed() -> None:
+    """Each archive consists of half a gigabyte shared by all and 7 MB of its own."""
 
     def stored(wanted: Collection[str]) -> int:
         return 500_000_000 + 7_000_000 * len(wanted)
@@ -95,7 +95,7 @@ def test_what_stays_is_added_up_from_chunks_where_they_are_known() -> None:
     assert found.points[0].bytes == 500_000_000 + 7 * 7_000_000 + 7 * 10_000_000
 
 
-def test_growth_of_the_files_counts_where_every_archive_of_today_goes() -> None:
+def test_growth_of_the_files_counts_if_no_archive_of_today_remains() -> None:
     grown = archives()
     for number, archive in enumerate(grown):
         archive.original_size = 1_000_000_000 + number * 20_000_000
@@ -120,7 +120,7 @@ def test_growth_of_the_files_counts_where_every_archive_of_today_goes() -> None:
         (archives(), {"unique_size": None}, "no_sizes"),
     ],
 )
-def test_where_too_little_is_known_there_is_a_reason_and_no_number(
+def test_without_enough_data_the_forecast_returns_a_reason_and_no_numbers(
     known: list[Archive], values: dict[str, Any], reason: str
 ) -> None:
     found = forecast(past(known, **values), DAILY, 90)
@@ -128,7 +128,7 @@ def test_where_too_little_is_known_there_is_a_reason_and_no_number(
     assert (found.now, found.basis, found.points, found.reason) == (None, None, [], reason)
 
 
-def test_archives_that_are_gone_are_learned_from_as_well(database: Database) -> None:
+def test_the_forecast_also_learns_from_removed_archives(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         made: list[datetime] = []
@@ -152,7 +152,7 @@ def test_archives_that_are_gone_are_learned_from_as_well(database: Database) -> 
 
 
 def of_two_series(**values: Any) -> list[Archive]:
-    """Daily archives at two in the night, which add 10 MB each, and at noon, which add 2 MB; oldest first."""
+    """Daily archives at two in the morning, which add 10 MB each, and at noon, which add 2 MB; oldest first."""
     defaults = {"backup_operation_id": 1, "lost_at": None}
     kinds = (("night", 10, 10_000_000, 3_000_000), ("noon", 0, 2_000_000, 1_000_000))
     return [
@@ -176,13 +176,13 @@ HALF_DAYS = tuple(LAST_NOON + number * DAY / 2 for number in range(1, 401))
 
 
 def by_chunks(wanted: Collection[str]) -> int:
-    """Bytes that both series have, bytes that a series has, and those of each archive."""
+    """Bytes shared by both series, bytes shared within a series, and those of each archive."""
     night, noon = (sum(name.startswith(series) for name in wanted) for series in ("night", "noon"))
     own = (400_000_000 + 10_000_000 * night if night else 0) + (90_000_000 + 2_000_000 * noon if noon else 0)
     return 500_000_000 + own
 
 
-def test_each_of_two_series_adds_what_its_own_backups_add() -> None:
+def test_each_of_two_series_grows_by_what_its_own_backups_add() -> None:
     found = forecast(past(of_two_series(), HALF_DAYS), RetentionPolicy(keep_last=40), 30, by_chunks)
 
     assert (found.basis, found.reason, found.now) == ("chunks", None, by_chunks([one.name for one in of_two_series()]))
@@ -193,14 +193,14 @@ def test_each_of_two_series_adds_what_its_own_backups_add() -> None:
     assert far.low < (far.bytes or 0) < far.high
 
 
-def test_a_series_of_which_a_policy_keeps_nothing_needs_nothing() -> None:
-    """Of each day only the last archive stays: that is always one of noon."""
+def test_a_series_of_which_the_policy_keeps_nothing_needs_no_bytes() -> None:
+    """Only the last archive of each day is kept, which is always the one at noon."""
     found = forecast(past(of_two_series(), HALF_DAYS), RetentionPolicy(keep_daily=10), 30, by_chunks)
 
     assert found.points[1].bytes == pytest.approx(500_000_000 + 90_000_000 + 10 * 2_000_000, rel=0.02)
 
 
-def test_without_chunks_the_bytes_of_today_are_shared_out_by_the_sizes_of_the_newest_archives() -> None:
+def test_without_chunks_todays_bytes_are_divided_by_the_sizes_of_the_newest_archives() -> None:
     total = 4_000_000_000 + 29 * 12_000_000
     found = forecast(past(of_two_series(), HALF_DAYS, unique_size=total), RetentionPolicy(keep_daily=10), 30)
 
@@ -208,7 +208,7 @@ def test_without_chunks_the_bytes_of_today_are_shared_out_by_the_sizes_of_the_ne
     assert found.points[1].bytes == pytest.approx(1_000_000_000 + 9 * 2_000_000, rel=0.02)
 
 
-def test_a_single_archive_of_another_series_stays_as_it_is() -> None:
+def test_a_single_archive_of_another_series_counts_with_its_current_bytes() -> None:
     other = archives(1, series="once", deduplicated_size=None)
 
     def stored(wanted: Collection[str]) -> int:
@@ -230,7 +230,7 @@ def test_a_single_archive_of_another_series_stays_as_it_is() -> None:
         ("abc", "abca"),
     ],
 )
-def test_series_take_turns_as_they_did_so_far(turns: str, expected: str) -> None:
+def test_series_alternate_as_they_did_before(turns: str, expected: str) -> None:
     made = [RecentBackup(day(number), series, None) for number, series in enumerate(turns)]
 
     assert "".join(series_to_come(made, DAYS_TO_COME[:4]).values()) == expected

@@ -1,4 +1,4 @@
-"""Cells of care, and how fresh the archive list is."""
+"""The status cells of a repository, and how fresh its archive list is."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ def cell(session: Session, repository: Repository, name: str, *, overdue: bool =
     return found
 
 
-def test_a_failed_run_is_told_and_the_age_is_that_of_the_last_success(database: Database) -> None:
+def test_a_failed_operation_is_shown_with_the_age_of_the_last_success(database: Database) -> None:
     with database.writing() as session:
         long_ago = clock.now() - timedelta(days=3)
         repository = a_repository(session, last_check=long_ago)
@@ -36,7 +36,7 @@ def test_a_failed_run_is_told_and_the_age_is_that_of_the_last_success(database: 
         assert found.age_seconds >= 3 * 86400
 
 
-def test_a_skipped_run_is_no_evidence(database: Database) -> None:
+def test_a_skipped_operation_does_not_count(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         an_operation(session, repository, "prune", Status.SKIPPED)
@@ -44,7 +44,7 @@ def test_a_skipped_run_is_no_evidence(database: Database) -> None:
         assert cell(session, repository, "prune").status == "never"
 
 
-def test_what_runs_is_found_behind_many_that_wait(database: Database) -> None:
+def test_a_running_operation_is_found_behind_many_waiting_ones(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
         done = an_operation(session, repository, "archives", Status.COMPLETED)
@@ -58,7 +58,7 @@ def test_what_runs_is_found_behind_many_that_wait(database: Database) -> None:
         assert cell(session, repository, "backup").running is False
 
 
-def test_a_record_that_was_deleted_leaves_the_repositorys_own_evidence(database: Database) -> None:
+def test_the_repositorys_own_dates_count_if_the_operation_was_deleted(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session, last_compact=clock.now() - timedelta(days=1))
         found = cell(session, repository, "compact")
@@ -66,7 +66,7 @@ def test_a_record_that_was_deleted_leaves_the_repositorys_own_evidence(database:
         assert (found.status, found.source) == ("completed", "repository")
 
 
-def test_overdue_is_counted_from_the_last_success_or_since_the_repository_is_known(database: Database) -> None:
+def test_overdue_is_counted_from_the_last_success_or_from_when_the_repository_was_added(database: Database) -> None:
     with database.writing() as session:
         now = clock.now()
         known_long = a_repository(session, created_at=now - timedelta(days=40), last_backup=now - timedelta(days=8))
@@ -88,7 +88,7 @@ def test_an_index_that_is_off_is_never_overdue(database: Database) -> None:
         assert (found.overdue, found.threshold_days) == (None, None)
 
 
-def test_an_archive_that_is_newer_than_our_last_backup_is_the_evidence(database: Database) -> None:
+def test_an_archive_newer_than_the_last_backup_operation_determines_the_status(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session, last_backup=clock.now() + timedelta(hours=1))
         an_operation(session, repository, "backup", Status.FAILED)

@@ -1,4 +1,4 @@
-"""Changes and path history where archives are missing in the index."""
+"""Changes and path history when some archives are not indexed."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -30,7 +30,7 @@ def index(tmp_path: Path) -> Iterator[HistoryIndex]:
 
 
 class Shelf:
-    """A repository whose archives are put into the index or not."""
+    """A repository with indexed and unindexed archives."""
 
     def __init__(self, session: Session, index: HistoryIndex) -> None:
         self.session = session
@@ -82,7 +82,7 @@ def shelf(database: Database, index: HistoryIndex) -> Iterator[Shelf]:
 ONE, TWO = a_file(b"f", size=1), a_file(b"f", size=2)
 
 
-def test_the_nearest_indexed_predecessor_is_taken_and_the_gap_is_told(shelf: Shelf) -> None:
+def test_the_nearest_indexed_predecessor_is_compared_and_the_gap_is_reported(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("b", indexed=False)
     shelf.put("c", TWO)
@@ -93,7 +93,7 @@ def test_the_nearest_indexed_predecessor_is_taken_and_the_gap_is_told(shelf: She
     assert (found.incomplete, found.unindexed_archive_ids) == (True, shelf.ids("b"))
 
 
-def test_a_gap_outside_of_the_window_is_none(shelf: Shelf) -> None:
+def test_unindexed_archives_outside_the_compared_range_are_not_gaps(shelf: Shelf) -> None:
     shelf.put("before", indexed=False)
     shelf.put("a", ONE)
     shelf.put("b", TWO)
@@ -103,7 +103,7 @@ def test_a_gap_outside_of_the_window_is_none(shelf: Shelf) -> None:
     assert shelf.changes("a", "b").incomplete is False
 
 
-def test_archives_between_two_that_are_compared_are_the_window_in_both_directions(shelf: Shelf) -> None:
+def test_unindexed_archives_between_two_compared_ones_are_gaps_in_both_directions(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("b", indexed=False)
     shelf.put("c", ONE)
@@ -113,7 +113,7 @@ def test_archives_between_two_that_are_compared_are_the_window_in_both_direction
         assert shelf.changes(*pair).unindexed_archive_ids == shelf.ids("b")
 
 
-def test_an_archive_that_is_not_indexed_itself_tells_nothing_and_says_so(shelf: Shelf) -> None:
+def test_an_unindexed_archive_shows_no_changes_and_is_reported_as_a_gap(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("b", indexed=False)
     found = shelf.changes("b")
@@ -123,7 +123,7 @@ def test_an_archive_that_is_not_indexed_itself_tells_nothing_and_says_so(shelf: 
     assert shelf.changes("a", "b").unindexed_archive_ids == shelf.ids("b")
 
 
-def test_without_any_indexed_predecessor_all_before_are_gaps(shelf: Shelf) -> None:
+def test_without_an_indexed_predecessor_all_earlier_archives_are_gaps(shelf: Shelf) -> None:
     shelf.put("a", indexed=False)
     shelf.put("b", indexed=False)
     shelf.put("c", ONE)
@@ -133,7 +133,7 @@ def test_without_any_indexed_predecessor_all_before_are_gaps(shelf: Shelf) -> No
     assert found.unindexed_archive_ids == shelf.ids("a", "b")
 
 
-def test_between_two_series_only_the_ends_matter(shelf: Shelf) -> None:
+def test_archives_between_two_of_different_series_are_not_gaps(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("gap", indexed=False)
     shelf.put("other", TWO, series="t")
@@ -143,7 +143,7 @@ def test_between_two_series_only_the_ends_matter(shelf: Shelf) -> None:
     assert found.incomplete is False
 
 
-def test_archives_of_one_instant_are_ordered_by_their_ids(shelf: Shelf) -> None:
+def test_archives_with_the_same_start_are_ordered_by_their_ids(shelf: Shelf) -> None:
     shelf.put("a", ONE, at=0)
     shelf.put("b", TWO, at=0)
 
@@ -152,7 +152,7 @@ def test_archives_of_one_instant_are_ordered_by_their_ids(shelf: Shelf) -> None:
 
 
 def test_a_state_that_the_index_does_not_confirm_counts_as_not_indexed(shelf: Shelf) -> None:
-    """As when the index file was deleted: nothing may be said to be unchanged."""
+    """For example after the index file was deleted: nothing may be reported as unchanged."""
     shelf.put("a", ONE)
     shelf.put("b", TWO)
     shelf.index.remove([shelf.archives["b"].engine_id])
@@ -172,7 +172,7 @@ def test_without_an_index_nothing_is_covered(shelf: Shelf) -> None:
     assert shelf.search("f", None).coverage.unindexed_archive_ids == shelf.ids("a")
 
 
-def test_what_nobody_will_index_is_skipped_and_what_failed_has_failed(shelf: Shelf) -> None:
+def test_archives_that_will_never_be_indexed_are_skipped_unless_they_failed(shelf: Shelf) -> None:
     shelf.put("a", indexed=False)
     shelf.archives["a"].history_state = "pending"
     assert IndexedArchives.of(shelf.index, kept=False).state(shelf.archives["a"]) == "skipped"
@@ -191,7 +191,7 @@ def ranges(shelf: Shelf, found: PathHistoryAnswer) -> list[tuple[str | None, str
     ]
 
 
-def test_an_unindexed_archive_inside_a_range_is_told(shelf: Shelf) -> None:
+def test_an_unindexed_archive_inside_a_range_is_reported(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("b", indexed=False)
     shelf.put("c", ONE)
@@ -202,7 +202,7 @@ def test_an_unindexed_archive_inside_a_range_is_told(shelf: Shelf) -> None:
 
 
 def test_an_unindexed_archive_at_the_end_does_not_end_the_range(shelf: Shelf) -> None:
-    """Absence is never inferred from what was not read."""
+    """Absence is never inferred from an unindexed archive."""
     shelf.put("a", ONE)
     shelf.put("b", indexed=False)
     found = shelf.history(b"f")
@@ -212,7 +212,7 @@ def test_an_unindexed_archive_at_the_end_does_not_end_the_range(shelf: Shelf) ->
     assert found.coverage.unindexed_archive_ids == shelf.ids("b")
 
 
-def test_no_archive_of_one_series_follows_one_of_another(shelf: Shelf) -> None:
+def test_each_series_has_its_own_path_history(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("other", TWO, series="t")
     shelf.put("b", ONE)
@@ -239,7 +239,7 @@ def test_a_range_ends_with_the_last_archive_that_has_the_path(shelf: Shelf) -> N
     assert [entry.change for entry in found.entries] == ["added", "modified", "removed", "added"]
 
 
-def test_archives_indexed_out_of_order_are_told_in_order(shelf: Shelf) -> None:
+def test_archives_indexed_out_of_order_are_shown_in_order(shelf: Shelf) -> None:
     shelf.put("late", TWO, at=5)
     shelf.put("early", ONE, at=1)
     found = shelf.history(b"f")
@@ -248,7 +248,7 @@ def test_archives_indexed_out_of_order_are_told_in_order(shelf: Shelf) -> None:
     assert ranges(shelf, found) == [("early", None, [])]
 
 
-def test_a_folder_that_no_archive_lists_itself_has_no_history_and_is_not_found(shelf: Shelf) -> None:
+def test_an_unlisted_folder_has_no_history_and_is_not_found(shelf: Shelf) -> None:
     shelf.put("a", a_file(b"above/f"))
 
     assert shelf.history(b"above").entries == []
@@ -256,7 +256,7 @@ def test_a_folder_that_no_archive_lists_itself_has_no_history_and_is_not_found(s
     assert shelf.search("above", shelf.index).results == []
 
 
-def test_a_search_tells_nothing_of_archives_that_are_not_listed_any_more(shelf: Shelf) -> None:
+def test_a_search_ignores_archives_that_are_no_longer_listed(shelf: Shelf) -> None:
     shelf.put("a", ONE, a_directory(b"d"))
     shelf.put("b", ONE)
     archive_records.remove(shelf.session, [shelf.archives["a"]])
@@ -267,7 +267,7 @@ def test_a_search_tells_nothing_of_archives_that_are_not_listed_any_more(shelf: 
     assert (hit.archive_count, hit.first_seen) == (1, shelf.archives["b"].id)
 
 
-def test_a_time_beyond_the_calendar_is_unknown(shelf: Shelf) -> None:
+def test_a_modification_time_centuries_ahead_is_shown(shelf: Shelf) -> None:
     shelf.put("a", a_file(b"f", mtime=int(timedelta(days=365 * 300).total_seconds()) * 1_000_000))
 
     assert shelf.history(b"f").entries[0].mtime is not None

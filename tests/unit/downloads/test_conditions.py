@@ -1,4 +1,4 @@
-"""What a request for a file asks for by its headers."""
+"""What the headers of a request for a file select."""
 
 import random
 
@@ -30,20 +30,20 @@ TAG = '"tag"'
         ("bytes=" + "9" * 30 + "-", 10, None),
     ],
 )
-def test_a_single_range_names_a_part_and_anything_else_the_whole(
+def test_a_single_range_selects_a_part_and_anything_else_the_whole_file(
     text: str | None, size: int, part: tuple[int, int] | None
 ) -> None:
     assert RequestConditions(range=text).part(size, TAG) == part
 
 
 @pytest.mark.parametrize(("text", "size"), [("bytes=10-", 10), ("bytes=10-12", 10), ("bytes=-0", 10), ("bytes=0-", 0)])
-def test_a_range_outside_the_file_is_refused_with_its_size(text: str, size: int) -> None:
+def test_a_range_outside_the_file_is_refused_with_the_files_size(text: str, size: int) -> None:
     with pytest.raises(RangeNotSatisfiable) as refused:
         RequestConditions(range=text).part(size, TAG)
     assert refused.value.params == {"size": size}
 
 
-def test_every_part_lies_within_the_file() -> None:
+def test_every_part_is_within_the_file() -> None:
     rng = random.Random(1)
     for _ in range(2000):
         size = rng.randrange(20)
@@ -67,11 +67,11 @@ def test_every_part_lies_within_the_file() -> None:
         ("", False),
     ],
 )
-def test_a_tag_that_the_client_names_is_known(given: str | None, known: bool) -> None:
+def test_if_none_match_recognises_the_tag_of_the_file(given: str | None, known: bool) -> None:
     assert RequestConditions(if_none_match=given).is_known(TAG) is known
 
 
 @pytest.mark.parametrize("given", ['"other"', f"W/{TAG}", "Wed, 21 Oct 2015 07:28:00 GMT"])
-def test_a_part_of_what_has_changed_is_the_whole(given: str) -> None:
+def test_a_range_of_a_changed_file_selects_the_whole_file(given: str) -> None:
     assert RequestConditions(range="bytes=1-2", if_range=TAG).part(10, TAG) == (1, 3)
     assert RequestConditions(range="bytes=1-2", if_range=given).part(10, TAG) is None

@@ -1,4 +1,4 @@
-"""Archives that are read from are looked up once, and never stay visible longer than the store allows."""
+"""Lookups of archives are cached, but an archive never stays visible longer than the store allows."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ def looking(database: Database, tmp_path: Path, place: tuple[int, int]) -> Calla
     return lambda caller: lookup.found(caller, *place, (b"etc/hosts",))[0].name
 
 
-def test_what_is_changed_elsewhere_in_the_store_keeps_a_lookup_and_its_own_rows_renew_it(
+def test_a_lookup_survives_unrelated_changes_and_reflects_changes_to_its_own_rows(
     database: Database, tmp_path: Path, place: tuple[int, int]
 ) -> None:
     look = looking(database, tmp_path, place)
@@ -59,7 +59,7 @@ def test_what_is_changed_elsewhere_in_the_store_keeps_a_lookup_and_its_own_rows_
     assert [look(ADMIN), look(ANNE)] == ["renamed", "renamed"]
 
 
-def test_a_right_that_is_withdrawn_ends_the_lookup_of_its_user_alone(
+def test_withdrawing_a_right_ends_only_the_lookup_of_its_user(
     database: Database, tmp_path: Path, place: tuple[int, int]
 ) -> None:
     look = looking(database, tmp_path, place)
@@ -71,7 +71,7 @@ def test_a_right_that_is_withdrawn_ends_the_lookup_of_its_user_alone(
         look(ANNE)
 
 
-def test_an_archive_that_is_lost_or_gone_is_refused_at_the_next_request(
+def test_a_lost_or_removed_archive_is_refused_at_the_next_request(
     database: Database, tmp_path: Path, place: tuple[int, int]
 ) -> None:
     look = looking(database, tmp_path, place)

@@ -1,4 +1,4 @@
-"""How a download is named."""
+"""The file name of a download."""
 
 from urllib.parse import unquote
 
@@ -18,12 +18,12 @@ from holdfast.downloads.response import disposition
         ("a\r\nSet-Cookie: x", "attachment; filename=\"a__Set-Cookie: x\"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20x"),
     ],
 )
-def test_a_name_is_told_plainly_and_exactly(name: str, header: str) -> None:
+def test_a_name_is_sent_in_a_plain_and_an_exact_form(name: str, header: str) -> None:
     assert disposition(name) == header
 
 
 @pytest.mark.parametrize("name", ["naïve.txt", "文書", "a;b=ü", "tab\there", "%41"])
-def test_the_exact_name_is_given_back_by_its_decoding(name: str) -> None:
+def test_decoding_the_exact_form_returns_the_name(name: str) -> None:
     _, _, encoded = disposition(name).partition("; filename*=UTF-8''")
 
     assert unquote(encoded, errors="strict") == name

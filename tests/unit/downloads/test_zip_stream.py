@@ -1,4 +1,4 @@
-"""Zip files that are written as their members come, read back by the standard library."""
+"""Zip files written as a stream, read back with the standard library."""
 
 import io
 import os
@@ -28,7 +28,7 @@ def written(entries: list[tuple[Member, list[bytes]]]) -> bytes:
 
 
 @given(members)
-def test_every_member_is_read_back_as_it_was(entries: list[tuple[str, list[bytes]]]) -> None:
+def test_every_member_is_read_back_unchanged(entries: list[tuple[str, list[bytes]]]) -> None:
     content = written([(Member(name.encode(), REGULAR, 1e9), blocks) for name, blocks in entries])
 
     with zipfile.ZipFile(io.BytesIO(content)) as found:
@@ -37,8 +37,8 @@ def test_every_member_is_read_back_as_it_was(entries: list[tuple[str, list[bytes
         assert [found.read(info) for info in found.infolist()] == [b"".join(blocks) for _, blocks in entries]
 
 
-def test_text_is_packed_and_what_is_packed_already_is_passed_on() -> None:
-    """Both are read back whole, also where a file goes on otherwise than it began."""
+def test_text_is_compressed_and_incompressible_data_is_stored() -> None:
+    """Both are read back completely, even if a file continues differently from how it began."""
     text, noise = b"again and again\n" * 20_000, os.urandom(300_000)
     blocks = {"text": [text], "noise": [noise, noise], "first noise": [noise, text], "first text": [text, noise]}
     content = written([(Member(name.encode(), REGULAR, 1e9), parts) for name, parts in blocks.items()])
@@ -52,7 +52,7 @@ def test_text_is_packed_and_what_is_packed_already_is_passed_on() -> None:
         assert 2 * len(noise) < found.getinfo("noise").compress_size < 2 * len(noise) + 1000
 
 
-def test_folders_links_modes_and_times_are_told() -> None:
+def test_folders_links_modes_and_times_are_preserved() -> None:
     with ZipStream() as writer:
         content = b"".join(
             [
@@ -76,7 +76,7 @@ def test_folders_links_modes_and_times_are_told() -> None:
         assert file.extra.endswith((1_600_000_001).to_bytes(4, "little"))
 
 
-def test_names_that_are_no_text_stay_different() -> None:
+def test_names_that_are_not_valid_utf_8_stay_distinct() -> None:
     content = written([(Member(b"caf\xe9", REGULAR, 0), [b"1"]), (Member(b"caf\xe8", REGULAR, 0), [b"2"])])
 
     with zipfile.ZipFile(io.BytesIO(content)) as found:
@@ -85,7 +85,7 @@ def test_names_that_are_no_text_stay_different() -> None:
 
 
 @pytest.mark.parametrize("modified", [-1e12, 0, 5e9, 1e12])
-def test_a_time_outside_the_zip_calendar_is_brought_into_it(modified: float) -> None:
+def test_a_time_outside_the_zip_calendar_is_clamped(modified: float) -> None:
     content = written([(Member(b"a", REGULAR, modified), [b"1"])])
 
     with zipfile.ZipFile(io.BytesIO(content)) as found:
@@ -102,7 +102,7 @@ def test_more_members_than_the_old_format_can_count_are_all_found() -> None:
 
 
 def test_members_beyond_four_gibibytes_are_found(tmp_path: Path) -> None:
-    """A member's offset takes 64 bits where it must. A sparse hole stands for the data before it."""
+    """A member's offset takes 64 bits if necessary. A sparse hole stands in for the data before it."""
     before = 5 << 30
     with ZipStream() as writer:
         writer._offset = before
@@ -117,8 +117,8 @@ def test_members_beyond_four_gibibytes_are_found(tmp_path: Path) -> None:
         assert found.read("late") == b"found"
 
 
-def test_a_large_file_is_announced_with_sizes_of_64_bits() -> None:
-    """Its real size does not matter here: what was announced decides which form is written."""
+def test_a_large_file_is_announced_with_64_bit_sizes() -> None:
+    """Its actual size does not matter here: the announced size determines the format."""
     content = written([(Member(b"large", REGULAR, 0, size=6 << 30), [b"only", b"this"])])
 
     with zipfile.ZipFile(io.BytesIO(content)) as found:
@@ -126,7 +126,7 @@ def test_a_large_file_is_announced_with_sizes_of_64_bits() -> None:
         assert found.read("large") == b"onlythis"
 
 
-def test_without_its_end_nobody_takes_it_for_a_zip_file() -> None:
+def test_a_stream_without_its_end_is_not_a_valid_zip_file() -> None:
     with ZipStream() as writer:
         content = b"".join(writer.streamed(Member(b"a", REGULAR, 0), iter([b"x"])))
 
@@ -134,8 +134,8 @@ def test_without_its_end_nobody_takes_it_for_a_zip_file() -> None:
         zipfile.ZipFile(io.BytesIO(content))
 
 
-def test_what_is_kept_does_not_grow_with_what_is_written() -> None:
-    """The pieces are never much larger than what comes in."""
+def test_pieces_are_never_much_larger_than_the_blocks_they_come_from() -> None:
+    """So memory does not grow with the size of the file."""
 
     def blocks() -> Iterator[bytes]:
         block = os.urandom(1 << 20)

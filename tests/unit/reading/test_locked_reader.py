@@ -21,7 +21,7 @@ REQUEST = LaneTicket(30.0)
 
 
 class Site:
-    """The lane and the helper of one repository, each as far as a reader uses it."""
+    """The lane and the helper of one repository, as far as a reader uses them."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -83,7 +83,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     made.supervisor.stop()
 
 
-def test_lock_and_lane_are_kept_between_reads_and_given_back_when_nobody_reads(
+def test_lock_and_lane_are_kept_between_reads_and_released_when_idle(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = site.reader.open(REQUEST)
@@ -97,7 +97,7 @@ def test_lock_and_lane_are_kept_between_reads_and_given_back_when_nobody_reads(
         reader.read(PARTS)
 
 
-def test_it_gives_way_to_waiting_work_and_the_read_that_was_cut_may_be_tried_again(site: Site) -> None:
+def test_a_reader_gives_way_to_waiting_work_and_the_interrupted_read_can_be_retried(site: Site) -> None:
     reader = site.reader.open(REQUEST)
     reader.read(PARTS)
     site.answers.clear()
@@ -107,13 +107,13 @@ def test_it_gives_way_to_waiting_work_and_the_read_that_was_cut_may_be_tried_aga
     assert site.events == ["lane held", "lock taken", "lock free", "lane free"], "the lock was given back first"
 
 
-def test_work_that_waits_while_it_opens_gets_the_lane_after_the_read_that_it_was_opened_for(site: Site) -> None:
+def test_a_reader_opened_while_work_waits_serves_its_first_read_before_it_gives_way(site: Site) -> None:
     site.is_wanted = True
     assert site.reader.open(REQUEST).read(PARTS) == b"abc"
     site.wait_until_free()
 
 
-def test_it_stays_for_all_who_waited_for_it(site: Site) -> None:
+def test_a_reader_stays_for_all_requests_that_waited_for_it(site: Site) -> None:
     site.is_wanted = site.is_awaited = True
     reader = site.reader.open(REQUEST)
     assert reader.read(PARTS) == b"abc"
@@ -124,14 +124,14 @@ def test_it_stays_for_all_who_waited_for_it(site: Site) -> None:
     site.wait_until_free()
 
 
-def test_a_read_that_does_not_come_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_leaves_if_its_first_read_does_not_come(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_READ_SECONDS", 0.01)
     site.is_wanted = True
     site.reader.open(REQUEST)
     site.wait_until_free()
 
 
-def test_users_outside_the_service_get_the_lock_however_much_is_read(
+def test_a_busy_reader_still_releases_the_lock_for_clients_outside_the_service(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = site.reader.open(REQUEST)
@@ -145,21 +145,21 @@ def test_users_outside_the_service_get_the_lock_however_much_is_read(
         read_on()
 
 
-def test_a_lane_that_is_taken_leaves_the_server_alone(site: Site) -> None:
+def test_a_reader_does_not_contact_the_server_while_the_lane_is_taken(site: Site) -> None:
     site.is_free = False
     with pytest.raises(LaneNotFree):
         site.reader.open(REQUEST)
     assert site.events == []
 
 
-def test_a_repository_that_does_not_open_leaves_the_lane(site: Site) -> None:
+def test_a_reader_whose_repository_cannot_be_opened_releases_the_lane(site: Site) -> None:
     site.opens = False
     with pytest.raises(ChunkRouteFailed, match="passphrase"):
         site.reader.open(REQUEST)
     site.wait_until_free()
 
 
-def test_a_reader_that_is_ended_or_whose_service_stops_leaves(site: Site) -> None:
+def test_a_reader_leaves_when_it_is_ended_or_the_service_stops(site: Site) -> None:
     reader = site.reader.open(REQUEST)
     reader.end()
     reader.wait_until_left()

@@ -1,4 +1,4 @@
-"""Warm readers: how many there are, how long they live, and what is tried again."""
+"""Warm readers: how many there are, how long they live, and what is retried."""
 
 import threading
 import uuid
@@ -24,7 +24,7 @@ PART = Part(b"c" * 32, 10, 0, 10)
 
 
 class ScriptedReader:
-    """Answers with what was put into its list, errors raised, and with zeros behind its end."""
+    """Returns or raises the items of its list one by one, and returns zeros after its end."""
 
     def __init__(self, answers: Sequence[bytes | Exception] = ()) -> None:
         self.answers = list(answers)
@@ -46,7 +46,7 @@ class ScriptedReader:
 
 
 class Stored:
-    """The store's side: which repositories there are."""
+    """The store's side: the repositories that exist."""
 
     def __init__(self) -> None:
         self.rows: list[Repository] = []
@@ -122,7 +122,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     assert made.alive == 0
 
 
-def test_one_reader_serves_a_repository_until_it_has_been_idle_for_minutes(
+def test_one_reader_serves_a_repository_until_it_has_been_idle_too_long(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = pool.repository()
@@ -135,7 +135,7 @@ def test_one_reader_serves_a_repository_until_it_has_been_idle_for_minutes(
     assert pool.alive == 0
 
 
-def test_there_are_never_more_than_four_and_the_longest_idle_one_gives_way(pool: Pool) -> None:
+def test_there_are_never_more_than_four_readers_and_the_longest_idle_one_gives_way(pool: Pool) -> None:
     repositories = [pool.repository() for _ in range(MOST + 2)]
     for repository in repositories:
         pool.read(repository)
@@ -143,7 +143,7 @@ def test_there_are_never_more_than_four_and_the_longest_idle_one_gives_way(pool:
     assert [reader.has_ended for reader in pool.opened] == [True, True, False, False, False, False]
 
 
-def test_where_all_readers_are_busy_the_engine_has_to_read(pool: Pool) -> None:
+def test_a_read_is_left_to_the_engine_while_all_readers_are_busy(pool: Pool) -> None:
     held = [pool.readers._lent(pool.repository(), LaneTicket(0.0)) for _ in range(MOST)]
     for lent in held:
         lent.__enter__()
@@ -163,7 +163,7 @@ def test_where_all_readers_are_busy_the_engine_has_to_read(pool: Pool) -> None:
         lambda _stored, repository: setattr(repository, "path", repository.path + "/"),
     ],
 )
-def test_the_reader_of_a_repository_that_is_gone_or_changed_is_ended(
+def test_the_reader_of_a_removed_or_changed_repository_is_ended(
     pool: Pool, change: Callable[[Stored, Repository], None]
 ) -> None:
     repository = pool.repository()
@@ -173,7 +173,7 @@ def test_the_reader_of_a_repository_that_is_gone_or_changed_is_ended(
     assert pool.alive == 0
 
 
-def test_another_repository_in_the_same_place_gets_another_reader_at_the_next_read(pool: Pool) -> None:
+def test_another_repository_at_the_same_path_gets_another_reader_at_the_next_read(pool: Pool) -> None:
     repository = pool.repository()
     pool.read(repository)
     config = Path(repository.path) / "config"
@@ -186,9 +186,7 @@ def test_another_repository_in_the_same_place_gets_another_reader_at_the_next_re
         pool.read(repository)
 
 
-def test_a_chunk_that_was_moved_is_looked_for_again_and_not_for_ever(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_moved_chunk_is_looked_up_again_but_not_indefinitely(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = pool.repository()
     pool.next = [ScriptedReader([ContentMoved("moved"), ContentMoved("moved"), b"0123456789"])]
     assert pool.read(repository) == b"0123456789"
@@ -199,7 +197,7 @@ def test_a_chunk_that_was_moved_is_looked_for_again_and_not_for_ever(
     assert pool.alive == 1, "nothing is wrong with the reader"
 
 
-def test_nobody_looks_for_a_chunk_when_the_client_has_gone(pool: Pool) -> None:
+def test_a_moved_chunk_is_not_looked_up_again_after_the_client_has_gone(pool: Pool) -> None:
     gone = threading.Event()
     gone.set()
     pool.next = [ScriptedReader([ContentMoved("moved")] * 5)]
@@ -207,7 +205,7 @@ def test_nobody_looks_for_a_chunk_when_the_client_has_gone(pool: Pool) -> None:
         pool.read(pool.repository(), gone)
 
 
-def test_a_reader_that_ended_is_replaced_once_and_a_damaged_chunk_is_final(pool: Pool) -> None:
+def test_a_reader_that_ended_is_replaced_once_and_a_damaged_chunk_is_not_retried(pool: Pool) -> None:
     repository = pool.repository()
     pool.next = [ScriptedReader([ChunkRouteFailed("it ended")]), ScriptedReader([b"0123456789"])]
     assert pool.read(repository) == b"0123456789"
@@ -222,7 +220,7 @@ def test_a_reader_that_ended_is_replaced_once_and_a_damaged_chunk_is_final(pool:
     assert pool.alive == 1
 
 
-def test_a_reader_that_does_not_come_up_leaves_its_place(pool: Pool) -> None:
+def test_a_reader_that_fails_to_start_frees_its_slot(pool: Pool) -> None:
     repository = pool.repository()
     pool.next = [ChunkRouteFailed("wrong passphrase")]
     with pytest.raises(NotReadable, match="passphrase"):
@@ -231,7 +229,7 @@ def test_a_reader_that_does_not_come_up_leaves_its_place(pool: Pool) -> None:
     assert pool.read(repository) == bytes(10)
 
 
-def test_a_repository_that_is_forgotten_while_its_reader_starts_leaves_none_behind(pool: Pool) -> None:
+def test_forgetting_a_repository_while_its_reader_starts_leaves_no_reader_behind(pool: Pool) -> None:
     repository = pool.repository()
     pool.while_opening = lambda: pool.readers.end(repository.uuid)
     assert pool.read(repository) == bytes(10)
@@ -242,14 +240,16 @@ def test_a_repository_that_is_forgotten_while_its_reader_starts_leaves_none_behi
     ("field", "value"),
     [("execution_target", "agent"), ("path", "sftp://a@b/c"), ("engine_version", 3), ("rclone_remote_id", 1)],
 )
-def test_repositories_elsewhere_are_not_for_readers(pool: Pool, field: str, value: object) -> None:
+def test_readers_do_not_serve_agents_sftp_paths_unknown_engines_or_rclone_remotes(
+    pool: Pool, field: str, value: object
+) -> None:
     repository = pool.repository()
     assert Readers.can_serve(repository)
     setattr(repository, field, value)
     assert not Readers.can_serve(repository)
 
 
-def test_repositories_on_a_server_are_for_readers_where_the_engine_here_reads_them(pool: Pool) -> None:
+def test_readers_serve_repositories_on_a_server_if_the_services_own_engine_1_reads_them(pool: Pool) -> None:
     repository = pool.repository()
     repository.path = "ssh://a@b/c"
     assert Readers.can_serve(repository)
@@ -260,7 +260,7 @@ def test_repositories_on_a_server_are_for_readers_where_the_engine_here_reads_th
         setattr(repository, field, before)
 
 
-def test_a_changed_ssh_connection_ends_the_readers_that_use_it_and_no_others(pool: Pool) -> None:
+def test_a_changed_ssh_connection_ends_only_the_readers_that_use_it(pool: Pool) -> None:
     mine, other = pool.repository(), pool.repository()
     mine.execution_target, mine.ssh_connection_id = "ssh", 7
     for repository in (mine, other):
@@ -275,7 +275,7 @@ def test_a_changed_ssh_connection_ends_the_readers_that_use_it_and_no_others(poo
     assert [reader.has_ended for reader in pool.opened] == [True, False, True]
 
 
-def test_a_download_that_has_begun_waits_for_a_repository_that_other_work_holds(
+def test_a_download_that_has_begun_waits_while_other_work_holds_the_repository(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = pool.repository()
@@ -291,7 +291,7 @@ def test_a_download_that_has_begun_waits_for_a_repository_that_other_work_holds(
         pool.readers.read(repository, [PART], threading.Event(), has_begun=True)
 
 
-def test_parts_make_up_exactly_the_wanted_bytes_and_groups_are_bounded() -> None:
+def test_parts_cover_exactly_the_requested_bytes_and_groups_are_bounded() -> None:
     import random
 
     from holdfast.history.chunks.file_chunk import Chunk

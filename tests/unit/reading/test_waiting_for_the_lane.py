@@ -1,4 +1,4 @@
-"""Requests for files of a repository on a server, and the exclusive work that they share its lane with."""
+"""Requests for files of a repository on a server, and exclusive work on the same lane."""
 
 import asyncio
 import threading
@@ -36,7 +36,7 @@ from tests.unit.operations import kernel
 PARTS = [Part(b"c" * 32, 3, 0, 3)]
 LANE = lane_of(1)
 ASKED_BY = 6
-"""Requests that wait at once."""
+"""Requests that wait at the same time."""
 
 
 class Link:
@@ -83,7 +83,7 @@ class World:
         )
 
     def request(self, seconds: float = PATIENCE, *, more: Callable[[], object] = lambda: None) -> "Future[bytes]":
-        """Ask for a file; NotReadable means that the engine would be started for it."""
+        """Request a file; NotReadable means that the engine would be started for it."""
 
         async def asked() -> bytes:
             ticket = LaneTicket(seconds)
@@ -112,13 +112,13 @@ class World:
         return self.threads.submit(read)
 
     def places(self) -> int:
-        """Requests in the queue of the lane that have not got it."""
+        """The number of requests that wait in the queue of the lane."""
         statement = select(Operation.id).where(Operation.executor == "inline", Operation.status == Status.PENDING)
         with self.database.reading() as session:
             return len(session.scalars(statement).all())
 
     def waiting(self) -> int:
-        """Requests that wait for a reader."""
+        """The number of requests that wait for a reader."""
         turn = self.readers._turns.get(self.repository.uuid)
         return len(turn._requests) if turn is not None else 0
 
@@ -157,7 +157,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         made.supervisor.stop()
 
 
-def test_all_who_wait_for_a_lane_have_one_place_in_its_queue_and_one_reader(world: World) -> None:
+def test_all_requests_that_wait_for_a_lane_share_one_place_in_its_queue_and_one_reader(world: World) -> None:
     with world.exclusive():
         asked = [world.request() for _ in range(ASKED_BY)]
         wait_until(lambda: world.waiting() == ASKED_BY, what="all wait")
@@ -169,10 +169,8 @@ def test_all_who_wait_for_a_lane_have_one_place_in_its_queue_and_one_reader(worl
 
 
 @pytest.mark.parametrize("trigger", [Trigger.MANUAL, Trigger.SCHEDULE])
-def test_a_backup_beside_clients_that_read_all_the_time_waits_for_one_reader_at_most(
-    world: World, trigger: Trigger
-) -> None:
-    """Also one of a schedule, which has a lower priority than the requests of people."""
+def test_a_backup_waits_for_at_most_one_reader_while_clients_read_continuously(world: World, trigger: Trigger) -> None:
+    """This includes a scheduled backup, whose priority is lower than that of users' requests."""
     clients = [world.read_all_the_time() for _ in range(2)]
     for _ in range(3):
         wait_until(lambda: world.events[-1:] == ["read"], what="files are read")
@@ -191,7 +189,7 @@ def test_a_backup_beside_clients_that_read_all_the_time_waits_for_one_reader_at_
         client.result(PATIENCE)
 
 
-def test_a_request_is_overtaken_by_no_exclusive_work_that_comes_after_it(world: World) -> None:
+def test_a_request_is_not_overtaken_by_later_exclusive_work(world: World) -> None:
     with world.exclusive():
         ahead = world.backup()
         asked = world.request()
@@ -206,7 +204,7 @@ def test_a_request_is_overtaken_by_no_exclusive_work_that_comes_after_it(world: 
     assert world.events == ["backup", "reader", "read", "backup", "backup"]
 
 
-def test_a_request_whose_time_is_up_is_refused_and_leaves_the_queue(world: World) -> None:
+def test_a_request_that_times_out_is_refused_and_leaves_the_queue(world: World) -> None:
     with world.exclusive():
         patient, asked = world.request(), world.request(0.3)
         with pytest.raises(Locked) as refused:
@@ -220,8 +218,8 @@ def test_a_request_whose_time_is_up_is_refused_and_leaves_the_queue(world: World
     assert world.events == []
 
 
-def test_a_place_for_the_engine_is_given_up_when_the_request_waits_for_a_reader(world: World) -> None:
-    """Otherwise a backup would wait behind it, and nobody would take it."""
+def test_a_request_that_waits_for_a_reader_gives_up_its_place_for_the_engine(world: World) -> None:
+    """Otherwise a backup would wait behind a place that no request takes."""
     taken: list[int] = []
 
     def wait_for_the_engine() -> None:
@@ -250,6 +248,6 @@ def test_a_download_that_has_begun_gets_its_turn_between_two_backups(world: Worl
     world.start(backup)
     assert reading.result(PATIENCE) == b"abc"
     assert world.events == ["reader", "read", "backup"]
-    with pytest.raises(NotReadable):  # without a ticket it is not waited for
+    with pytest.raises(NotReadable):  # without a ticket the reader does not wait
         world.readers.read(world.repository, PARTS, gone)
     assert world.places() == 0

@@ -1,4 +1,4 @@
-"""Rows that are written many at a time are the rows that the object mapper would have written."""
+"""Rows written in bulk equal those that the object mapper would have written."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -40,7 +40,7 @@ def rows_of(database: Database) -> list[ScheduleRun]:
         return list(session.scalars(select(ScheduleRun).order_by(ScheduleRun.repository_id)))
 
 
-def test_rows_written_at_once_equal_those_of_the_object_mapper(database: Database) -> None:
+def test_rows_written_in_bulk_equal_those_of_the_object_mapper(database: Database) -> None:
     elsewhere = WHEN.astimezone(timezone(timedelta(hours=5, minutes=30)))
     with database.writing() as session:
         session.add(OutboxEntry(**entry(1)))
@@ -53,19 +53,19 @@ def test_rows_written_at_once_equal_those_of_the_object_mapper(database: Databas
     assert len(others) == 2
 
 
-def test_nothing_is_written_where_there_are_no_rows(database: Database) -> None:
+def test_nothing_is_written_without_rows(database: Database) -> None:
     with database.writing() as session:
         insert_many(session, OutboxEntry, [])
         update_many(session, ScheduleRun, [])
     assert rows_of(database) == []
 
 
-def test_a_time_without_its_offset_is_refused(database: Database) -> None:
+def test_a_time_without_an_offset_is_refused(database: Database) -> None:
     with pytest.raises((TypeError, ValueError)), database.writing() as session:
         insert_many(session, OutboxEntry, [entry(1, created_at=WHEN.replace(tzinfo=None))])
 
 
-def test_a_row_that_a_unique_key_refuses_is_left_out_and_the_others_are_written(database: Database) -> None:
+def test_a_row_that_violates_a_unique_key_is_skipped_and_the_others_are_written(database: Database) -> None:
     with database.writing() as session:
         insert_many(session, ScheduleRun, [run(1, steps=[], options={})])
     with database.writing() as session:
@@ -74,7 +74,7 @@ def test_a_row_that_a_unique_key_refuses_is_left_out_and_the_others_are_written(
     assert [(row.repository_id, row.tries) for row in rows_of(database)] == [(1, 0), (2, 7)]
 
 
-def test_each_row_gets_its_own_new_values_and_others_stay(database: Database) -> None:
+def test_each_row_gets_its_own_new_values_and_other_rows_are_unchanged(database: Database) -> None:
     with database.writing() as session:
         insert_many(session, ScheduleRun, [run(number, steps=[], options={}, result="failed") for number in (1, 2, 3)])
     first, second, _ = (row.id for row in rows_of(database))
@@ -92,7 +92,7 @@ def test_each_row_gets_its_own_new_values_and_others_stay(database: Database) ->
     ]
 
 
-def test_ids_are_ascending_and_none_is_given_twice_even_after_its_row_was_removed(database: Database) -> None:
+def test_ids_are_ascending_and_never_reused_even_after_their_rows_were_removed(database: Database) -> None:
     with database.writing() as session:
         first = next_ids(session, OutboxEntry, 3)
         insert_many(session, OutboxEntry, [entry(number) for number in first])

@@ -1,4 +1,4 @@
-"""Values that are remembered, and the rows that prove them."""
+"""Cached values, and the rows that prove them current."""
 
 import sqlite3
 from pathlib import Path
@@ -29,9 +29,7 @@ def worth(store: sqlite3.Connection) -> int:
     return found
 
 
-def test_a_value_with_a_proof_outlives_commits_that_do_not_concern_it(
-    tmp_path: Path, store: sqlite3.Connection
-) -> None:
+def test_a_value_with_a_proof_survives_unrelated_commits(tmp_path: Path, store: sqlite3.Connection) -> None:
     values = remembered(tmp_path, ((ONE, 1),))
     values.read("key", lambda: worth(store))
     for _ in range(2):
@@ -42,7 +40,7 @@ def test_a_value_with_a_proof_outlives_commits_that_do_not_concern_it(
     assert values.get("key") is None, "nor after that"
 
 
-def test_a_value_without_a_proof_ends_with_the_next_commit(tmp_path: Path, store: sqlite3.Connection) -> None:
+def test_a_value_without_a_proof_is_discarded_by_the_next_commit(tmp_path: Path, store: sqlite3.Connection) -> None:
     values = remembered(tmp_path, ())
     values.read("key", lambda: worth(store))
     assert values.get("key") == 10
@@ -50,7 +48,7 @@ def test_a_value_without_a_proof_ends_with_the_next_commit(tmp_path: Path, store
     assert values.get("key") is None
 
 
-def test_a_value_that_changed_while_it_was_read_has_no_proof(tmp_path: Path, store: sqlite3.Connection) -> None:
+def test_a_value_that_changed_while_it_was_read_is_not_cached(tmp_path: Path, store: sqlite3.Connection) -> None:
     values = remembered(tmp_path, ((ONE, 1),))
 
     def read() -> int:
@@ -62,7 +60,7 @@ def test_a_value_that_changed_while_it_was_read_has_no_proof(tmp_path: Path, sto
     assert values.get("key") is None
 
 
-def test_a_row_that_goes_ends_the_value(tmp_path: Path, store: sqlite3.Connection) -> None:
+def test_a_value_is_discarded_when_its_row_is_deleted(tmp_path: Path, store: sqlite3.Connection) -> None:
     values = remembered(tmp_path, ((ONE, 1),))
     values.read("key", lambda: worth(store))
     store.execute("DELETE FROM things")

@@ -1,4 +1,4 @@
-"""Times on SQLite: the text that SQLAlchemy writes, so that stores of earlier releases are read and compared alike."""
+"""Times on SQLite: stored as SQLAlchemy writes them, so that stores of earlier releases are read and compared alike."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -21,7 +21,7 @@ WRITE, READ = UtcDateTime().bind_processor(DIALECT), UtcDateTime().result_proces
         datetime(1, 1, 1, tzinfo=UTC),
     ],
 )
-def test_a_time_is_written_as_before_and_read_back(time: datetime) -> None:
+def test_a_time_is_written_as_sqlalchemy_does_and_read_back(time: datetime) -> None:
     assert WRITE is not None
     assert READ is not None
     assert PLAIN is not None
@@ -32,7 +32,7 @@ def test_a_time_is_written_as_before_and_read_back(time: datetime) -> None:
     assert READ(None) is None
 
 
-def test_a_time_without_its_offset_is_refused() -> None:
+def test_a_time_without_an_offset_is_refused() -> None:
     assert WRITE is not None
     with pytest.raises(ValueError, match="offset"):
         WRITE(datetime(2026, 11, 16))  # noqa: DTZ001 - that is the point

@@ -1,4 +1,4 @@
-"""Threads that write to SQLite get their turn in the order in which they came, and no turn is lost."""
+"""Threads that write to SQLite get their turn in order of arrival, and no turn is lost."""
 
 import ctypes
 import random
@@ -59,7 +59,7 @@ def written(database: Database) -> list[int]:
         return list(session.scalars(text("SELECT number FROM written ORDER BY rowid")))
 
 
-def test_threads_write_in_the_order_in_which_they_came(database: Database) -> None:
+def test_threads_write_in_order_of_arrival(database: Database) -> None:
     queue, threads = queue_of(database), []
     with database.writing():
         for number in range(20):
@@ -69,7 +69,7 @@ def test_threads_write_in_the_order_in_which_they_came(database: Database) -> No
     assert written(database) == list(range(20))
 
 
-def test_a_thread_that_writes_again_and_again_lets_a_waiting_one_write_after_its_transaction(
+def test_a_thread_that_writes_repeatedly_lets_a_waiting_one_write_after_its_transaction(
     database: Database,
 ) -> None:
     stop, turns, seen = threading.Event(), [0], []
@@ -88,7 +88,7 @@ def test_a_thread_that_writes_again_and_again_lets_a_waiting_one_write_after_its
         seen.append(turns[0] - before)
     stop.set()
     ended(busy)
-    assert max(seen) <= 3  # the one that had begun, and one that may begin before and after
+    assert max(seen) <= 3  # the one already running, and one that may begin before and after
 
 
 def test_a_thread_that_gives_up_leaves_the_queue(database: Database) -> None:
@@ -104,7 +104,7 @@ def test_a_thread_that_gives_up_leaves_the_queue(database: Database) -> None:
     assert written(database) == [1]
 
 
-def test_a_turn_that_does_not_come_in_time_is_a_store_that_is_unavailable(
+def test_a_turn_that_does_not_come_in_time_makes_the_store_unavailable(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database.engine.pool, "_timeout", 0.02)
@@ -122,7 +122,7 @@ def test_a_turn_that_does_not_come_in_time_is_a_store_that_is_unavailable(
     assert written(database) == [2]
 
 
-def test_nothing_is_lost_when_a_transaction_raises(database: Database) -> None:
+def test_no_turn_is_lost_when_a_transaction_raises(database: Database) -> None:
     queue, threads = queue_of(database), []
 
     def fail() -> None:
@@ -141,7 +141,7 @@ def test_nothing_is_lost_when_a_transaction_raises(database: Database) -> None:
     assert written(database) == [1] * 4
 
 
-def test_a_connection_that_cannot_be_made_gives_the_turn_back(tmp_path: Path) -> None:
+def test_a_connection_that_cannot_be_opened_gives_its_turn_back(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'away' / 'store.db'}")
     for _ in range(2):
         with pytest.raises(Unavailable), database.writing():
@@ -152,14 +152,14 @@ def test_a_connection_that_cannot_be_made_gives_the_turn_back(tmp_path: Path) ->
     database.dispose()
 
 
-def test_a_connection_that_broke_gives_the_turn_back(database: Database) -> None:
+def test_a_broken_connection_gives_its_turn_back(database: Database) -> None:
     with pytest.raises(ProgrammingError), database.writing() as session:
         session.connection().connection.driver_connection.close()  # type: ignore[union-attr]
     assert queue_of(database).take(0)
     queue_of(database).give()
 
 
-def test_a_thread_that_already_writes_gets_an_error_at_once_and_keeps_its_turn(database: Database) -> None:
+def test_a_thread_that_is_already_writing_gets_an_error_immediately_and_keeps_its_turn(database: Database) -> None:
     with database.writing() as session:
         with pytest.raises(RuntimeError, match="is writing already"):
             write(database, 1)
@@ -167,7 +167,7 @@ def test_a_thread_that_already_writes_gets_an_error_at_once_and_keeps_its_turn(d
     assert written(database) == [2]
 
 
-def test_a_thread_that_is_interrupted_while_it_waits_or_has_just_been_called_loses_no_turn() -> None:
+def test_a_thread_interrupted_while_waiting_or_as_its_turn_comes_loses_no_turn() -> None:
     queue, chance = WriteQueue(), random.Random(5)
 
     def interrupted() -> None:
@@ -195,7 +195,7 @@ def raise_in(thread: threading.Thread) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
 
 
-def test_many_threads_with_and_without_patience_lose_no_turn(database: Database) -> None:
+def test_many_threads_with_short_and_long_timeouts_lose_no_turn(database: Database) -> None:
     queue, inside, most, done = queue_of(database), [0], [0], []
 
     def some(seed: int) -> None:
