@@ -54,9 +54,7 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def service(tmp_path: Path, programs: Path) -> Iterator[tuple[dict[str, str], int]]:
-    """Start the service as `make run` does, in its own folder; return the environment of one of its users, and its
-    port.
-    """
+    """Start the service as `make run` does, in its own folder; return a user's environment and the port."""
     port = free_port()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},

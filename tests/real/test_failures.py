@@ -26,9 +26,7 @@ WITHOUT_ROOTS_PRIVILEGE = "setpriv --bounding-set=-dac_override,-dac_read_search
 
 
 class World:
-    """A service with one engine that has no more file access than a normal user, and a repository that another program
-    locks.
-    """
+    """A service whose only engine has a normal user's file access, and a repository that another program locks."""
 
     def __init__(self, running: Running, program: Path) -> None:
         self.running = running

@@ -1,4 +1,4 @@
-"""When the set-up cannot do its work, it prints one sentence that says what to do; and which commands it runs."""
+"""The set-up on machines where it cannot do its work: its one-sentence errors, and the commands that it runs."""
 
 import os
 import pwd

@@ -16,6 +16,6 @@ def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]
 
 @pytest.fixture
 def site(shared_site: AgentSite) -> AgentSite:
-    """The site with everything up again that a test before has taken down."""
+    """The site, with everything restarted that an earlier test has taken down."""
     shared_site.bring_up()
     return shared_site

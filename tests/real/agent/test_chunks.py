@@ -1,4 +1,4 @@
-"""Archives of an agent's repository are indexed by chunks, with the answers that the listing gives."""
+"""Archives of an agent's repository are indexed by chunks, with the same results as from the listing."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.service import wait_until
 @pytest.mark.parametrize(
     "engine", [1, pytest.param(2, marks=pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2"))]
 )
-def test_an_agent_reads_chunks_and_the_index_tells_what_its_listing_tells(
+def test_an_index_an_agent_reads_by_chunks_equals_the_one_from_its_listing(
     site: AgentSite, tmp_path: Path, engine: int
 ) -> None:
     source = tmp_path / "source"

@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     built.close()
 
 
-def test_the_story_of_a_repository_of_engine_2_on_an_agent(site: Site) -> None:
+def test_an_agent_backs_up_restores_prunes_and_deletes_with_engine_2(site: Site) -> None:
     repository = create_agent_repository(
         site.admin, site.agent, site.folder / "repository", [site.source], engine_version=2, encryption="aes256-ocb"
     )

@@ -1,4 +1,4 @@
-"""An agent of somebody else, written by the contract alone, makes real backups."""
+"""A third-party agent, written from the contract alone, creates real backups."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ ENGINE = warm_program(ENGINES[max(ENGINES)])
 PASSPHRASE = "of the foreign machine"
 
 
-def test_an_agent_with_nothing_but_the_written_contract_backs_up_an_existing_repository(tmp_path: Path) -> None:
+def test_an_agent_written_from_the_contract_alone_backs_up_an_existing_repository(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "BORG_PASSPHRASE": PASSPHRASE}
     repository = tmp_path / "repository"
     subprocess.run([ENGINE, "init", "-e", "repokey", repository], env=environment, check=True, capture_output=True)

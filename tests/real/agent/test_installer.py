@@ -1,4 +1,4 @@
-"""One line on a machine: the script of the service installs and registers an agent that works, and removes it again."""
+"""One line on a machine: the service's script installs and registers a working agent, and removes it again."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.support.agents import enrollment_token
 
 
 def machine_without_systemd(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine that has all the usual programs but systemctl."""
+    """The environment of a machine that has all the usual programs except systemctl."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for folder in map(Path, ("/usr/bin", "/bin")):
@@ -33,7 +33,7 @@ def piped(script: str, environment: dict[str, str], *options: str) -> "subproces
     )
 
 
-def test_the_script_of_the_service_installs_and_registers_an_agent_also_without_systemd_and_removes_it_again(
+def test_the_install_script_installs_registers_and_removes_an_agent_without_systemd(
     site: AgentSite, tmp_path: Path
 ) -> None:
     script = site.admin.get("/agent/install.sh").text
@@ -83,7 +83,7 @@ def test_the_piped_script_prints_its_help(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keys_of_repositories_are_not_removed_by_the_way(tmp_path: Path) -> None:
+def test_an_uninstall_refuses_to_remove_repository_keys(tmp_path: Path) -> None:
     keys = tmp_path / "config" / "state" / "engine" / ".config" / "borg" / "keys"
     keys.mkdir(parents=True)
     (keys / "a-key").write_text("BORG_KEY")

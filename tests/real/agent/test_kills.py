@@ -1,4 +1,4 @@
-"""Kill the agent, the shim, the engine, the machine, the service: the record ends up equal to what happened."""
+"""Kill the agent, the shim, the engine, the machine or the service: the record ends up matching what happened."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def kill_engine(site: AgentSite, job: int) -> None:
     os.killpg(site.agent.engine_pid(job), signal.SIGKILL)
 
 
-def test_an_agent_that_is_killed_finds_its_engine_again(site: AgentSite) -> None:
+def test_a_killed_agent_finds_its_engine_again_after_a_restart(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job, 3)
     site.agent.kill()
@@ -39,7 +39,7 @@ def test_an_agent_that_is_killed_finds_its_engine_again(site: AgentSite) -> None
     site.check_log(job)
 
 
-def test_a_backup_that_ended_while_nobody_watched_is_reported_as_it_ended(site: AgentSite) -> None:
+def test_a_backup_that_ended_while_the_agent_was_down_is_reported_with_its_real_end(site: AgentSite) -> None:
     job = site.backup("exec")
     site.wait_for_said(job)
     site.agent.kill()
@@ -60,7 +60,7 @@ def test_a_backup_that_ended_while_nobody_watched_is_reported_as_it_ended(site: 
     site.check_log(job)
 
 
-def test_a_killed_shim_leaves_the_truth_to_the_repository(site: AgentSite) -> None:
+def test_after_a_kill_of_the_shim_the_repository_decides_the_outcome(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     kill_shim(site, job)
@@ -74,7 +74,7 @@ def test_a_killed_shim_leaves_the_truth_to_the_repository(site: AgentSite) -> No
     site.check_log(job)
 
 
-def test_a_killed_engine_is_started_once_more_and_makes_one_archive(site: AgentSite) -> None:
+def test_a_killed_engine_is_restarted_once_and_creates_one_archive(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     kill_engine(site, job)
@@ -88,7 +88,7 @@ def test_a_killed_engine_is_started_once_more_and_makes_one_archive(site: AgentS
     site.check_log(job)
 
 
-def test_an_engine_killed_after_its_archive_is_not_started_again(site: AgentSite) -> None:
+def test_an_engine_killed_after_creating_its_archive_is_not_started_again(site: AgentSite) -> None:
     job = site.backup("made")
     run = site.wait_for_said(job, 3)
     wait_until(lambda: run in site.engine.made(), pause=0.02, what="the archive is made")
@@ -102,7 +102,7 @@ def test_an_engine_killed_after_its_archive_is_not_started_again(site: AgentSite
     assert site.archives_with(site.key_of(job)) == 1
 
 
-def test_a_machine_that_went_down_does_the_work_when_it_is_back(site: AgentSite) -> None:
+def test_a_machine_that_went_down_repeats_the_backup_when_it_is_back(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     site.agent.kill()
@@ -120,7 +120,7 @@ def test_a_machine_that_went_down_does_the_work_when_it_is_back(site: AgentSite)
 
 
 @pytest.mark.campaign
-def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(site: AgentSite) -> None:
+def test_a_backup_continues_without_the_service_and_is_reported_when_it_is_back(site: AgentSite) -> None:
     job = site.backup("exec")
     site.wait_for_said(job)
     key = site.key_of(job)
@@ -141,7 +141,7 @@ def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(si
 
 
 @pytest.mark.campaign
-def test_a_cancel_reaches_an_agent_that_was_away(site: AgentSite) -> None:
+def test_a_cancel_reaches_an_agent_that_was_down(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     site.agent.kill()

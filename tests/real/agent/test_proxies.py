@@ -9,9 +9,7 @@ from tests.support.nginx import needs_nginx, nginx
 
 
 @needs_nginx
-def test_behind_a_proxy_that_refuses_large_bodies_the_real_cause_is_named_at_once(
-    site: AgentSite, tmp_path: Path
-) -> None:
+def test_a_proxy_that_refuses_large_bodies_is_named_as_the_cause(site: AgentSite, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for _ in range(1000):

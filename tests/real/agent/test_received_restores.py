@@ -1,4 +1,4 @@
-"""Restores that a real agent receives from a repository which the service opens."""
+"""Restores that a real agent receives from a repository opened by the service."""
 
 import stat
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Receiving:
 
 @pytest.fixture(scope="module")
 def receiving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiving]:
-    """The agent's machine has no engine at all: what it receives needs none."""
+    """The agent's machine has no engine at all: receiving a restore needs none."""
     folder = tmp_path_factory.mktemp("receiving")
     program = folder / "borg"
     program.write_text(ENGINE.format(folder=folder, engine=ENGINES["1.4"]))
@@ -91,7 +91,7 @@ def all_is_up(receiving: Receiving) -> Iterator[None]:
 
 
 def carried(tree: dict[bytes, Seen]) -> dict[bytes, Seen]:
-    """What a tar stream of engine 1 carries."""
+    """The part of a tree that a tar stream of engine 1 carries."""
     return {
         path: replace(seen, modified=seen.modified // 10**9, attributes=())
         for path, seen in tree.items()
@@ -99,7 +99,7 @@ def carried(tree: dict[bytes, Seen]) -> dict[bytes, Seen]:
     }
 
 
-def test_a_difficult_tree_is_received(receiving: Receiving, tmp_path: Path) -> None:
+def test_an_agent_receives_the_restore_of_a_difficult_tree(receiving: Receiving, tmp_path: Path) -> None:
     ended = receiving.site.wait_for_end(receiving.start(tmp_path / "made"))
 
     assert ended["status"] == "completed_with_warnings", (ended["error_key"], ended["error_message"])
@@ -111,7 +111,9 @@ def test_a_difficult_tree_is_received(receiving: Receiving, tmp_path: Path) -> N
 
 
 @pytest.mark.campaign
-def test_what_an_ssh_machine_opens_is_received_too(receiving: Receiving, tmp_path: Path) -> None:
+def test_an_agent_receives_a_restore_from_a_repository_opened_by_an_ssh_machine(
+    receiving: Receiving, tmp_path: Path
+) -> None:
     admin = receiving.site.admin
     with sshd(tmp_path / "opener") as opener:
         number = opener.connection(admin, "opener", engine_path=str(ENGINES["1.4"]))
@@ -128,9 +130,7 @@ def test_what_an_ssh_machine_opens_is_received_too(receiving: Receiving, tmp_pat
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("victim", ["agent", "service"])
-def test_a_stream_that_is_cut_is_received_again_from_its_beginning(
-    receiving: Receiving, tmp_path: Path, victim: str
-) -> None:
+def test_a_cut_stream_is_received_again_from_the_beginning(receiving: Receiving, tmp_path: Path, victim: str) -> None:
     receiving.set_mode("stalls")
     job = receiving.start(tmp_path, paths=[str(receiving.source)], restore_layout="contents_only")
     receiving.wait_until_stalled()
@@ -149,7 +149,7 @@ def test_a_stream_that_is_cut_is_received_again_from_its_beginning(
 
 
 @pytest.mark.campaign
-def test_an_engine_that_does_not_end_well_restores_nothing(receiving: Receiving, tmp_path: Path) -> None:
+def test_a_failing_engine_restores_nothing(receiving: Receiving, tmp_path: Path) -> None:
     receiving.set_mode("breaks_off")
     ended = receiving.site.wait_for_end(receiving.start(tmp_path))
 
@@ -159,7 +159,7 @@ def test_an_engine_that_does_not_end_well_restores_nothing(receiving: Receiving,
 
 
 @pytest.mark.campaign
-def test_a_cancel_ends_the_engine_and_leaves_nothing(receiving: Receiving, tmp_path: Path) -> None:
+def test_a_cancel_stops_the_engine_and_leaves_nothing(receiving: Receiving, tmp_path: Path) -> None:
     receiving.set_mode("stalls")
     job = receiving.start(tmp_path)
     receiving.wait_until_stalled()

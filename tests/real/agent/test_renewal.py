@@ -1,4 +1,4 @@
-"""An agent that has worked gives back the memory that only work needs."""
+"""After a job, an agent frees the memory that only jobs need."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ GIVEN_BACK = 1_000_000
 ROUNDS = 12
 
 
-def test_an_agent_that_is_idle_after_a_job_starts_anew_in_the_same_process_and_works_on(
+def test_an_idle_agent_restarts_in_the_same_process_after_a_job_and_continues_to_work(
     site: AgentSite, tmp_path: Path
 ) -> None:
     (tmp_path / "machine").mkdir()
@@ -46,7 +46,7 @@ def test_an_agent_that_is_idle_after_a_job_starts_anew_in_the_same_process_and_w
 @pytest.mark.parametrize(
     "major", [1, pytest.param(2, marks=pytest.mark.skipif(ENGINE_2 is None, reason="no engine 2"))]
 )
-def test_no_job_and_no_call_is_lost_to_an_agent_that_starts_anew_again_and_again(
+def test_an_agent_that_restarts_repeatedly_loses_no_job_and_no_call(
     site: AgentSite, tmp_path: Path, major: int
 ) -> None:
     (tmp_path / "machine").mkdir()
@@ -79,13 +79,13 @@ def test_no_job_and_no_call_is_lost_to_an_agent_that_starts_anew_again_and_again
             assert len(answer.json()["archives"]) == number
             agent.run("status")  # which holds the lock for an instant
             assert agent.is_running(), agent.own_log()[-3000:]
-            time.sleep(number % 6 * 0.6)  # the next work comes before, while and after it starts anew
+            time.sleep(number % 6 * 0.6)  # the next job arrives before, during and after a restart
         assert agent.own_log().count("The agent is running") > 1
     finally:
         agent.end_everything()
 
 
 def asked(admin: Client, path: str) -> Any:
-    """The answer, unless the repository is busy with what follows a backup."""
+    """The response, or None while the repository is busy with the follow-ups of a backup."""
     answer = admin.get(path)
     return None if answer.status_code == 423 else answer

@@ -1,6 +1,4 @@
-"""What an agent's repository gives to others while somebody waits: restores elsewhere, downloads, folders; and cut
-links.
-"""
+"""What an agent sends from its repository while a client waits: restores, downloads, folders; and cut links."""
 
 import io
 import tarfile
@@ -102,7 +100,7 @@ def all_is_up(sending: Sending) -> Iterator[None]:
 
 
 def carried(tree: dict[bytes, Seen]) -> dict[bytes, Seen]:
-    """What a tar stream of engine 1 carries."""
+    """The part of a tree that a tar stream of engine 1 carries."""
     return {
         path: replace(seen, modified=seen.modified // 10**9, attributes=())
         for path, seen in tree.items()
@@ -118,7 +116,7 @@ def check_restored(sending: Sending, ended: dict[str, Any], destination: Path) -
     assert [entry.name for entry in destination.iterdir()] == [sending.source.parts[1]]
 
 
-# --- to where it is restored -----------------------------------------------------------------------------------------
+# --- destinations ----------------------------------------------------------------------------------------------------
 
 
 def test_a_difficult_tree_is_restored_to_the_service(sending: Sending, tmp_path: Path) -> None:
@@ -130,7 +128,7 @@ def test_a_difficult_tree_is_restored_to_the_service(sending: Sending, tmp_path:
 
 
 @pytest.mark.campaign
-def test_it_is_restored_to_a_machine_by_ssh(sending: Sending, tmp_path: Path) -> None:
+def test_a_tree_is_restored_to_an_ssh_machine(sending: Sending, tmp_path: Path) -> None:
     with sshd(tmp_path / "there") as there:
         number = there.connection(sending.site.admin, "there")
         job = sending.start(tmp_path / "made", destination_type="ssh", destination_machine_id=number)
@@ -140,7 +138,7 @@ def test_it_is_restored_to_a_machine_by_ssh(sending: Sending, tmp_path: Path) ->
 
 
 @pytest.mark.campaign
-def test_it_is_restored_to_the_machine_of_another_agent(sending: Sending, tmp_path: Path) -> None:
+def test_a_tree_is_restored_to_the_machine_of_another_agent(sending: Sending, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = AgentProcess(tmp_path / "other", tmp_path / "none", sending.site.service.url)
     try:
@@ -153,7 +151,7 @@ def test_it_is_restored_to_the_machine_of_another_agent(sending: Sending, tmp_pa
     check_restored(sending, ended, tmp_path / "made")
 
 
-def test_a_download_streams_from_the_agent(sending: Sending) -> None:
+def test_a_download_is_streamed_from_the_agent(sending: Sending) -> None:
     admin, place = sending.site.admin, f"/api/repositories/{sending.site.repository['id']}/archives"
     wait_until(lambda: admin.get(place).json()["archives"], what="the archive is in the index")
     (archive,) = admin.get(place).json()["archives"]
@@ -167,7 +165,7 @@ def test_a_download_streams_from_the_agent(sending: Sending) -> None:
 
 
 @pytest.mark.campaign
-def test_a_preview_tells_what_is_there_already(sending: Sending, tmp_path: Path) -> None:
+def test_a_restore_preview_counts_files_of_an_archive_on_an_agent(sending: Sending, tmp_path: Path) -> None:
     (tmp_path / str(sending.source).lstrip("/")).mkdir(parents=True)
     answer = sending.site.admin.post("/api/restore/preview", json=sending.body(tmp_path))
 
@@ -175,11 +173,11 @@ def test_a_preview_tells_what_is_there_already(sending: Sending, tmp_path: Path)
     assert answer.json()["files"] > 3
 
 
-# --- what can go wrong -----------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.campaign
-def test_an_engine_that_breaks_off_restores_nothing(sending: Sending, tmp_path: Path) -> None:
+def test_an_engine_that_fails_in_the_middle_restores_nothing(sending: Sending, tmp_path: Path) -> None:
     sending.set_mode("breaks_off")
     ended = sending.site.wait_for_end(sending.start(tmp_path / "made"))
 
@@ -189,7 +187,9 @@ def test_an_engine_that_breaks_off_restores_nothing(sending: Sending, tmp_path: 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("victim", ["agent", "service"])
-def test_a_link_that_is_cut_restores_nothing_and_says_so(sending: Sending, tmp_path: Path, victim: str) -> None:
+def test_a_cut_link_restores_nothing_and_is_reported_as_interrupted(
+    sending: Sending, tmp_path: Path, victim: str
+) -> None:
     sending.set_mode("stalls")
     job = sending.start(tmp_path / "made")
     sending.wait_until_stalled()
@@ -209,7 +209,7 @@ def test_a_link_that_is_cut_restores_nothing_and_says_so(sending: Sending, tmp_p
     check_restored(sending, again, tmp_path / "made")
 
 
-def test_a_restore_that_is_cancelled_stops_the_engine_of_the_agent(sending: Sending, tmp_path: Path) -> None:
+def test_cancelling_a_restore_stops_the_engine_of_the_agent(sending: Sending, tmp_path: Path) -> None:
     sending.set_mode("stalls")
     job = sending.start(tmp_path / "made")
     sending.wait_until_stalled()
@@ -221,7 +221,7 @@ def test_a_restore_that_is_cancelled_stops_the_engine_of_the_agent(sending: Send
     assert list((tmp_path / "made").iterdir()) == []
 
 
-def test_while_the_agent_is_away_work_waits_and_questions_are_answered_at_once(
+def test_while_the_agent_is_offline_jobs_wait_and_live_requests_fail_immediately(
     sending: Sending, tmp_path: Path
 ) -> None:
     sending.site.agent.stop()

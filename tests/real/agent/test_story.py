@@ -12,7 +12,7 @@ from tests.support.scraped import wait_for_series
 from tests.support.service import wait_until
 
 
-def test_a_registered_machine_is_online_and_tells_its_engines(site: AgentSite) -> None:
+def test_a_registered_machine_is_online_and_reports_its_engines(site: AgentSite) -> None:
     agent = site.admin.get(f"/api/managed-machines/agents/{site.agent.agent_id}").json()
 
     assert agent["status"] == "online"
@@ -22,7 +22,7 @@ def test_a_registered_machine_is_online_and_tells_its_engines(site: AgentSite) -
     assert {one["step"]: one["verdict"] for one in told["findings"]}["answer"] == "ok", told
 
 
-def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(site: AgentSite) -> None:
+def test_a_backup_shows_its_log_while_it_runs_and_ends_with_sizes_and_an_archive(site: AgentSite) -> None:
     job = site.backup("held")
     run = site.wait_for_said(job)
     wait_until(
@@ -43,7 +43,7 @@ def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(
     assert wait_for_series(site.admin, "holdfast_repository_storage_free_bytes", **measured) > 0
 
 
-def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite) -> None:
+def test_a_cancelled_backup_ends_once_its_engine_is_gone(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     pid = site.agent.engine_pid(job)
@@ -57,7 +57,7 @@ def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite
     site.check_log(job)
 
 
-def test_a_cancel_that_comes_too_late_is_told_as_what_happened(site: AgentSite) -> None:
+def test_a_backup_cancelled_after_its_archive_was_created_is_completed(site: AgentSite) -> None:
     job = site.backup("made")
     run = site.wait_for_said(job, 3)
     wait_until(lambda: run in site.engine.made(), pause=0.02, what="the archive is made")
@@ -69,7 +69,7 @@ def test_a_cancel_that_comes_too_late_is_told_as_what_happened(site: AgentSite) 
     assert site.archives_with(site.key_of(job)) == 1
 
 
-def test_a_failing_engine_is_reported_with_its_code(site: AgentSite) -> None:
+def test_a_failing_engine_is_reported_with_its_exit_code(site: AgentSite) -> None:
     path = Path(site.repository["path"])
     path.rename(path.with_suffix(".away"))
     try:
@@ -83,7 +83,7 @@ def test_a_failing_engine_is_reported_with_its_code(site: AgentSite) -> None:
     assert (job["status"], job["result"]["return_code"]) == ("failed", 13)
 
 
-def test_a_secret_that_the_engine_says_is_taken_out_of_the_log(site: AgentSite) -> None:
+def test_a_secret_printed_by_the_engine_is_masked_in_the_log(site: AgentSite) -> None:
     sources = [str(site.folder / PASSPHRASE), str(site.engine.source("quick"))]
     job = site.admin.start_backup(site.repository, source_paths=sources)
     assert site.wait_for_end(job)["status"] == "completed_with_warnings"
@@ -102,7 +102,7 @@ def test_no_secret_is_left_on_the_machine_or_in_a_log(site: AgentSite) -> None:
                 assert PASSPHRASE.encode() not in file.read_bytes(), file
 
 
-def test_a_repository_that_is_there_already_is_imported_with_its_archives(site: AgentSite) -> None:
+def test_an_existing_repository_is_imported_with_its_archives(site: AgentSite) -> None:
     path = site.folder / "older"
     site.agent.ask_engine(site.engine.engine, "init", "--encryption=repokey", str(path))
     site.agent.ask_engine(site.engine.engine, "create", f"{path}::old-1", str(site.engine.source("quick")))
@@ -128,7 +128,7 @@ def test_a_repository_that_is_there_already_is_imported_with_its_archives(site: 
 
 
 @pytest.mark.campaign
-def test_heartbeats_go_on_while_a_job_runs(site: AgentSite) -> None:
+def test_heartbeats_continue_while_a_job_runs(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     seen = {last_heartbeat(site)}
@@ -146,7 +146,7 @@ def last_heartbeat(site: AgentSite) -> str:
 
 
 @pytest.mark.campaign
-def test_once_does_one_job_and_tells_by_its_code_how_it_ended(site: AgentSite) -> None:
+def test_once_runs_a_single_job_and_reports_its_outcome_by_exit_code(site: AgentSite) -> None:
     site.agent.stop()
     try:
         good = site.backup("quick")
@@ -160,7 +160,7 @@ def test_once_does_one_job_and_tells_by_its_code_how_it_ended(site: AgentSite) -
     assert site.admin.operation(bad)["status"] == "failed"
 
 
-def test_an_agent_that_is_shut_out_says_so_and_waits(site: AgentSite) -> None:
+def test_a_disabled_agent_logs_that_it_is_refused_and_waits(site: AgentSite) -> None:
     place = f"/api/managed-machines/agents/{site.agent.agent_id}"
     assert site.admin.post(f"{place}/disable").status_code == 200
     try:

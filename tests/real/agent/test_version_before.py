@@ -1,4 +1,4 @@
-"""An agent of the version before: its recorded wheels, run as they are, beside the service of today."""
+"""An agent of the previous version: its recorded wheels run unchanged with the current service."""
 
 import sys
 import zipfile
@@ -38,7 +38,7 @@ def archive_ids(site: AgentSite) -> list[int]:
     return [archive["id"] for archive in listed]
 
 
-def test_an_agent_of_the_version_before_does_every_kind_of_job(old: AgentSite, tmp_path: Path) -> None:
+def test_an_agent_of_the_previous_version_executes_every_kind_of_job(old: AgentSite, tmp_path: Path) -> None:
     place = f"/api/repositories/{old.repository['id']}"
     backups = [old.wait_for_end(old.backup("quick")) for _ in range(3)]
     assert [ended["status"] for ended in backups] == ["completed"] * 3

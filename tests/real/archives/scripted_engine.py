@@ -1,9 +1,9 @@
 """A real BorgBackup behind a script that obeys rules for single commands.
 
-A rule has a pattern of the shell for the whole command line, and says what becomes of commands that fit: `fail` (an
-error and exit code 2), `exit` (that exit code), `garble` (half a document, exit code 0), `cut` (the first bytes of the
-engine's output, exit code 0), `wait` (until the rule is gone, then the engine). As the program is a script of the
-shell, archives are read by their listings.
+A rule has a shell pattern for the whole command line and an action for the commands that match: `fail` (an error and
+exit code 2), `exit` (that exit code), `garble` (half a document, exit code 0), `cut` (the first bytes of the engine's
+output, exit code 0), `wait` (until the rule is lifted, then run the engine). As the program is a shell script, archives
+are read by their listings.
 """
 
 import re
@@ -42,7 +42,7 @@ exec "@ENGINE@" "$@"
 
 
 def listing_of(archive: str) -> str:
-    """The pattern of the listing of one archive's files."""
+    """The pattern for the listing of one archive's files."""
     return f"*list*::{archive}"
 
 
@@ -61,7 +61,7 @@ class ScriptedEngine:
 
     @contextmanager
     def rule(self, pattern: str, action: str, argument: object = "") -> Iterator["Rule"]:
-        """Let commands that fit the pattern be treated in this way for as long as this lasts."""
+        """Apply an action to the commands that match the pattern, for the duration of the block."""
         self._number += 1
         rule = Rule(self.rules / f"rule{self._number}")
         part = self.rules.parent / f"rule{self._number}.part"
@@ -78,7 +78,7 @@ class Rule:
         self.file = file
 
     def wait_until_reached(self) -> None:
-        """Wait until a command stands before a rule that says `wait`."""
+        """Wait until a command is held by a `wait` rule."""
         reached = self.file.with_name(self.file.name + ".reached")
         wait_until(reached.exists, pause=0.02, what="a command of the engine is held")
 

@@ -1,4 +1,4 @@
-"""A service for tests that disturb it, and the words in which they speak."""
+"""A service for tests that disturb it, and the helpers that they share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ FIRST_DAY = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @dataclass
 class Installed:
-    """One service process with a data folder of its own."""
+    """One service process with its own data folder."""
 
     folder: Path
     engine: ScriptedEngine | None
@@ -30,7 +30,7 @@ class Installed:
 
     @staticmethod
     def start(folder: Path, *, scripted: bool = True, **environment: str) -> "Installed":
-        """With a scripted engine archives are read by listing, else by metadata chunks."""
+        """With a scripted engine archives are read by listing, otherwise by metadata chunks."""
         engine = ScriptedEngine(folder / "engine", ENGINES["1.4"]) if scripted else None
         program = engine.program if engine else ENGINES["1.4"]
         process = ServiceProcess(folder / "data", {"HOLDFAST_BORG1": str(program), **environment})
@@ -79,7 +79,7 @@ class Installed:
 
 @dataclass
 class Shelf:
-    """A repository and the folder that its archives are of."""
+    """A repository and the folder whose archives it contains."""
 
     installed: Installed
     repository: dict[str, Any]
@@ -114,7 +114,7 @@ class Shelf:
         return get(self.client, f"{self.url}{path}", **params)
 
     def make(self, *names: str) -> None:
-        """Make archives behind the service's back, a day apart, in which one file changed from each to the next."""
+        """Create archives behind the service's back, one day apart, with one file changed between each two."""
         known = len(self.installed.own.archives(self.repository))
         for number, name in enumerate(names, known):
             (self.source / "file-0").write_text(f"of {name}")
@@ -136,7 +136,7 @@ class Shelf:
         return [self.client.wait_for_end(operation) for operation in operations]
 
     def run(self, word: str, **body: Any) -> list[str]:
-        """Start index work; return how each part of it ended."""
+        """Start index work; return the status of each of its operations."""
         return [ended["status"] for ended in self.ends(self.start(word, **body))]
 
     def archives(self) -> dict[str, dict[str, Any]]:

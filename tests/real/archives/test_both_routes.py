@@ -1,4 +1,4 @@
-"""Archives read by metadata chunks and by the engine's listing: the same answers."""
+"""Archives read by metadata chunks and by the engine's listing give the same results."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.support.sshd import sshd
 
 
 def answers(shelf: Shelf) -> dict[str, Any]:
-    """Everything the index tells of a repository, without what is about the index itself."""
+    """Everything that the index returns for a repository, except facts about the index itself."""
     archives = shelf.archives()
     ids = [one["id"] for one in archives.values()]
     entries: dict[str, Any] = {}
@@ -43,12 +43,12 @@ def answers(shelf: Shelf) -> dict[str, Any]:
 
 
 def by_path(answer: dict[str, Any]) -> dict[str, Any]:
-    """Rows come in the order in which paths were first seen, which is nobody's business."""
+    """Rows come in the order in which paths were first seen, which does not matter here."""
     return {**answer, "changes": sorted(answer["changes"], key=lambda row: (row["path"], row["path_b64"] or ""))}
 
 
 def force_listing(installed: Installed) -> None:
-    """Have the service believe that the chunk route failed its self-test with every engine it knows."""
+    """Make the service believe that the chunk route failed its self-test with every engine it has tested."""
     verdicts = installed.folder / "data" / "history" / "routes.json"
     known = json.loads(verdicts.read_text())
     assert known
@@ -58,7 +58,7 @@ def force_listing(installed: Installed) -> None:
 
 
 def read_by_listing(shelf: Shelf, archives: int) -> None:
-    """Have the index rebuilt as if chunks could not be read."""
+    """Rebuild the index as if chunks could not be read."""
     verdicts = shelf.installed.folder / "data" / "history" / "routes.json"
     kept = verdicts.read_text()
     force_listing(shelf.installed)
@@ -71,7 +71,7 @@ def read_by_listing(shelf: Shelf, archives: int) -> None:
     assert "told so by a test" in run["result"]["route_reason"]
 
 
-def test_both_ways_of_reading_archives_give_equal_answers(by_chunks: Installed) -> None:
+def test_both_ways_of_reading_archives_give_equal_results(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
     (shelf.source / os.fsdecode(b"caf\xe9")).write_text("coffee")
     (shelf.source / "two\nlines").write_text("lines")
@@ -97,7 +97,7 @@ def test_both_ways_of_reading_archives_give_equal_answers(by_chunks: Installed) 
         assert second[part] == told, part
 
 
-def test_an_ssh_machine_that_runs_the_engine_is_read_by_chunks_with_equal_answers(
+def test_an_ssh_machine_that_runs_the_engine_is_read_by_chunks_with_equal_results(
     by_chunks: Installed, tmp_path: Path
 ) -> None:
     with sshd(tmp_path / "machine") as machine:
@@ -119,7 +119,7 @@ def test_an_ssh_machine_that_runs_the_engine_is_read_by_chunks_with_equal_answer
 
 
 @pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
-def test_engine_2_on_an_ssh_machine_is_indexed_and_read_by_chunks_with_equal_answers(
+def test_engine_2_on_an_ssh_machine_is_indexed_and_read_by_chunks_with_equal_results(
     by_chunks: Installed, tmp_path: Path
 ) -> None:
     secret = {"encryption": "aes256-ocb", "passphrase": "a passphrase of the tests"}
@@ -145,7 +145,7 @@ def test_engine_2_on_an_ssh_machine_is_indexed_and_read_by_chunks_with_equal_ans
 
 
 def contents(shelf: Shelf, parts: str) -> list[bytes]:
-    """What a file and a folder of the oldest archive are, by chunks or by the engine."""
+    """The contents of a file and the preview of another, of the oldest archive, by chunks or by the engine."""
     archive = next(iter(shelf.archives().values()))["id"]
     place, path = f"{shelf.url}/archives/{archive}", str(shelf.source).lstrip("/")
     answer = shelf.client.get(f"{place}/files", params={"path": f"{path}/large"}, headers={"Range": "bytes=500-1499"})

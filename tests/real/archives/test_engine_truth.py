@@ -1,4 +1,4 @@
-"""An incomplete answer of the engine changes nothing; a failure is reported and tried again."""
+"""Incomplete output of the engine changes nothing; a failure is reported and retried."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ WORDS = ("fail", "garble", "cut")
 
 @pytest.fixture(scope="module")
 def shelf(scripted: Installed) -> Shelf:
-    """A repository of two archives that is indexed. Its tests disturb the engine, and leave it as it was."""
+    """An indexed repository with two archives. Its tests disturb the engine, and leave the repository unchanged."""
     made = scripted.new_shelf()
     made.make("one", "two")
     made.resync()
@@ -32,7 +32,7 @@ def test_a_failed_or_garbled_list_of_archives_removes_nothing(shelf: Shelf, word
     assert shelf.files_found() == {"only-in-one", "only-in-two"}
 
 
-def test_sizes_that_cannot_be_read_take_none_away(shelf: Shelf) -> None:
+def test_sizes_that_cannot_be_read_leave_the_recorded_ones_unchanged(shelf: Shelf) -> None:
     before = get(shelf.client, shelf.url)
     with shelf.installed.scripted.rule("*info --json*", "garble"):
         (ended,) = shelf.ends(shelf.start("rebuild", **{"from": "stats"}))
@@ -42,7 +42,7 @@ def test_sizes_that_cannot_be_read_take_none_away(shelf: Shelf) -> None:
     assert shelf.archives()["one"]["original_size"] is not None
 
 
-def test_the_live_listing_of_a_failing_engine_is_an_error_and_no_empty_list(shelf: Shelf) -> None:
+def test_the_live_listing_of_a_failing_engine_is_an_error_instead_of_an_empty_list(shelf: Shelf) -> None:
     for word in WORDS:
         with shelf.installed.scripted.rule(ARCHIVE_LIST, word, 60):
             answer = shelf.client.get(f"{shelf.url}/archives/live")
@@ -50,7 +50,7 @@ def test_the_live_listing_of_a_failing_engine_is_an_error_and_no_empty_list(shel
 
 
 @pytest.mark.parametrize(("word", "argument"), [("fail", ""), ("cut", 200)])
-def test_an_archive_that_cannot_be_read_is_flagged_and_tried_again(
+def test_an_unreadable_archive_is_marked_as_failed_and_retried(
     scripted: Installed, word: str, argument: object
 ) -> None:
     shelf = scripted.new_shelf()
@@ -77,7 +77,7 @@ def test_an_archive_that_cannot_be_read_is_flagged_and_tried_again(
     assert shelf.get(f"/archives/{two}")["history_error"] is None
 
 
-def test_an_archive_between_two_that_was_never_indexed_makes_their_changes_incomplete(scripted: Installed) -> None:
+def test_an_unindexed_archive_between_two_others_makes_their_changes_incomplete(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     names = [f"series-2026-01-0{day}" for day in (1, 2, 3)]
     shelf.make(*names)
@@ -94,7 +94,7 @@ def test_an_archive_between_two_that_was_never_indexed_makes_their_changes_incom
     assert history["present"][0]["unindexed_archive_ids"] == [ids[names[1]]]
 
 
-def test_an_archive_is_not_blamed_for_a_repository_that_does_not_open(scripted: Installed) -> None:
+def test_an_archive_is_not_marked_as_failed_if_its_repository_cannot_be_opened(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one")
     wrong_passphrase = 52
@@ -105,7 +105,7 @@ def test_an_archive_is_not_blamed_for_a_repository_that_does_not_open(scripted: 
     assert shelf.states() == {"one": "pending"}
 
 
-def test_a_lock_of_another_program_is_waited_for_and_no_failure_of_the_archive(scripted: Installed) -> None:
+def test_a_lock_of_another_program_is_waited_for_and_does_not_mark_the_archive_as_failed(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one")
     lock_timeout = 73
@@ -118,7 +118,7 @@ def test_a_lock_of_another_program_is_waited_for_and_no_failure_of_the_archive(s
     assert shelf.states() == {"one": "indexed"}
 
 
-def test_an_archive_that_went_meanwhile_is_told_as_gone(scripted: Installed) -> None:
+def test_an_archive_that_was_deleted_meanwhile_is_reported_as_gone(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one", "two")
     shelf.resync()
@@ -133,7 +133,7 @@ def test_an_archive_that_went_meanwhile_is_told_as_gone(scripted: Installed) -> 
     assert shelf.states() == {"two": "indexed"}
 
 
-def test_a_cancelled_run_leaves_what_it_did_not_read_pending(scripted: Installed) -> None:
+def test_a_cancelled_run_leaves_unread_archives_pending(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one", "two")
     with scripted.scripted.rule(listing_of("two"), "wait") as rule:
@@ -148,7 +148,7 @@ def test_a_cancelled_run_leaves_what_it_did_not_read_pending(scripted: Installed
     assert set(shelf.states().values()) == {"indexed"}
 
 
-def test_follow_ups_that_fail_do_not_fail_the_backup(scripted: Installed) -> None:
+def test_failing_follow_ups_do_not_fail_the_backup(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     with scripted.scripted.rule(ARCHIVE_LIST, "fail"):
         backup = shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository))

@@ -1,8 +1,7 @@
-"""What browse, history, changes and search answer over HTTP is what `borg list` and `borg diff` say, archive by
-archive.
+"""Browse, history, changes and search return over HTTP what `borg list` and `borg diff` report, archive by archive.
 
-Random trees, and random sequences of backups, changes, prunes, deletions, renames and archives that are dated back, so
-that they are indexed out of order. `HOLDFAST_INDEX_SEEDS` sets the number of sequences.
+Random trees, and random sequences of backups, changes, prunes, deletions, renames and backdated archives, which are
+therefore indexed out of order. `HOLDFAST_INDEX_SEEDS` sets the number of sequences.
 """
 
 import ast
@@ -32,14 +31,14 @@ Files = dict[bytes, File]
 
 @dataclass
 class Told:
-    """A repository whose history is made up as it goes."""
+    """A repository whose history is invented on the fly."""
 
     shelf: Shelf
     engine: RealRepository
     rng: random.Random
     days: int = 0
 
-    # --- what happens ----------------------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------------------------
 
     def back_up(self) -> None:
         mutate(self.engine.tree, self.rng)
@@ -49,7 +48,7 @@ class Told:
         wait_for_index(self.shelf.client, self.shelf.repository)
 
     def back_up_dated_back(self) -> None:
-        """An archive that is older than those that are indexed already."""
+        """Create an archive that is older than those already indexed."""
         mutate(self.engine.tree, self.rng)
         self.days += 1
         time = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=self.rng.randrange(300), seconds=self.days)
@@ -87,7 +86,7 @@ class Told:
         wait_for_index(self.shelf.client, self.shelf.repository)
 
     def catch_up(self) -> None:
-        """Several archives while no history is kept; then all of them are indexed in one run."""
+        """Create several archives while no history is kept; then index all of them in one run."""
         self.set_mode("archives")
         self.back_up()
         self.back_up_dated_back()
@@ -105,7 +104,7 @@ class Told:
         found: list[dict[str, Any]] = list(reversed(self.shelf.get("/archives", limit=1000)["archives"]))
         return found
 
-    # --- what the engine says ----------------------------------------------------------------------------------------
+    # --- what the engine reports -------------------------------------------------------------------------------------
 
     def listed_by_engine(self, name: str) -> Files:
         output = self.engine.run("list", "--format", FORMAT, f"{self.engine.location}::{name}")
@@ -125,7 +124,7 @@ class Told:
 
 
 def exact(told: dict[str, Any], name: str = "path") -> bytes:
-    """The bytes of a path in an answer."""
+    """The bytes of a path in a response."""
     return base64.b64decode(told[f"{name}_b64"]) if told[f"{name}_b64"] else str(told[name]).encode()
 
 
@@ -144,7 +143,7 @@ def pages(shelf: Shelf, path: str, field: str, limit: int, **query: Any) -> Iter
 
 
 def browsed(shelf: Shelf, archive: int, rng: random.Random) -> Files:
-    """Everything that can be reached from the root of an archive, without the parents that it does not list itself."""
+    """Everything reachable from the root of an archive, except parents that the archive itself does not list."""
     found: Files = {}
     folders = [b""]
     while folders:
@@ -165,7 +164,7 @@ def browsed(shelf: Shelf, archive: int, rng: random.Random) -> Files:
 
 
 def check_everything(told: Told) -> dict[str, int]:
-    """Compare all answers with the engine; return how many comparisons were made."""
+    """Compare all responses with the engine; return how many comparisons were made."""
     archives = told.archives()
     said = {one["name"]: told.listed_by_engine(one["name"]) for one in archives}
     told.engine.refresh()
@@ -239,7 +238,7 @@ def ranges_of(series: str, members: list[dict[str, Any]], holders: list[bool]) -
 
 
 def events_of(members: list[dict[str, Any]], files: list[File | None]) -> list[tuple[int, str, bool]]:
-    """Each event, and whether the listing shows it: other content behind the same size and time it does not show."""
+    """Each event, and whether the listing shows it: it does not show different content with the same size and time."""
     events: list[tuple[int, str, bool]] = []
     before: File | None = None
     for archive, file in zip(members, files, strict=True):
@@ -317,7 +316,7 @@ def matches(path: bytes, query: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_to_a_repository_the_index_says_what_the_engine_says(
+def test_the_index_matches_the_engine_whatever_happens_to_a_repository(
     by_chunks: Installed, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -336,7 +335,7 @@ def test_whatever_happens_to_a_repository_the_index_says_what_the_engine_says(
     ]
     counted = check_everything(told)
     for number in range(STEPS):
-        # Each way once, in some order, and then any of them.
+        # Each kind of step once, in some order, and then random ones.
         steps[number % len(steps)]() if number < len(steps) else rng.choice(steps)()
         if number % 2:
             counted = check_everything(told)

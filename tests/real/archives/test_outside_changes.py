@@ -1,4 +1,4 @@
-"""Archives that are removed, renamed and made again behind the service's back; index files that go or break."""
+"""Archives that are removed, renamed and recreated behind the service's back; index files that disappear or break."""
 
 import os
 
@@ -16,7 +16,7 @@ def shelf(by_chunks: Installed) -> Shelf:
     return made
 
 
-def test_archives_removed_renamed_and_made_again_are_reflected_by_a_resync(shelf: Shelf) -> None:
+def test_a_resync_reflects_archives_that_were_removed_renamed_and_recreated(shelf: Shelf) -> None:
     before = {name: one["id"] for name, one in shelf.archives().items()}
     place = shelf.repository["path"]
     shelf.make("three")
@@ -38,7 +38,7 @@ def test_archives_removed_renamed_and_made_again_are_reflected_by_a_resync(shelf
     assert (run["indexed"], run["removed"]) == (2, 2)
 
 
-def test_an_archive_of_ours_keeps_its_backup_when_it_is_renamed(by_chunks: Installed) -> None:
+def test_a_renamed_archive_keeps_the_backup_that_created_it(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
     backup = shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository))
     wait_for_index(shelf.client, shelf.repository)
@@ -51,7 +51,7 @@ def test_an_archive_of_ours_keeps_its_backup_when_it_is_renamed(by_chunks: Insta
     assert archive["nfiles"] == 3
 
 
-def test_an_index_file_that_was_deleted_is_built_anew_by_the_next_run(shelf: Shelf) -> None:
+def test_a_deleted_index_file_is_rebuilt_by_the_next_run(shelf: Shelf) -> None:
     shelf.index_file.unlink()
 
     assert set(shelf.states().values()) == {"pending"}, "nothing is said to be indexed that is not"
@@ -63,7 +63,7 @@ def test_an_index_file_that_was_deleted_is_built_anew_by_the_next_run(shelf: She
 
 
 @pytest.mark.parametrize("where", ["beginning", "everywhere"])
-def test_a_damaged_index_file_is_built_anew_by_the_next_run(shelf: Shelf, where: str) -> None:
+def test_a_damaged_index_file_is_rebuilt_by_the_next_run(shelf: Shelf, where: str) -> None:
     file = shelf.index_file
     size = file.stat().st_size
     with file.open("r+b") as damaged:
@@ -82,7 +82,7 @@ def test_a_damaged_index_file_is_built_anew_by_the_next_run(shelf: Shelf, where:
     assert shelf.files_found() == {"only-in-one", "only-in-two"}
 
 
-def test_the_reconcile_tick_finds_an_index_that_is_gone(shelf: Shelf) -> None:
+def test_the_reconcile_tick_detects_a_missing_index(shelf: Shelf) -> None:
     shelf.index_file.unlink()
 
     assert shelf.client.post("/api/operations/reconcile").json()["enqueued"] >= 3
@@ -91,7 +91,7 @@ def test_the_reconcile_tick_finds_an_index_that_is_gone(shelf: Shelf) -> None:
     assert set(shelf.states().values()) == {"indexed"}
 
 
-def test_a_forgotten_repository_takes_its_index_with_it(shelf: Shelf) -> None:
+def test_forgetting_a_repository_deletes_its_index(shelf: Shelf) -> None:
     name = shelf.uuid()
     folder = shelf.index_file.parent
     assert [path for path in folder.iterdir() if path.name.startswith(name)]

@@ -40,7 +40,7 @@ def end_of(shelf: Shelf, job: int) -> dict[str, Any]:
 
 
 def by_engine(shelf: Shelf, **body: Any) -> dict[str, Any]:
-    """The same check as if chunks could not be read."""
+    """The same check, as if chunks could not be read."""
     verdicts = shelf.installed.folder / "data" / "history" / "routes.json"
     kept = verdicts.read_text()
     force_listing(shelf.installed)
@@ -54,7 +54,7 @@ def by_engine(shelf: Shelf, **body: Any) -> dict[str, Any]:
 
 
 def findings(shelf: Shelf, ended: dict[str, Any]) -> dict[str, Any]:
-    """All that a check says, but how the archive was read."""
+    """Everything that a check reports, except how the archive was read."""
     result = {key: value for key, value in ended["result"].items() if key != "read_by"}
     log = [line for line in log_of(shelf, ended) if not line.startswith(("$ ", "Read by the engine: "))]
     told = {key: ended[key] for key in ("status", "error_key", "error_message", "archive_name", "warnings")}
@@ -66,7 +66,7 @@ def log_of(shelf: Shelf, ended: dict[str, Any]) -> list[str]:
 
 
 def fill(shelf: Shelf) -> None:
-    """Everything an archive can hold, with a sparse file, one of many chunks, and two of the same content."""
+    """Fill the source with all that an archive can hold: also a sparse file, a large one, and one of equal content."""
     plant(shelf.source, SEEDS)
     large = SEEDS.randbytes(20_000_000)
     (shelf.source / "large").write_bytes(large)
@@ -88,7 +88,7 @@ def by_chunks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 @pytest.fixture(scope="module", params=["1", pytest.param("2", marks=pytest.mark.skipif(not ENGINE_2, reason="none"))])
 def shelf(request: pytest.FixtureRequest, by_chunks: Installed) -> Shelf:
-    """A repository with one archive, and everything in it."""
+    """A repository with one archive of everything."""
     settings = SECRET if request.param == "2" else {"encryption": "repokey-blake2", "passphrase": SECRET["passphrase"]}
     made = by_chunks.new_shelf(engine_version=int(request.param), index_mode="off", **settings)
     fill(made)
@@ -131,7 +131,7 @@ def test_a_check_by_chunks_finds_what_the_engine_finds(shelf: Shelf) -> None:
         assert findings(shelf, ended) == findings(shelf, by_engine(shelf, **body)), what
 
 
-def test_a_sample_is_of_the_size_that_was_asked_for_and_names_the_whole(shelf: Shelf) -> None:
+def test_a_sample_has_the_requested_size_and_reports_the_totals_of_the_archive(shelf: Shelf) -> None:
     whole = checked(shelf, full_archive=True)["result"]
 
     result = checked(shelf, sample=7)["result"]
@@ -142,7 +142,7 @@ def test_a_sample_is_of_the_size_that_was_asked_for_and_names_the_whole(shelf: S
     assert result["bytes_proven"] == result["bytes_checked"]
 
 
-def test_an_archive_without_files_proves_nothing_either_way(by_chunks: Installed) -> None:
+def test_a_check_of_an_archive_without_files_warns_on_both_routes(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf(index_mode="off")
     for file in shelf.source.iterdir():
         file.unlink()
@@ -183,7 +183,7 @@ def flip_a_byte(shelf: Shelf) -> None:
 
 
 def replace_a_chunk(shelf: Shelf) -> None:
-    """Where the content of one file was is now that of another: readable, but not what the id stands for."""
+    """Replace the content of one file by that of another: readable, but not matching its id."""
     ids = [
         hashlib.sha256((shelf.source / name).read_bytes()).hexdigest() for name in ("file-0", "file-1")
     ]  # the id of a chunk of a repository without encryption
@@ -197,7 +197,7 @@ def run_in(shelf: Shelf, *command: str) -> None:
 
 
 @pytest.mark.parametrize("damage", [flip_a_byte, replace_a_chunk])
-def test_of_a_damaged_repository_the_engine_says_what_is_damaged(
+def test_in_a_damaged_repository_the_engine_reports_what_is_damaged(
     by_chunks: Installed, damage: Callable[[Shelf], None]
 ) -> None:
     shelf = by_chunks.new_shelf(index_mode="off")
@@ -217,8 +217,8 @@ def test_of_a_damaged_repository_the_engine_says_what_is_damaged(
     assert shelf.client.get(shelf.url).json()["last_restore_check"] is None
 
 
-def test_what_the_index_says_of_chunks_does_not_matter(by_chunks: Installed) -> None:
-    """All files have the chunks of one that is intact, says the index."""
+def test_a_check_does_not_trust_the_chunks_recorded_in_the_index(by_chunks: Installed) -> None:
+    """In the spoiled index, all files have the chunks of one that is intact."""
     shelf = by_chunks.new_shelf()
     (shelf.source / "large").write_bytes(random.Random(2).randbytes(3_000_000))
     shelf.make("series-2026-02-01")
@@ -254,7 +254,7 @@ def helper_of(shelf: Shelf) -> int | None:
 
 
 def start_and_hold(shelf: Shelf) -> tuple[int, int]:
-    """A check whose helper is stopped in the middle: the operation, and the helper."""
+    """Start a check and stop its helper in the middle; return the operation and the helper."""
     wait_until(lambda: helper_of(shelf) is None, what="no other helper is there")
     job: int = shelf.client.post(f"{shelf.url}/restore-check", json={"full_archive": True}).json()["job_id"]
     found: list[int] = []
@@ -278,7 +278,7 @@ def small(by_chunks: Installed) -> Shelf:
     return shelf
 
 
-def test_a_check_whose_helper_does_not_answer_is_cancelled_within_seconds(small: Shelf) -> None:
+def test_a_check_whose_helper_hangs_is_cancelled_within_seconds(small: Shelf) -> None:
     job, helper = start_and_hold(small)
     assert small.client.operation(job)["status"] == "running"
     assert small.client.post(f"/api/operations/{job}/cancel").status_code == 200
@@ -290,7 +290,7 @@ def test_a_check_whose_helper_does_not_answer_is_cancelled_within_seconds(small:
     assert checked(small, full_archive=True)["status"] == "completed", "no lock is left"
 
 
-def test_a_check_goes_on_when_the_service_is_killed_in_the_middle(small: Shelf) -> None:
+def test_a_check_is_resumed_after_the_service_was_killed_in_the_middle(small: Shelf) -> None:
     job, helper = start_and_hold(small)
     small.installed.process.kill()
     os.kill(helper, signal.SIGCONT)
@@ -305,7 +305,9 @@ def test_a_check_goes_on_when_the_service_is_killed_in_the_middle(small: Shelf) 
     assert len(log) == len(set(log)), "no line is doubled"
 
 
-def test_an_ssh_machine_that_runs_the_engine_is_checked_by_chunks_there(by_chunks: Installed, tmp_path: Path) -> None:
+def test_a_repository_of_an_ssh_machine_is_checked_by_chunks_on_that_machine(
+    by_chunks: Installed, tmp_path: Path
+) -> None:
     with sshd(tmp_path / "machine") as machine:
         connection = machine.connection(by_chunks.client, "machine of checks", engine_path=str(ENGINES["1.4"]))
         shelf = by_chunks.new_shelf(execution_target="ssh", ssh_connection_id=connection, index_mode="off")
@@ -322,7 +324,7 @@ def test_an_ssh_machine_that_runs_the_engine_is_checked_by_chunks_there(by_chunk
         assert by_chunks.client.delete(shelf.url).status_code == 204
 
 
-def test_a_repository_on_a_server_is_checked_by_chunks_through_its_engine(by_chunks: Installed, tmp_path: Path) -> None:
+def test_a_repository_on_a_server_is_checked_by_chunks_through_borg_serve(by_chunks: Installed, tmp_path: Path) -> None:
     with sshd(tmp_path / "server") as machine:
         connection = machine.connection(by_chunks.client, "server of checks", engine_path=str(ENGINES["1.4"]))
         shelf = by_chunks.new_shelf(repository_type="ssh", ssh_connection_id=connection, index_mode="off")

@@ -1,4 +1,4 @@
-"""History runs that are killed, overtaken, and doubled."""
+"""History runs that are killed, that give way, and that run at the same time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +11,13 @@ from tests.real.archives.service import Installed, wait_for_index
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Iterator[Installed]:
-    """A service that is killed."""
+    """A service that a test may kill."""
     started = Installed.start(tmp_path)
     yield started
     started.process.stop(60)
 
 
-def test_a_run_that_was_killed_resumes_and_tells_each_archive_once(installed: Installed) -> None:
+def test_a_killed_run_resumes_and_logs_each_archive_once(installed: Installed) -> None:
     shelf = installed.new_shelf()
     shelf.make("one", "two", "three")
     with installed.scripted.rule(listing_of("two"), "wait") as rule:
@@ -36,7 +36,7 @@ def test_a_run_that_was_killed_resumes_and_tells_each_archive_once(installed: In
     assert log[-1] == "3 archives indexed, 0 failed."
 
 
-def test_a_backup_waits_no_longer_than_for_the_archive_that_is_being_read(scripted: Installed) -> None:
+def test_a_backup_waits_only_for_the_archive_that_is_being_read(scripted: Installed) -> None:
     shelf = scripted.new_shelf(index_mode="off")
     shelf.make("one", "two", "three", "four")
     shelf.run("resync")
@@ -58,7 +58,7 @@ def test_a_backup_waits_no_longer_than_for_the_archive_that_is_being_read(script
     assert set(shelf.states().values()) == {"indexed"}
 
 
-def test_leaving_full_lets_a_running_index_finish_and_cancels_what_waits(scripted: Installed) -> None:
+def test_leaving_full_mode_lets_a_running_index_finish_and_cancels_pending_work(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one", "two")
     with scripted.scripted.rule(listing_of("one"), "wait") as rule:
@@ -74,7 +74,9 @@ def test_leaving_full_lets_a_running_index_finish_and_cancels_what_waits(scripte
     assert set(shelf.states().values()) == {"indexed"}
 
 
-def test_two_history_runs_at_once_do_no_harm_and_a_rebuild_asked_for_meanwhile_is_done(scripted: Installed) -> None:
+def test_two_simultaneous_history_runs_do_no_harm_and_a_rebuild_requested_meanwhile_is_done(
+    scripted: Installed,
+) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one", "two")
     with scripted.scripted.rule(listing_of("two"), "wait") as rule:
@@ -96,7 +98,7 @@ def test_two_history_runs_at_once_do_no_harm_and_a_rebuild_asked_for_meanwhile_i
     assert shelf.index_file.stat().st_ino != generation or shelf.index_file.exists()
 
 
-def test_many_rebuilds_at_once_end_in_one_whole_index(by_chunks: Installed) -> None:
+def test_many_simultaneous_rebuilds_produce_one_complete_index(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
     shelf.make("one", "two")
     operations = [operation for _ in range(4) for operation in shelf.start("rebuild", **{"from": "archives"})]

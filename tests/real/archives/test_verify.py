@@ -1,4 +1,4 @@
-"""`holdfast admin verify-index`, beside a running service."""
+"""`holdfast admin verify-index`, while the service is running."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tests.support.service import PATIENCE, PROGRAM
 
 
 def verify(shelf: Shelf, *arguments: str, repository: str | None = None) -> tuple[int, list[str]]:
-    """Run the command; return its exit code and what it said."""
+    """Run the command; return its exit code and its output."""
     environment = {**os.environ, **shelf.installed.process.environment}
     ran = subprocess.run(
         [
@@ -39,12 +39,12 @@ def shelf(by_chunks: Installed) -> Shelf:
 
 
 def plant_difference(shelf: Shelf, statement: str, *parameters: object) -> int:
-    """Change the index behind everybody's back; return how many rows were changed."""
+    """Change the index directly; return how many rows were changed."""
     with closing(SqliteStore(shelf.index_file)) as store, store.write() as transaction:
         return transaction._connection.execute(statement, parameters).rowcount
 
 
-def test_an_index_that_is_right_is_said_to_be_right(shelf: Shelf) -> None:
+def test_a_correct_index_is_reported_as_matching(shelf: Shelf) -> None:
     code, said = verify(shelf)
 
     assert said == [
@@ -55,14 +55,14 @@ def test_an_index_that_is_right_is_said_to_be_right(shelf: Shelf) -> None:
     assert code == 0
 
 
-def test_the_repository_may_be_named_by_id_or_path_and_archives_chosen(shelf: Shelf) -> None:
+def test_the_repository_can_be_given_by_id_or_path_and_archives_can_be_selected(shelf: Shelf) -> None:
     for name in (str(shelf.repository["id"]), shelf.repository["path"]):
         code, said = verify(shelf, "--archive", "two", repository=name)
         assert (code, said[0]) == (0, "two: 5 files, 0 differences")
         assert len(said) == 2
 
 
-def test_what_is_not_there_is_an_error(shelf: Shelf) -> None:
+def test_an_unknown_repository_or_archive_is_an_error(shelf: Shelf) -> None:
     code, said = verify(shelf, repository="no such repository")
     assert (code, said) == (1, ["holdfast: No repository is named no such repository."])
     code, said = verify(shelf, "--archive", "no such archive")
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_an_error(shelf: Shelf) -> None:
     assert "not every archive" in said[0].lower()
 
 
-def test_every_planted_difference_is_told_and_a_rebuild_repairs_it(by_chunks: Installed) -> None:
+def test_every_planted_difference_is_reported_and_repaired_by_a_rebuild(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
     shelf.make("one", "two")
     shelf.resync()
@@ -96,7 +96,7 @@ def test_every_planted_difference_is_told_and_a_rebuild_repairs_it(by_chunks: In
     assert verify(shelf)[0] == 0
 
 
-def test_what_the_index_leaves_out_is_no_difference(by_chunks: Installed) -> None:
+def test_files_excluded_from_the_index_are_not_reported_as_differences(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf(history_index_excludes=["*/file-1"])
     shelf.make("one")
     shelf.resync()
@@ -104,7 +104,7 @@ def test_what_the_index_leaves_out_is_no_difference(by_chunks: Installed) -> Non
     assert verify(shelf) == (0, ["one: 4 files, 0 differences", "The index matches the engine's listing."])
 
 
-def test_an_archive_that_is_not_indexed_is_told(by_chunks: Installed) -> None:
+def test_an_archive_that_is_not_indexed_is_reported(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
     shelf.make("one")
     shelf.resync()
@@ -124,7 +124,7 @@ def test_a_repository_without_an_index_is_an_error(by_chunks: Installed) -> None
     assert verify(shelf) == (1, ["holdfast: The repository has no file history."])
 
 
-def test_a_listing_that_fails_is_told_and_is_no_difference_of_files(scripted: Installed) -> None:
+def test_a_failing_listing_is_reported_instead_of_differences(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     shelf.make("one")
     shelf.resync()

@@ -1,4 +1,4 @@
-"""Dumps of real databases: restored, they hold what the database held; a dump that fails leaves no archive."""
+"""Dumps of real databases: once restored, they contain what the database contained; a failed dump leaves no archive."""
 
 import subprocess
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def test_an_sqlite_file_is_dumped_and_restored_row_by_row(running: Running, engi
     assert shown["last_backup"] is None, "a dump is no backup of the sources"
 
 
-def test_a_postgresql_database_and_its_roles_are_dumped_with_a_password_that_nobody_sees(running: Running) -> None:
+def test_a_postgresql_database_and_its_roles_are_dumped_without_exposing_the_password(running: Running) -> None:
     server = postgres_server()
     with server.database() as url, server.database() as other:
         name, host = urlsplit(url).path[1:], parse_qs(urlsplit(url).query)["host"][0]
@@ -118,7 +118,7 @@ def test_a_mariadb_database_is_dumped_by_a_user_with_a_password(running: Running
         assert archives(running, wrong) == []
 
 
-def test_a_dump_that_fails_leaves_no_archive_and_names_its_database(running: Running) -> None:
+def test_a_failed_dump_leaves_no_archive_and_names_its_database(running: Running) -> None:
     folder = running.new_folder("database")
     repository = running.new_repository()
     broken = folder / "broken.db"
@@ -133,7 +133,7 @@ def test_a_dump_that_fails_leaves_no_archive_and_names_its_database(running: Run
     assert archives(running, repository) == []
 
 
-def test_bad_databases_are_refused_and_nothing_is_stored(running: Running) -> None:
+def test_invalid_databases_are_refused_and_not_stored(running: Running) -> None:
     repository = running.new_repository()
     place = f"/api/repositories/{repository['id']}/databases"
     own = str(running.process.data_dir / "holdfast.db")

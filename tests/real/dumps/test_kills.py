@@ -1,4 +1,4 @@
-"""Whatever is killed in the middle of a dump: no archive ever holds half of one."""
+"""Whatever is killed in the middle of a dump: no archive ever contains half of one."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def running(services: Services, program: PausedProgram) -> Iterator[Running]:
 
 
 def feeder_of(running: Running) -> int:
-    """The feeder of the only dump that runs."""
+    """The feeder of the only running dump."""
     spools = [spool for spool in spools_below(running.process.data_dir) if spool.is_alive()]
     [found] = [pid for spool in spools if (pid := _engine(spool)) and FEEDER in command_line(pid)]
     return found
@@ -92,7 +92,7 @@ def kill_service(running: Running, program: PausedProgram) -> None:
         (kill_service, {"completed"}),
     ],
 )
-def test_whatever_is_killed_no_archive_holds_half_a_dump(
+def test_whatever_is_killed_no_archive_contains_half_a_dump(
     running: Running, program: PausedProgram, strike: Callable[[Running, PausedProgram], None], statuses: set[str]
 ) -> None:
     file = new_sqlite(running.new_folder("database"))

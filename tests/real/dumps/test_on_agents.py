@@ -1,4 +1,4 @@
-"""Dumps on a real agent: only what its machine allows, whole, and with passwords that never touch its disk."""
+"""Dumps on a real agent: only what its machine allows, complete, and with passwords that never touch its disk."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
 
 
 def allow(site: AgentSite, *databases: str, programs: Path) -> None:
-    """What the owner of the machine writes into its configuration."""
+    """Write what the owner of the machine allows into its configuration."""
     file = next(site.agent.folder.rglob("config.toml"))
     before = file.read_text().partition("[databases]")[0]
     named = ", ".join(f'"{name}"' for name in databases)
@@ -65,7 +65,7 @@ def restored(site: AgentSite, archive: str, file: str) -> Path:
     return folder / file
 
 
-def test_an_agent_dumps_only_what_its_machine_allows_and_through_kills(site: AgentSite) -> None:
+def test_an_agent_dumps_only_what_its_machine_allows_and_completes_dumps_despite_kills(site: AgentSite) -> None:
     file = new_sqlite(site.folder, rows=2_000)
     paused = PausedProgram(site.folder / "programs")
     paused.install()
@@ -102,7 +102,7 @@ def test_an_agent_dumps_only_what_its_machine_allows_and_through_kills(site: Age
 
 
 @pytest.mark.campaign
-def test_a_postgresql_database_is_dumped_on_an_agent_with_a_password_that_its_disk_never_holds(site: AgentSite) -> None:
+def test_an_agent_dumps_a_postgresql_database_without_storing_its_password_on_disk(site: AgentSite) -> None:
     server = postgres_server()
     for known in site.admin.get(f"/api/repositories/{site.repository['id']}/databases").json()["databases"]:
         site.admin.delete(f"/api/repositories/{site.repository['id']}/databases/{known['id']}")

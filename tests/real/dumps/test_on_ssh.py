@@ -1,6 +1,4 @@
-"""Dumps on a machine that is reached by ssh: whole, through kills of either side, with passwords that its disk never
-holds.
-"""
+"""Dumps on an ssh machine: complete, despite kills of either side, with passwords that are never stored on its disk."""
 
 import os
 import signal
@@ -68,7 +66,7 @@ def ended(running: Running, number: int) -> dict[str, Any]:
     return {**found, "log": "\n".join(running.admin.log_lines(number))}
 
 
-def test_an_ssh_machine_dumps_whole_files_through_kills_and_none_that_broke_off(
+def test_an_ssh_machine_completes_dumps_despite_kills_and_keeps_none_that_broke_off(
     running: Running, machine: Sshd, repository: dict[str, Any], paused: PausedProgram
 ) -> None:
     file = new_sqlite(running.new_folder("database"), rows=2_000)
@@ -106,7 +104,7 @@ def test_an_ssh_machine_dumps_whole_files_through_kills_and_none_that_broke_off(
     assert files_with(machine.home, SECRET) == []
 
 
-def test_an_ssh_connection_to_the_services_own_machine_dumps_none_of_its_data(
+def test_an_ssh_connection_to_the_services_own_machine_cannot_dump_the_services_data(
     running: Running, repository: dict[str, Any]
 ) -> None:
     store = running.process.data_dir / "holdfast.db"
@@ -118,7 +116,7 @@ def test_an_ssh_connection_to_the_services_own_machine_dumps_none_of_its_data(
     assert archives(running, repository) == []
 
 
-def test_a_machine_without_python_is_refused_with_the_way_out(
+def test_a_machine_without_python_is_refused_with_a_hint(
     running: Running, machine: Sshd, repository: dict[str, Any]
 ) -> None:
     file = new_sqlite(running.new_folder("database"), rows=1)
@@ -133,7 +131,7 @@ def test_a_machine_without_python_is_refused_with_the_way_out(
 
 
 def python_of(running: Running, program: str | None) -> str | None:
-    """Set what the last test of the connection has found; return what it was."""
+    """Set the Python that the last test of the connection found; return the previous value."""
     with closing(sqlite3.connect(Path(running.process.data_dir) / "holdfast.db", timeout=60)) as store, store:
         before: str | None = store.execute("SELECT python_program FROM ssh_connections").fetchone()[0]
         store.execute("UPDATE ssh_connections SET python_program = ?", (program,))

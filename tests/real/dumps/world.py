@@ -1,4 +1,4 @@
-"""Dumps over HTTP, and what archives hold of them."""
+"""Dumps over HTTP, and what archives contain of them."""
 
 import json
 import os
@@ -52,7 +52,7 @@ class PausedProgram:
 
     @property
     def pid(self) -> int | None:
-        """Of the program that waits in the middle of its dump."""
+        """The process id of the program that waits in the middle of its dump."""
         try:
             return int((self.folder / "reached").read_text())
         except FileNotFoundError:
@@ -133,6 +133,6 @@ def _environment(running: Running) -> dict[str, str]:
 
 
 def files_with(folder: Path, secret: str) -> list[Path]:
-    """Files below a folder whose bytes hold a text."""
+    """The files below a folder that contain a text."""
     wanted = secret.encode()
     return [file for file in folder.rglob("*") if file.is_file() and wanted in file.read_bytes()]

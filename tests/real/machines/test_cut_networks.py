@@ -110,9 +110,7 @@ def look_into(site: Site, played: Round, ended: dict[str, Any], runs: int, desti
 
 
 def may_fail(played: Round, ended: dict[str, Any], runs: int) -> bool:
-    """A cut alone must not make an operation fail, unless it had not begun there, was streamed, or its engine was
-    killed.
-    """
+    """A cut may not fail an operation, unless that had not begun there, was streamed, or its engine was killed."""
     if ended["error_key"] == "engine.unreachable":
         return runs == 0 or (played.kind == "restore here" and (played.is_long or played.strike == "session"))
     return (

@@ -1,6 +1,4 @@
-"""The reader of chunks on other machines, with a real sshd and real engines: the same bytes, bounded, and never left
-running.
-"""
+"""Chunks read on other machines, with a real sshd and real engines: the same bytes, bounded, and never left running."""
 
 import io
 import json
@@ -247,7 +245,7 @@ sys.stdin.readline()
         ("frame(b'E', b'{\"kind\": \"' + b'x' * 60000 + b'\", \"message\": \"\"}')", ChunkRouteFailed),
     ],
 )
-def test_unexpected_frames_from_a_machine_do_not_use_unbounded_memory(
+def test_an_oversized_response_from_a_machine_is_refused_with_a_short_error(
     repository: RealRepository,
     far: FarEngine,
     monkeypatch: pytest.MonkeyPatch,
@@ -407,7 +405,7 @@ def framed(letter: bytes, content: bytes) -> bytes:
         (framed(b"E", b"[" * 60_000), GOOD, ChunkRouteFailed),
     ],
 )
-def test_unexpected_frames_from_an_agent_do_not_use_unbounded_memory(
+def test_an_incomplete_or_unexpected_response_from_an_agent_is_refused(
     said: bytes, outcome: Outcome, error: type[Exception]
 ) -> None:
     with pytest.raises(error):

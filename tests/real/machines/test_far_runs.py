@@ -179,7 +179,7 @@ def test_a_missing_program_ends_with_code_127(far: Machine, tmp_path: Path) -> N
 
 
 @pytest.mark.campaign
-def test_an_engine_killed_by_a_signal_is_reported_with_that_signal(far: Machine, tmp_path: Path) -> None:
+def test_a_command_killed_by_a_signal_ends_with_128_plus_its_number(far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("kill -KILL $$", far))
 

@@ -1,4 +1,4 @@
-"""Repositories damaged on purpose: check and restore check report it, and claim nothing that is not proven."""
+"""Repositories damaged on purpose: check and restore check report the damage, and claim nothing unproven."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ def remove(segment: Path) -> None:
 
 @pytest.fixture(params=sorted(ENGINES))
 def backed_up(request: pytest.FixtureRequest, services: Services) -> Made:
-    """An encrypted repository with one archive of two small files and a large one, which fills most of its segment."""
+    """An encrypted repository with one archive of small files and a large one, which fills most of its segment."""
     running = services.get(engine=request.param)
     repository = running.new_repository(encryption="repokey-blake2", index_mode="off")
     source = Path(repository["source_paths"][0])
@@ -66,7 +66,7 @@ def test_a_flipped_byte_is_found_by_a_restore_check_and_by_a_check(backed_up: Ma
     assert (backed_up.read()["last_check"], backed_up.read()["last_restore_check"]) == (None, None)
 
 
-def test_files_beside_the_damaged_one_are_proven_and_only_they(backed_up: Made) -> None:
+def test_undamaged_files_beside_a_damaged_one_are_proven(backed_up: Made) -> None:
     flip_a_byte(largest_segment(backed_up))
     small = [file for file in files_of(backed_up) if file.name != "large"]
 
@@ -90,7 +90,7 @@ def test_a_missing_segment_is_found_by_a_restore_check_and_by_a_check(backed_up:
 
 
 @pytest.mark.campaign
-def test_after_a_repair_what_was_lost_is_still_not_proven(backed_up: Made) -> None:
+def test_files_lost_in_a_repair_remain_unproven(backed_up: Made) -> None:
     flip_a_byte(largest_segment(backed_up))
 
     repaired = backed_up.run("check", repair=True)

@@ -1,4 +1,4 @@
-"""Engines, shims and the service killed under each kind: every operation ends in its true state."""
+"""Engines, shims and the service are killed during each kind of operation: the record shows its real outcome."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ AT_LENGTH = {
     "left": ("check", "compact", "prune", "restore_check", "wipe"),
     "cancelled": ("check", "compact", "delete_archive"),
 }
-"""Rows that the others stand for in `make test`: they take the same way through the service."""
+"""Rows that the others represent in `make test`: they take the same path through the service."""
 LEFT = {"prune": {"third"}, "delete_archive": {"first", "third"}, "wipe": set()}
 BY_EVIDENCE = ("prune", "delete_archive", "wipe")
 
@@ -39,7 +39,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def assert_done(world: World, kind: str, repository: dict[str, Any], ended: dict[str, Any]) -> None:
-    """The work is done, and the record says neither more nor less than that."""
+    """The work is done, and the record shows neither more nor less than that."""
     assert ended["status"] == "completed", ended
     assert world.names(repository) == LEFT.get(kind, set(NAMES))
     result = ended["result"]
@@ -69,7 +69,7 @@ def test_an_engine_killed_before_its_work_is_started_again(kind: str, verb: str,
 
 
 @pytest.mark.parametrize(("kind", "verb"), every_kind("left"))
-def test_an_engine_whose_end_nobody_wrote_down_is_judged_by_what_it_left(kind: str, verb: str, world: World) -> None:
+def test_an_engine_run_without_an_exit_record_is_judged_by_its_effect(kind: str, verb: str, world: World) -> None:
     repository = world.new_repository()
     before = len(world.engine.done(verb))
     with world.engine.held("after", verb):
@@ -84,7 +84,7 @@ def test_an_engine_whose_end_nobody_wrote_down_is_judged_by_what_it_left(kind: s
 
 
 @pytest.mark.campaign
-def test_a_wipe_whose_compaction_is_killed_is_finished_and_counts_each_archive_once(world: World) -> None:
+def test_a_wipe_whose_compaction_is_killed_completes_and_counts_each_archive_once(world: World) -> None:
     repository = world.new_repository()
     before = len(world.engine.came("compact"))
     with world.engine.held("before", "compact"):
@@ -99,7 +99,7 @@ def test_a_wipe_whose_compaction_is_killed_is_finished_and_counts_each_archive_o
 
 
 @pytest.mark.campaign
-def test_work_goes_on_while_the_service_is_down_and_is_found_again(world: World) -> None:
+def test_work_continues_while_the_service_is_down_and_is_found_again(world: World) -> None:
     world.allow_everything()
     started = []
     verbs = sorted(set(VERBS.values()))
@@ -126,7 +126,7 @@ def test_work_goes_on_while_the_service_is_down_and_is_found_again(world: World)
 
 
 @pytest.mark.campaign
-def test_a_wipe_is_judged_by_evidence_when_everything_was_killed_at_once(world: World) -> None:
+def test_a_wipe_is_judged_by_evidence_after_service_shim_and_engine_were_killed(world: World) -> None:
     repository = world.new_repository()
     before = len(world.engine.done("delete"))
     with world.engine.held("after", "delete"):
@@ -144,7 +144,7 @@ def test_a_wipe_is_judged_by_evidence_when_everything_was_killed_at_once(world: 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("kind", "verb"), every_kind("cancelled"))
-def test_a_running_operation_is_cancelled_when_its_engine_has_stopped(kind: str, verb: str, world: World) -> None:
+def test_a_running_operation_is_cancelled_once_its_engine_has_stopped(kind: str, verb: str, world: World) -> None:
     repository = world.new_repository()
     before = len(world.engine.came(verb))
     with world.engine.held("before", verb):
@@ -164,7 +164,7 @@ def test_a_running_operation_is_cancelled_when_its_engine_has_stopped(kind: str,
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("kind", BY_EVIDENCE)
-def test_a_cancel_that_comes_after_the_work_was_done_does_not_deny_it(kind: str, world: World) -> None:
+def test_a_cancel_after_the_work_was_done_does_not_hide_the_result(kind: str, world: World) -> None:
     repository = world.new_repository()
     verb = VERBS[kind]
     before = len(world.engine.done(verb))

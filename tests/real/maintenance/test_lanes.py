@@ -1,4 +1,4 @@
-"""Which jobs may share a repository, seen in the engine's own processes; `MIXED_JOBS` sets how many jobs are mixed."""
+"""Which jobs may share a repository, observed in the engine's own processes; `MIXED_JOBS` sets how many are mixed."""
 
 import os
 import random
@@ -24,7 +24,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def test_two_restore_checks_are_in_a_repository_at_once_and_a_check_waits_for_both(world: World) -> None:
+def test_two_restore_checks_share_a_repository_and_a_check_waits_for_both(world: World) -> None:
     repository = world.new_repository()
     with world.engine.held("before", "extract"):
         together = [world.start("restore_check", repository) for _ in range(2)]
@@ -48,7 +48,7 @@ def start(world: World, kind: str, repository: dict[str, Any]) -> int:
 
 
 @pytest.mark.timeout(1800)
-def test_mixed_jobs_submitted_at_once_all_end_in_a_fair_order_and_never_overlap(world: World) -> None:
+def test_mixed_jobs_submitted_together_all_end_in_a_fair_order_and_never_overlap(world: World) -> None:
     chance = random.Random(JOBS)
     repositories = [world.new_repository() for _ in range(REPOSITORIES)]
     wanted = [(chance.choice(KINDS), chance.choice(repositories)) for _ in range(JOBS)]

@@ -1,7 +1,6 @@
-"""A dry run says what a prune then does: on random sets of archives and random policies, with both series of the
-engine.
+"""A dry run shows what a prune then does: for random archives and random policies, with both series of engine 1.
 
-`PRUNE_CASES` sets how many cases are tried with each series (200 of both: PRUNE_CASES=100).
+`PRUNE_CASES` sets how many cases are tried with each series (for 200 in total: PRUNE_CASES=100).
 """
 
 import os
@@ -31,7 +30,7 @@ def repository(request: pytest.FixtureRequest, services: Services) -> Made:
 
 
 def random_archives(chance: random.Random) -> list[tuple[str, datetime]]:
-    """Up to a dozen archives; some share an hour, a day or a name's beginning, and no two a second."""
+    """Up to a dozen archives; some share an hour, a day or the beginning of their names, but no two share a second."""
     now = datetime.now(UTC).replace(microsecond=0)
     span = chance.choice(SPANS)
     seconds = sorted({chance.randrange(90, round(span.total_seconds())) for _ in range(chance.randint(1, 12))})
@@ -47,7 +46,7 @@ def random_policy(chance: random.Random, engine: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", range(CASES))
-def test_a_prune_does_what_its_dry_run_said(repository: Made, case: int) -> None:
+def test_a_prune_does_what_its_dry_run_showed(repository: Made, case: int) -> None:
     chance = random.Random(f"{repository.running.engine} {case}")
     archives, policy = random_archives(chance), random_policy(chance, repository.running.engine)
     repository.engine.remove_all(repository.repository)

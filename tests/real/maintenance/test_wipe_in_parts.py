@@ -1,4 +1,4 @@
-"""Wipes that stop half way: what they say they removed is what is gone. Here each archive is a batch of its own."""
+"""Wipes that stop half way report exactly the archives that are gone. Here each archive is its own batch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from tests.support.service import ADMIN_PASSWORD, wait_until
 
 
 class Inside:
-    """The service inside this process, over an engine that can be held."""
+    """The service inside this process, with an engine that can be held."""
 
     def __init__(self, folder: Path, client: TestClient, engine: HeldEngine) -> None:
         self.folder = folder
@@ -114,7 +114,7 @@ def test_a_wipe_that_fails_after_its_first_batch_is_a_partial_failure(service: I
     assert detail["detail"]["status"] == "failed_partial"
 
 
-def test_a_wipe_whose_first_batch_fails_has_removed_nothing(service: Inside) -> None:
+def test_a_wipe_whose_first_batch_fails_removes_nothing(service: Inside) -> None:
     repository = service.new_repository("fails-at-once")
     with service.engine.held("fail", "delete"):
         job = service.end_of(repository, service.start_wipe(repository))
@@ -124,7 +124,7 @@ def test_a_wipe_whose_first_batch_fails_has_removed_nothing(service: Inside) -> 
     assert service.left(repository) == set(NAMES)
 
 
-def test_a_wipe_cancelled_between_its_batches_tells_what_is_gone(service: Inside) -> None:
+def test_a_wipe_cancelled_between_its_batches_reports_what_is_gone(service: Inside) -> None:
     repository = service.new_repository("cancelled")
     before = len(service.engine.done("delete"))
     with service.engine.held("after", "delete"):
@@ -138,7 +138,7 @@ def test_a_wipe_cancelled_between_its_batches_tells_what_is_gone(service: Inside
     assert service.left(repository) == {"second", "third"}
 
 
-def test_a_wipe_whose_compaction_fails_has_removed_everything_all_the_same(service: Inside) -> None:
+def test_a_wipe_whose_compaction_fails_has_still_removed_everything(service: Inside) -> None:
     repository = service.new_repository("not-compacted")
     with service.engine.held("fail", "compact"):
         job_id = service.start_wipe(repository)
@@ -151,7 +151,7 @@ def test_a_wipe_whose_compaction_fails_has_removed_everything_all_the_same(servi
     assert service.call("GET", f"/api/operations/{job_id}")["status"] == "completed_with_warnings"
 
 
-def test_a_wipe_that_could_not_look_what_is_left_looks_again_and_counts_right(service: Inside) -> None:
+def test_a_wipe_that_could_not_list_what_is_left_is_retried_and_counts_correctly(service: Inside) -> None:
     repository = service.new_repository("blind")
     before = len(service.engine.done("delete"))
     with service.engine.held("after", "delete"):

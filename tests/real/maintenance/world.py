@@ -1,4 +1,4 @@
-"""A service over an engine that can be held, and repositories with three archives each."""
+"""A service with an engine that can be held, and repositories with three archives each."""
 
 import contextlib
 import itertools
@@ -58,7 +58,7 @@ class World:
     # --- starting work --------------------------------------------------------------------------------------------
 
     def start(self, kind: str, repository: dict[str, Any]) -> int:
-        """Start work of a kind, and return its operation."""
+        """Start work of a kind and return its operation."""
         place = f"/api/repositories/{repository['id']}"
         if kind == "wipe":
             return self.start_wipe(repository)
@@ -102,7 +102,7 @@ class World:
             os.killpg(pid, signal.SIGKILL)
 
     def kill_with_shim(self, operation_id: int, pid: int) -> None:
-        """First the shim, so that nobody writes down how the engine ended."""
+        """Kill the shim first, so that no exit record is written."""
         for shim in processes_naming(f"{self.service.data_dir}/spool/{operation_id}/"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(shim, signal.SIGKILL)

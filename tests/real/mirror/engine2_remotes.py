@@ -1,4 +1,4 @@
-"""A repository that engine 2 itself keeps on a real remote, and the rclone of its engine."""
+"""A repository that engine 2 itself stores on a real remote, and the rclone of its engine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +62,7 @@ class OnRemote:
         return ended
 
     def companions(self) -> list[int]:
-        """The processes of rclone that the engines of this service have started, whoever is their parent now."""
+        """The rclone processes that the engines of this service have started, whatever their current parent."""
         home = f"HOME={self.running.process.data_dir}/".encode()
         return [pid for pid in processes_naming(" rcd ") if home in _environment_of(pid)]
 

@@ -1,4 +1,4 @@
-"""A mirror on each kind of remote that can be served here: there and back again, and the engine is content."""
+"""A mirror on each kind of remote that can be served here: synced and hydrated, and accepted by the engine."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ OF_ENGINE_2 = pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not insta
         *(pytest.param(name, 2, marks=[AT_LENGTH, OF_ENGINE_2]) for name in ("webdav", "s3", "sftp", "local")),
     ],
 )
-def test_a_mirror_grows_with_its_repository_and_gives_all_of_it_back(
+def test_a_mirror_grows_with_its_repository_and_is_hydrated_completely(
     services: Services, tmp_path: Path, provider: str, engine: int
 ) -> None:
     with serving(provider, tmp_path / "served") as backend:

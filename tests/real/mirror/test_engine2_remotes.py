@@ -1,4 +1,4 @@
-"""Engine 2 keeps a repository on a remote itself, through its own rclone: all that works with a folder works there."""
+"""Engine 2 stores a repository on a remote itself, through its own rclone, and everything works as in a folder."""
 
 import filecmp
 import os
@@ -37,7 +37,7 @@ def kept(world: OnRemote) -> dict[str, Any]:
     return world.create()
 
 
-def test_a_backup_is_kept_on_the_remote_and_restored_from_it(
+def test_a_backup_is_stored_on_the_remote_and_restored_from_it(
     world: OnRemote, kept: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = world.backend.seen(kept["path"].split(":", 2)[2])
@@ -59,7 +59,7 @@ def test_a_backup_is_kept_on_the_remote_and_restored_from_it(
 
 @AT_LENGTH
 @pytest.mark.parametrize("provider", ["webdav", "s3", "sftp"])
-def test_every_kind_of_work_is_done_on_the_remote(services: Services, tmp_path: Path, provider: str) -> None:
+def test_every_kind_of_operation_works_on_the_remote(services: Services, tmp_path: Path, provider: str) -> None:
     with serving(provider, tmp_path / "served") as backend:
         world = on_remote(services.get(), backend)
         running, admin = world.running, world.admin
@@ -87,7 +87,7 @@ def test_every_kind_of_work_is_done_on_the_remote(services: Services, tmp_path: 
 
         def done(word: str, **body: Any) -> dict[str, Any]:
             ended = run(running, repository, word, **body)
-            wait_for_index(admin, repository)  # which has the repository alone, like all others
+            wait_for_index(admin, repository)  # its operations need the repository exclusively, like all others
             assert ended["status"] == "completed", ended
             return ended
 
@@ -149,7 +149,7 @@ def assert_no_secret_is_told(world: OnRemote) -> None:
         ({"url": f"http://127.0.0.1:{free_port()}"}, "rclone.unreachable"),
     ],
 )
-def test_a_remote_that_does_not_let_in_is_told(world: OnRemote, wrong: dict[str, str], refusal: str) -> None:
+def test_a_remote_that_cannot_be_accessed_is_reported(world: OnRemote, wrong: dict[str, str], refusal: str) -> None:
     remote = world.add_remote(**wrong)
     address = world.address(world.running.new_name("refused"), remote["name"])
 
@@ -170,14 +170,14 @@ def test_a_remote_that_does_not_let_in_is_told(world: OnRemote, wrong: dict[str,
         ("/a/folder/without/a/mirror", "mirror.address_missing"),
     ],
 )
-def test_what_is_no_place_on_a_remote_is_refused(world: OnRemote, path: str, refusal: str) -> None:
+def test_an_invalid_path_on_a_remote_is_refused(world: OnRemote, path: str, refusal: str) -> None:
     with world.nothing_changes():
         answer = world.admin.post("/api/repositories/", json=world.body(path=path.format(remote=world.remote["name"])))
 
     assert error_of(answer) == (422, refusal)
 
 
-def test_a_folder_of_this_machine_needs_no_remote_and_a_repository_on_one_no_mirror(world: OnRemote) -> None:
+def test_a_local_folder_is_refused_as_a_remote_and_a_repository_on_a_remote_gets_no_mirror(world: OnRemote) -> None:
     local = world.admin.post("/api/rclone/remotes", json={"name": world.running.new_name("disk"), "provider": "local"})
     folder = world.running.new_path("folder")
     mirror = {"remote_id": world.remote["id"], "path": "elsewhere"}
@@ -193,7 +193,7 @@ def test_a_folder_of_this_machine_needs_no_remote_and_a_repository_on_one_no_mir
     assert not folder.exists()
 
 
-def test_a_repository_keeps_its_place_for_itself_and_its_remote_from_being_forgotten(
+def test_the_path_of_a_repository_is_reserved_and_its_remote_cannot_be_deleted(
     world: OnRemote, kept: dict[str, Any]
 ) -> None:
     repository = kept
@@ -210,7 +210,7 @@ def test_a_repository_keeps_its_place_for_itself_and_its_remote_from_being_forgo
 
 
 @AT_LENGTH
-def test_a_remote_with_another_name_and_one_that_went_away(world: OnRemote) -> None:
+def test_a_backup_works_after_its_remote_was_renamed_and_fails_with_a_wrong_password(world: OnRemote) -> None:
     remote = world.add_remote()
     word = world.running.new_name("renamed")
     repository = world.create(path=world.address(word, remote["name"]))
@@ -230,7 +230,7 @@ def test_a_remote_with_another_name_and_one_that_went_away(world: OnRemote) -> N
 
 
 @AT_LENGTH
-def test_a_missing_rclone_is_told_and_changes_nothing(services: Services, world: OnRemote) -> None:
+def test_a_missing_rclone_is_reported_and_changes_nothing(services: Services, world: OnRemote) -> None:
     program = services.new(HOLDFAST_RCLONE=str(world.running.folder / "my-rclone"))
     link = world.running.folder / "my-rclone"
     link.symlink_to(shutil.which("rclone") or "/nowhere")
@@ -246,7 +246,7 @@ def test_a_missing_rclone_is_told_and_changes_nothing(services: Services, world:
     assert (failed["status"], failed["error_key"]) == ("failed", "rclone.not_installed")
 
 
-# --- cut off ----------------------------------------------------------------------------------------------------------
+# --- interruptions ----------------------------------------------------------------------------------------------------
 
 
 def engine_of(world: OnRemote, repository: dict[str, Any]) -> list[int]:
@@ -256,7 +256,7 @@ def engine_of(world: OnRemote, repository: dict[str, Any]) -> list[int]:
 
 @AT_LENGTH
 @pytest.mark.parametrize("target", ["engine", "service"])
-def test_a_backup_that_is_killed_leaves_no_rclone_and_no_lock_that_stays(world: OnRemote, target: str) -> None:
+def test_a_killed_backup_leaves_no_rclone_and_no_permanent_lock(world: OnRemote, target: str) -> None:
     repository = world.create()
     with world.running.held_backup(repository) as (job, gate):
         wait_until(world.companions, what="the engine has its rclone")
@@ -278,7 +278,7 @@ def test_a_backup_that_is_killed_leaves_no_rclone_and_no_lock_that_stays(world: 
 
 
 @AT_LENGTH
-def test_a_cancelled_backup_gives_its_lock_back_through_its_own_rclone(world: OnRemote) -> None:
+def test_a_cancelled_backup_releases_its_lock_through_its_own_rclone(world: OnRemote) -> None:
     repository = world.create()
     with world.running.held_backup(repository) as (job, _gate):
         asked = world.admin.get(f"/api/repositories/{repository['id']}/archives/live")

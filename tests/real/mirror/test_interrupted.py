@@ -1,4 +1,4 @@
-"""rclone, its shim and the service killed while a mirror is copied: run again, it is equal to its source."""
+"""rclone, its shim and the service are killed while a mirror is copied: after a retry it is equal to its source."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.mark.parametrize(
     "target", [pytest.param("rclone", marks=AT_LENGTH), "service", pytest.param("shim", marks=AT_LENGTH)]
 )
-def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str) -> None:
+def test_an_interrupted_sync_is_resumed_and_ends_with_an_equal_mirror(world: World, target: str) -> None:
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
     world.wait_until_copying(job, 20.0)
@@ -38,7 +38,7 @@ def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str
 
 
 @AT_LENGTH
-def test_a_cancelled_sync_leaves_a_mirror_that_opens_and_the_next_one_makes_it_equal(world: World) -> None:
+def test_a_cancelled_sync_leaves_a_usable_mirror_and_the_next_sync_makes_it_equal(world: World) -> None:
     before = world.archives(world.path)
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
@@ -56,7 +56,7 @@ def test_a_cancelled_sync_leaves_a_mirror_that_opens_and_the_next_one_makes_it_e
 
 @AT_LENGTH
 @pytest.mark.parametrize("target", ["rclone", "service"])
-def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: str) -> None:
+def test_an_interrupted_hydrate_is_resumed(world: World, target: str) -> None:
     hydrated = world.running.new_path("hydrated")
     job = world.start_hydrate(hydrated)
     world.wait_until_copying(job, 20.0)
@@ -70,7 +70,7 @@ def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: st
 
 
 @AT_LENGTH
-def test_a_cancelled_hydrate_goes_on_in_the_same_folder_and_nobody_else_fills_it(world: World) -> None:
+def test_a_cancelled_hydrate_can_be_repeated_in_the_same_folder_until_it_is_complete(world: World) -> None:
     hydrated = world.running.new_path("hydrated")
     job = world.start_hydrate(hydrated)
     world.wait_until_copying(job, 20.0)
@@ -88,7 +88,7 @@ def test_a_cancelled_hydrate_goes_on_in_the_same_folder_and_nobody_else_fills_it
 
 
 @AT_LENGTH
-def test_a_lock_of_another_program_is_waited_for_and_then_told(world: World) -> None:
+def test_a_sync_waits_for_a_lock_of_another_program_and_completes_once_it_is_broken(world: World) -> None:
     world.running.outside.leave_lock(world.path)
 
     job = world.start_sync()

@@ -1,6 +1,6 @@
-"""Mirrors struck at random instants, again and again, in both engines and over two kinds of remotes.
+"""Mirrors struck repeatedly at random instants, with both engines and on two kinds of remotes.
 
-`HOLDFAST_MIRROR_SEEDS=100-199` plays other seeds than the usual ones.
+`HOLDFAST_MIRROR_SEEDS=100-199` plays other seeds than the default ones.
 """
 
 import os
@@ -23,7 +23,7 @@ FIRST, LAST = map(int, os.environ.get("HOLDFAST_MIRROR_SEEDS", "0-23").split("-"
 KINDS = [(engine, provider) for provider in ("webdav", "s3") for engine in ((1, 2) if ENGINE_2 else (1,))]
 TARGETS = ("rclone", "shim", "service", "server")
 CUT_OFF = {"operations.interrupted", "rclone.unreachable", "rclone.failed", "mirror.verification_failed"}
-"""How a sync may fail whose processes were killed three times, or whose server was gone."""
+"""How a sync may fail whose processes were killed three times, or whose server was down."""
 
 Struck = tuple[World, Line]
 
@@ -43,7 +43,7 @@ def struck(
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST + 1, len(KINDS)))
-def test_a_mirror_struck_at_random_instants_opens_and_ends_equal(struck: Struck, seed: int) -> None:
+def test_a_mirror_struck_at_random_instants_stays_usable_and_ends_equal(struck: Struck, seed: int) -> None:
     world, line = struck
     chance = random.Random(f"{seed} {world.repository['engine_version']} {world.backend.provider}")
     before = world.archives(world.mirror)
@@ -83,7 +83,7 @@ def strike(world: World, line: Line, target: str, job: int) -> None:
 
 
 def hydrate(world: World, line: Line, chance: random.Random) -> None:
-    """Into a new place, struck too; what comes of it is whole."""
+    """Hydrate into a new folder and disrupt that too; the result must be complete."""
     destination = world.running.new_path("hydrated")
     job = world.start_hydrate(destination)
     if chance.random() < 0.5:

@@ -1,6 +1,4 @@
-"""A sync that stops before or in the middle of any of its steps: the mirror opens all the same, and the next one ends
-equal.
-"""
+"""A sync that stops before or during any step: the mirror can still be opened, and the next sync makes it equal."""
 
 import shutil
 from collections.abc import Iterator
@@ -33,14 +31,14 @@ STEPS = {
         "unmark": ("deletefile ", "chunkindex-invalid"),
     },
 }
-"""What tells the runs of rclone from one another, for each engine."""
+"""What distinguishes the rclone runs from one another, for each engine."""
 STOPS = [(engine, step, "") for engine, steps in STEPS.items() for step in steps if engine == 1 or ENGINE_2]
 STOPS += [(engine, step, "--max-delete 1") for engine, step, _ in STOPS if step in ("names", "leftovers")]
 
 
 @dataclass
 class Stopping:
-    """An rclone that dies at a given step, or goes only a part of the way."""
+    """An rclone that dies at a given step, or completes only part of it."""
 
     folder: Path
 
@@ -73,7 +71,7 @@ def worlds(
 
 
 @pytest.mark.parametrize(("engine", "step", "more"), STOPS)
-def test_a_mirror_opens_wherever_its_sync_has_stopped(
+def test_a_mirror_can_be_opened_wherever_its_sync_has_stopped(
     worlds: dict[int, World], stopping: Stopping, engine: int, step: str, more: str
 ) -> None:
     world, words = worlds[engine], STEPS[engine][step]
@@ -83,7 +81,7 @@ def test_a_mirror_opens_wherever_its_sync_has_stopped(
     before = world.archives(world.mirror)
     source = Path(world.repository["source_paths"][0])
     for file in source.iterdir():
-        file.unlink()  # so that a compaction has something to do
+        file.unlink()  # so that a compaction has something to remove
     world.back_up(500_000)
     assert run(world.running, world.repository, "prune", keep_last=1)["status"] == "completed"
     assert run(world.running, world.repository, "compact")["status"] == "completed"

@@ -1,4 +1,4 @@
-"""A repository mirrored to a real remote, and the processes of its operations, to be killed."""
+"""A repository mirrored to a real remote, and the processes of its operations, which tests kill."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class World:
     backend: Backend
     repository: dict[str, Any]
     word: str
-    """What the mirror's folder on the remote is called."""
+    """The name of the mirror's folder on the remote."""
 
     @property
     def admin(self) -> Client:
@@ -43,7 +43,7 @@ class World:
         return f"/api/repositories/{self.repository['id']}/mirror"
 
     def back_up(self, new_bytes: int) -> None:
-        """Make the repository grow, as the next backup would."""
+        """Let the repository grow, as the next backup would."""
         source = Path(self.repository["source_paths"][0])
         (source / f"file-{len(list(source.iterdir()))}").write_bytes(random.randbytes(new_bytes))
         assert self.admin.wait_for_end(self.admin.start_backup(self.repository))["status"] == "completed"
@@ -77,12 +77,12 @@ class World:
         return list(processes_naming(self.spool(job_id)))
 
     def copies(self) -> list[int]:
-        """The runs of rclone that are about this repository."""
+        """The rclone processes that work on this repository."""
         found = processes_naming(f"mirror:{self.backend.path(self.word)}")
         return [pid for pid, arguments in found.items() if "rclone" in arguments.split(" ")[0]]
 
     def wait_until_copying(self, job_id: int, percent: float = 5.0) -> None:
-        """Until the data is on its way, which a limit of the bandwidth makes last."""
+        """Wait until data is being copied, which the bandwidth limit prolongs."""
 
         def is_copying() -> bool:
             told = self.admin.operation(job_id)
@@ -92,7 +92,7 @@ class World:
         wait_until(is_copying, pause=0.02, what="data is on its way")
 
     def strike(self, target: str, job_id: int) -> None:
-        """Kill one kind of process; whatever is gone already needs no killing."""
+        """Kill one kind of process, ignoring those that are already gone."""
         if target == "service":
             self.running.process.kill()
             self.running.process.restart()
@@ -105,7 +105,7 @@ class World:
                 continue
 
     def archives(self, path: Path) -> set[str]:
-        """The archives of a repository as they are in a copy of it, of which each can be listed to its last file."""
+        """The archives of a copy of a repository, each of which can be listed completely."""
         copy = self.running.new_path("copy")
         shutil.copytree(path, copy)
         if self.repository["engine_version"] == 2:
@@ -125,7 +125,7 @@ class World:
         return found
 
     def outside_2(self) -> Outside:
-        """Engine 2 that has never seen the repository before."""
+        """An engine 2 that has never seen the repository before."""
         assert ENGINE_2 is not None
         return Outside(ENGINE_2, self.running.new_folder("outside"))
 
@@ -157,7 +157,7 @@ ENCRYPTION = {1: "repokey-blake2", 2: "aes256-ocb"}
 
 
 def a_world(running: Running, backend: Backend, engine: int = 1, **mirror: Any) -> World:
-    """A repository with an archive whose initial sync has ended well."""
+    """A repository with an archive whose initial sync has completed."""
     repository = running.new_repository(engine_version=engine, encryption=ENCRYPTION[engine], passphrase=PASSPHRASE)
     admin = running.admin
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"

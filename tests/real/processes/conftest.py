@@ -1,4 +1,4 @@
-"""Two installations that the tests of this folder share; a test may kill any process of them."""
+"""Two installations shared by the tests of this folder; a test may kill any of their processes."""
 
 import contextlib
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def prepared(installation: Installation, role: str) -> Iterator[None]:
 
 @pytest.fixture
 def service(embedded: Installation) -> Iterator[ServiceProcess]:
-    """The service of the embedded installation, up; a test may kill it and need not start it again."""
+    """The running service of the embedded installation; a test may kill it and need not restart it."""
     yield embedded.up()
     assert not embedded.engine.overlaps()
 

@@ -1,4 +1,4 @@
-"""Backups whose engine waits for the test, and what must be true of them in the end."""
+"""Backups whose engine waits for the test, and what must hold when they end."""
 
 from tests.support.installation import Installation
 from tests.support.paced_engine import lines_by_run
@@ -6,7 +6,7 @@ from tests.support.processes import command_line
 from tests.support.service import ServiceProcess
 
 GRACE_SECONDS = 2
-"""From the request to stop an engine to its kill, in the installation on SQLite."""
+"""The time between the request to stop an engine and its kill, in the installation on SQLite."""
 
 
 def key_of(installation: Installation, run: str) -> str:
@@ -18,7 +18,7 @@ def is_there(pid: int) -> bool:
 
 
 def completed_with_one_start(installation: Installation, service: ServiceProcess, operation_id: int, run: str) -> None:
-    """The engine, let go, was started once and made one archive, and the log holds each of its lines once."""
+    """Release the engine; it must have started once and created one archive, and the log must have each line once."""
     with installation.engine.let_go(), installation.client(service) as client:
         ended = client.wait_for_end(operation_id)
         log = client.log_lines(operation_id)

@@ -1,4 +1,4 @@
-"""A backup is cancelled when its engine has stopped, and completed when its archive was made before."""
+"""A backup is cancelled once its engine has stopped, and completed if its archive was created before that."""
 
 import time
 
@@ -12,7 +12,7 @@ from tests.support.installation import Installation
 from tests.support.service import ServiceProcess, wait_until
 
 
-def test_a_pending_backup_is_cancelled_at_once(embedded: Installation, service: ServiceProcess) -> None:
+def test_a_pending_backup_is_cancelled_immediately(embedded: Installation, service: ServiceProcess) -> None:
     holder = embedded.start_backup(service, "held")
     run = embedded.wait_for_lines(holder)
     waiting = embedded.start_backup(service, "quick")
@@ -26,7 +26,7 @@ def test_a_pending_backup_is_cancelled_at_once(embedded: Installation, service: 
     assert embedded.engine.runs()[-1].id == run
 
 
-def test_a_backup_is_cancelled_when_its_engine_has_really_stopped(
+def test_a_running_backup_is_cancelled_only_after_its_engine_has_stopped(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "held")
@@ -40,7 +40,9 @@ def test_a_backup_is_cancelled_when_its_engine_has_really_stopped(
     assert embedded.archives_with(key_of(embedded, run)) == 0
 
 
-def test_a_backup_is_cancelled_while_the_engine_itself_works(embedded: Installation, service: ServiceProcess) -> None:
+def test_a_backup_cancelled_while_the_engine_works_is_recorded_as_the_repository_shows(
+    embedded: Installation, service: ServiceProcess
+) -> None:
     operation_id = embedded.start_backup(service, "quick")
     run = embedded.wait_for_lines(operation_id, 3)
     wait_until(lambda: run in embedded.engine.became_engine(), pause=0.001, what="the engine itself runs")
@@ -49,12 +51,12 @@ def test_a_backup_is_cancelled_while_the_engine_itself_works(embedded: Installat
     ended = cancel(embedded, service, operation_id)
 
     assert not is_there(engine)
-    # It may have been quicker than the signal: what counts is that the record and the repository agree.
+    # The engine may have been quicker than the signal: the record and the repository must agree.
     assert (ended["status"] == "completed") == (embedded.archives_with(key_of(embedded, run)) == 1)
     assert ended["status"] in ("completed", "cancelled")
 
 
-def test_a_backup_that_is_cancelled_after_its_archive_was_made_is_completed(
+def test_a_backup_cancelled_after_its_archive_was_created_is_completed(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "made")
@@ -67,7 +69,7 @@ def test_a_backup_that_is_cancelled_after_its_archive_was_made_is_completed(
     assert embedded.archives_with(key_of(embedded, run)) == 1
 
 
-def test_an_engine_that_does_not_heed_the_request_to_stop_is_killed_after_the_grace(
+def test_an_engine_that_ignores_the_request_to_stop_is_killed_after_the_grace_period(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "deaf")
@@ -84,7 +86,7 @@ def test_an_engine_that_does_not_heed_the_request_to_stop_is_killed_after_the_gr
 
 
 @pytest.mark.campaign
-def test_a_cancel_that_was_asked_for_while_the_service_was_away_is_carried_out(
+def test_a_cancel_requested_while_the_service_was_down_is_carried_out(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "deaf")
@@ -99,7 +101,7 @@ def test_a_cancel_that_was_asked_for_while_the_service_was_away_is_carried_out(
     assert embedded.archives_with(key_of(embedded, run)) == 0
 
 
-def test_a_backup_that_finished_before_the_cancel_reached_it_is_completed(
+def test_a_backup_that_finished_before_its_cancel_arrived_is_completed(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "around")

@@ -16,7 +16,7 @@ from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, ServiceProcess, wait_until
 
 
-def test_a_backup_goes_on_when_the_service_is_killed_and_is_found_again(
+def test_a_backup_continues_when_the_service_is_killed_and_is_found_again(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "held")
@@ -33,7 +33,7 @@ def test_a_backup_goes_on_when_the_service_is_killed_and_is_found_again(
 
 
 @pytest.mark.campaign
-def test_a_stopped_service_leaves_its_engine_running_and_the_next_start_finishes_the_record(
+def test_a_stopped_service_leaves_its_engine_running_and_completes_the_record_on_its_next_start(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "held")
@@ -47,7 +47,7 @@ def test_a_stopped_service_leaves_its_engine_running_and_the_next_start_finishes
     completed_with_one_start(embedded, service, operation_id, run)
 
 
-def test_a_backup_that_finished_while_nobody_watched_is_recorded_as_finished_when_its_engine_ended(
+def test_a_backup_that_finished_while_the_service_was_down_is_recorded_with_its_real_end_time(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "around")
@@ -69,7 +69,7 @@ def test_a_backup_that_finished_while_nobody_watched_is_recorded_as_finished_whe
     assert ended["duration_seconds"] < restarted - datetime.fromisoformat(ended["started_at"]).timestamp()
 
 
-def test_an_archive_that_was_made_before_shim_and_service_were_killed_is_found_in_the_repository(
+def test_an_archive_created_before_shim_and_service_were_killed_is_found_in_the_repository(
     embedded: Installation, service: ServiceProcess
 ) -> None:
     operation_id = embedded.start_backup(service, "made")
@@ -85,7 +85,7 @@ def test_an_archive_that_was_made_before_shim_and_service_were_killed_is_found_i
     completed_with_one_start(embedded, service, operation_id, run)
 
 
-def test_a_backup_whose_engine_was_killed_is_tried_again(embedded: Installation, service: ServiceProcess) -> None:
+def test_a_backup_whose_engine_was_killed_is_retried(embedded: Installation, service: ServiceProcess) -> None:
     operation_id = embedded.start_backup(service, "held")
     run = embedded.wait_for_lines(operation_id)
 
@@ -99,7 +99,7 @@ def test_a_backup_whose_engine_was_killed_is_tried_again(embedded: Installation,
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
-def test_the_engine_of_a_request_keeps_its_repository_when_the_service_goes(
+def test_the_engine_of_an_inline_call_keeps_its_repository_locked_when_the_service_goes(
     embedded: Installation, service: ServiceProcess, how: signal.Signals
 ) -> None:
     with embedded.engine.slowly("key", 6):

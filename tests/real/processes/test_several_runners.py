@@ -1,4 +1,4 @@
-"""Several processes of different roles over one store: they share the work, and take over what a killed one left."""
+"""Several processes of different roles on one store: they share the work and take over from a killed one."""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ def runner_of(installation: Installation) -> Iterator[ServiceProcess]:
             runner.stop()
 
 
-def test_two_runners_share_the_work_and_never_the_same_operation(split: Installation, api: ServiceProcess) -> None:
+def test_two_runners_share_the_work_but_never_an_operation(split: Installation, api: ServiceProcess) -> None:
     with runner_of(split), runner_of(split), split.client(api) as client:
         repositories = [split.repository, *(second_repository(split, api, number) for number in (1, 2))]
         by_runner: set[str] = set()
         started: list[int] = []
 
         def share_some_work() -> bool:
-            """One runner may be quick enough for all of a round."""
+            """A single runner may be quick enough for all the work of a round."""
             source = [str(split.engine.source("exec"))]
             new = [client.start_backup(one, source_paths=source) for one in repositories for _ in range(2)]
             started.extend(new)
@@ -62,7 +62,7 @@ def runners_at_work(split: Installation) -> set[str]:
         database.dispose()
 
 
-def test_what_a_killed_runner_left_is_taken_over_by_another_one(split: Installation, api: ServiceProcess) -> None:
+def test_the_work_of_a_killed_runner_is_taken_over_by_another_runner(split: Installation, api: ServiceProcess) -> None:
     with runner_of(split) as first:
         operation_id = split.start_backup(api, "held")
         run = split.wait_for_lines(operation_id)
@@ -74,7 +74,7 @@ def test_what_a_killed_runner_left_is_taken_over_by_another_one(split: Installat
             completed_with_one_start(split, api, operation_id, run)
 
 
-def test_a_process_that_only_answers_executes_nothing(split: Installation, api: ServiceProcess) -> None:
+def test_an_api_process_executes_no_operations(split: Installation, api: ServiceProcess) -> None:
     with runner_of(split) as runner:
         operation_id = split.start_backup(api, "around")
         run = split.wait_for_lines(operation_id)
@@ -87,7 +87,7 @@ def test_a_process_that_only_answers_executes_nothing(split: Installation, api: 
         completed_with_one_start(split, api, operation_id, run)
 
 
-def test_a_backup_outlives_a_store_that_is_away_for_a_while(split: Installation, api: ServiceProcess) -> None:
+def test_a_backup_survives_a_temporary_outage_of_the_store(split: Installation, api: ServiceProcess) -> None:
     with runner_of(split):
         operation_id = split.start_backup(api, "around")
         run = split.wait_for_lines(operation_id)
@@ -99,7 +99,7 @@ def test_a_backup_outlives_a_store_that_is_away_for_a_while(split: Installation,
 
 @contextlib.contextmanager
 def store_away(split: Installation) -> Iterator[None]:
-    """Refuse new connections to the store, and end those that there are."""
+    """Refuse new connections to the store, and terminate the existing ones."""
     assert split.database_url is not None
     url = make_url(split.database_url)
     host, name = str(url.query["host"]), url.database

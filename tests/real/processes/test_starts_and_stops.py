@@ -1,4 +1,4 @@
-"""How the service starts and stops: twice on one folder, in the middle of its start, on a full disk, in a container."""
+"""How the service starts and stops: twice on one folder, during its start, on a full disk, in a container."""
 
 import contextlib
 import os
@@ -17,7 +17,9 @@ from tests.support.processes import children_of, command_line
 from tests.support.service import PATIENCE, PROGRAM, ServiceProcess, wait_until
 
 
-def test_a_service_that_is_told_to_stop_while_it_starts_stops(embedded: Installation, service: ServiceProcess) -> None:
+def test_a_service_that_is_stopped_while_it_starts_exits_cleanly(
+    embedded: Installation, service: ServiceProcess
+) -> None:
     assert service.stop() == 0
     said = len(service.own_log())
     service.launch()
@@ -26,7 +28,9 @@ def test_a_service_that_is_told_to_stop_while_it_starts_stops(embedded: Installa
     assert service.stop() == 0
 
 
-def test_a_second_service_on_the_same_folder_says_so_and_ends(embedded: Installation, service: ServiceProcess) -> None:
+def test_a_second_service_on_the_same_folder_reports_the_conflict_and_exits(
+    embedded: Installation, service: ServiceProcess
+) -> None:
     second = subprocess.run(
         [PROGRAM, "serve", "--port", "0", "--data-dir", embedded.data_dir],
         capture_output=True,
@@ -41,8 +45,8 @@ def test_a_second_service_on_the_same_folder_says_so_and_ends(embedded: Installa
     assert second.stdout == ""
 
 
-def test_a_full_disk_under_the_service_does_not_make_it_lie(tmp_path: Path) -> None:
-    """Logs, spools and store on a disk that fills up while the engine runs; the repository is elsewhere."""
+def test_the_record_stays_true_when_the_disk_of_the_service_is_full(tmp_path: Path) -> None:
+    """Logs, spools and store are on a disk that fills up while the engine runs; the repository is elsewhere."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small file system")
     installation = Installation(tmp_path, PacedEngine(tmp_path / "engine", ENGINE))
@@ -70,10 +74,10 @@ def test_a_full_disk_under_the_service_does_not_make_it_lie(tmp_path: Path) -> N
         subprocess.run(["umount", "--lazy", installation.data_dir], check=True)
 
 
-def test_as_the_first_process_of_a_container_it_leaves_no_zombie_and_stops_when_told(tmp_path: Path) -> None:
+def test_as_the_first_process_of_a_container_the_service_leaves_no_zombie_and_stops_on_sigterm(tmp_path: Path) -> None:
     of_a_container = ("--pid", "--fork", "--kill-child", "--mount-proc")
     if reason := networks.why_not(*of_a_container):
-        pytest.skip(reason)  # as in a chroot, where no namespace of mounts can be made
+        pytest.skip(reason)  # as in a chroot, where no mount namespace can be created
     installation = Installation(tmp_path, PacedEngine(tmp_path / "engine", ENGINE))
     service = installation.service()
     service.prefix = ("unshare", *of_a_container)

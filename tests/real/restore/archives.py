@@ -1,4 +1,4 @@
-"""Making archives and restoring them, over HTTP."""
+"""Creates archives and restores them over HTTP."""
 
 import os
 import subprocess
@@ -24,13 +24,13 @@ class Workshop:
 
     @cached_property
     def difficult(self) -> tuple[Path, Archive]:
-        """A difficult tree and its archive, which tests may read and must not change."""
+        """A difficult tree and its archive, which tests may read but must not change."""
         source = self.running.folder / "difficult"
         make_difficult_tree(source)
         return source, self.back_up(source)
 
     def back_up(self, *sources: Path, repository: dict[str, Any] | None = None) -> Archive:
-        """One archive of some folders, in a repository of their own unless one is given."""
+        """Create one archive of some folders, in a new repository unless one is given."""
         path = self.running.folder / self.running.new_name("repository")
         made = repository or self.running.admin.create_repository(
             path, list(sources), encryption="none", passphrase=None, index_mode="off"
@@ -41,7 +41,7 @@ class Workshop:
         return Archive(made, ended["archive_name"])
 
     def back_up_with_engine(self, folder: Path, *arguments: str) -> Archive:
-        """An archive made by the engine itself, for contents that the service would not put together."""
+        """An archive created by the engine itself, for contents that the service would not combine."""
         path = self.running.folder / self.running.new_name("repository")
         made = self.running.admin.create_repository(
             path, [folder], encryption="none", passphrase=None, index_mode="off"
@@ -80,7 +80,7 @@ class Workshop:
         return status
 
     def archive_id(self, archive: Archive) -> int:
-        """The id of an archive in the index, which is asked to read the repository."""
+        """The id of an archive in the index; starts a resync if the archive is not in the index yet."""
         repository = f"/api/repositories/{archive.repository['id']}"
 
         def known() -> int | None:
@@ -99,7 +99,7 @@ class Workshop:
 
 
 def below(destination: Path, source: Path) -> Path:
-    """Where a source lands with its whole path."""
+    """Where a source is restored to with its full path."""
     return destination / source.relative_to("/")
 
 

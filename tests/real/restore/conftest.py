@@ -16,7 +16,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
 @pytest.fixture(scope="package")
 def workshops(services: Services) -> dict[str, Workshop]:
-    """A workshop for each engine, so that what one test has backed up another may restore."""
+    """A workshop for each engine, so that a test can restore what another test has backed up."""
     return {}
 
 
@@ -28,7 +28,7 @@ def workshop(request: pytest.FixtureRequest, services: Services, workshops: dict
 
 @pytest.fixture
 def newest(services: Services, workshops: dict[str, Workshop]) -> Workshop:
-    """Archives and restores with one engine, for what the engine has no part in."""
+    """Archives and restores with a single engine, for tests that do not depend on the engine."""
     return _workshop("1.4", services, workshops)
 
 

@@ -1,4 +1,4 @@
-"""Downloads out of an archive: exact, streamed, and never taken for complete when they are not."""
+"""Downloads from an archive: exact, streamed, and never mistaken for complete when they are not."""
 
 import base64
 import io
@@ -50,7 +50,7 @@ def test_a_file_is_downloaded_byte_for_byte(workshop: Workshop, name: bytes) -> 
     assert answer.headers["content-disposition"].startswith("attachment; filename=")
 
 
-def test_the_name_of_a_file_is_told_in_both_forms(newest: Workshop) -> None:
+def test_the_file_name_of_a_download_is_sent_in_both_forms(newest: Workshop) -> None:
     source, archive = newest.difficult
 
     answer = newest.running.admin.get(route(newest, archive, "files"), params={"path": str(source / "ünï")})
@@ -58,7 +58,7 @@ def test_the_name_of_a_file_is_told_in_both_forms(newest: Workshop) -> None:
     assert answer.headers["content-disposition"] == "attachment; filename=\"_n_\"; filename*=UTF-8''%C3%BCn%C3%AF"
 
 
-def test_a_folder_is_downloaded_as_tar_with_all_it_holds(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_folder_is_downloaded_as_tar_with_all_its_contents(workshop: Workshop, tmp_path: Path) -> None:
     source, archive = workshop.difficult
 
     answer = workshop.running.admin.get(route(workshop, archive, "download"), params={"path": str(source)})
@@ -67,7 +67,7 @@ def test_a_folder_is_downloaded_as_tar_with_all_it_holds(workshop: Workshop, tmp
     assert answer.headers["content-type"] == "application/x-tar"
     assert answer.headers["content-disposition"] == 'attachment; filename="difficult.tar"'
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as found:
-        found.extraction_filter = as_stored  # an attribute, as Python 3.11.2 knows no argument for it
+        found.extraction_filter = as_stored  # an attribute, because Python 3.11.2 has no argument for it
         found.extractall(tmp_path)
     restored, wanted = look_at(tmp_path / "difficult"), without(look_at(source), *LEADING_OUT)
     assert "/etc/hostname" in (tmp_path / MANIFEST).read_text()
@@ -77,7 +77,7 @@ def test_a_folder_is_downloaded_as_tar_with_all_it_holds(workshop: Workshop, tmp
     }
 
 
-def test_a_folder_is_downloaded_as_zip_with_all_that_a_zip_can_hold(workshop: Workshop) -> None:
+def test_a_folder_is_downloaded_as_zip_with_everything_that_a_zip_can_contain(workshop: Workshop) -> None:
     source, archive = workshop.difficult
 
     answer = workshop.running.admin.get(
@@ -95,14 +95,14 @@ def test_a_folder_is_downloaded_as_zip_with_all_that_a_zip_can_hold(workshop: Wo
         for path, seen in wanted.items():
             if seen.content is not None:
                 first = _first_of_its_names(found, held, path)
-                assert first in seen.names  # whichever the engine archived first
+                assert first in seen.names  # whichever name the engine archived first
                 with open(os.fsencode(source) + b"/" + path, "rb") as file:
                     assert found.read(held[b"difficult/" + first]) == file.read()
         assert found.read(held[b"difficult/links/relative"]) == b"../plain.txt"
 
 
 def _first_of_its_names(found: zipfile.ZipFile, held: dict[bytes, zipfile.ZipInfo], path: bytes) -> bytes:
-    """Given a file, its path, or that of the other name that a link stands for."""
+    """Return the path itself if it is a file in the zip, otherwise the path that its link points to."""
     info = held[b"difficult/" + path]
     if not stat.S_ISLNK(info.external_attr >> 16):
         return path
@@ -113,7 +113,7 @@ def _bytes_of(info: zipfile.ZipInfo) -> bytes:
     return info.filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
 
 
-def test_the_whole_archive_is_downloaded_without_a_path(newest: Workshop) -> None:
+def test_a_download_without_a_path_contains_the_whole_archive(newest: Workshop) -> None:
     source, archive = newest.difficult
 
     answer = newest.running.admin.get(route(newest, archive, "download"))
@@ -136,7 +136,7 @@ def test_the_whole_archive_is_downloaded_without_a_path(newest: Workshop) -> Non
         ("download", "../up", {}, 422, "restore.bad_path"),
     ],
 )
-def test_what_cannot_be_downloaded_is_refused_before_the_first_byte(
+def test_an_invalid_download_is_refused_before_the_first_byte(
     newest: Workshop, what: str, name: str, more: dict[str, str], status: int, key: str
 ) -> None:
     source, archive = newest.difficult
@@ -148,7 +148,7 @@ def test_what_cannot_be_downloaded_is_refused_before_the_first_byte(
     wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
-# --- large ones ------------------------------------------------------------------------------------------------------
+# --- large downloads -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,9 @@ def resident(workshop: Workshop) -> int:
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", ["tar", "zip"])
-def test_a_large_folder_takes_little_memory(newest: Workshop, large: tuple[Path, Archive], form: str) -> None:
+def test_a_download_of_a_large_folder_takes_little_memory(
+    newest: Workshop, large: tuple[Path, Archive], form: str
+) -> None:
     folder, archive = large
     newest.running.admin.get(route(newest, archive, "download"), params={"path": "nowhere"})
     before = highest = resident(newest)
@@ -201,7 +203,7 @@ def test_a_large_folder_takes_little_memory(newest: Workshop, large: tuple[Path,
 
 @contextmanager
 def raw_download(workshop: Workshop, archive: Archive, folder: Path) -> Iterator[socket.socket]:
-    """A connection that has received the beginning of a download and reads no further by itself."""
+    """A connection that has received the beginning of a download and reads nothing further on its own."""
     path = f"{route(workshop, archive, 'download')}?path={folder}"
     credential = workshop.running.admin.headers["X-Backup-Authorization"]
     with socket.create_connection(("127.0.0.1", workshop.running.process.port)) as connection:
@@ -213,12 +215,12 @@ def raw_download(workshop: Workshop, archive: Archive, folder: Path) -> Iterator
 
 
 def engine_of(archive: Archive) -> int:
-    """The engine that writes the tar stream. Its shim is not it: that one names the spool, not the repository."""
+    """The engine that writes the tar stream. Its shim does not match: that one names the spool, not the repository."""
     wanted = f"{archive.repository['path']}::{archive.name}"
     return wait_until(lambda: next(iter(processes_with(wanted)), None), what="the engine runs")
 
 
-def test_a_client_that_goes_away_stops_the_engine_and_frees_the_lane(
+def test_a_client_that_disconnects_stops_the_engine_and_frees_the_lane(
     newest: Workshop, large: tuple[Path, Archive]
 ) -> None:
     folder, archive = large
@@ -231,9 +233,7 @@ def test_a_client_that_goes_away_stops_the_engine_and_frees_the_lane(
         wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
-def test_an_engine_that_dies_in_the_middle_breaks_the_connection_off(
-    newest: Workshop, large: tuple[Path, Archive]
-) -> None:
+def test_an_engine_that_dies_in_the_middle_aborts_the_connection(newest: Workshop, large: tuple[Path, Archive]) -> None:
     folder, archive = large
     with raw_download(newest, archive, folder) as connection:
         os.kill(engine_of(archive), signal.SIGKILL)
@@ -245,7 +245,7 @@ def test_an_engine_that_dies_in_the_middle_breaks_the_connection_off(
     wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
-def test_an_engine_that_dies_in_a_file_of_known_size_leaves_it_short(
+def test_a_file_is_cut_short_of_its_announced_size_when_its_engine_dies(
     newest: Workshop, large: tuple[Path, Archive]
 ) -> None:
     folder, archive = large
@@ -264,7 +264,7 @@ def test_an_engine_that_dies_in_a_file_of_known_size_leaves_it_short(
     assert received < (folder / "file-0").stat().st_size
 
 
-def test_a_download_holds_off_a_backup_and_a_restore_runs_beside_it(
+def test_a_download_blocks_a_backup_but_not_a_restore(
     newest: Workshop, large: tuple[Path, Archive], tmp_path: Path
 ) -> None:
     folder, archive = large

@@ -1,4 +1,4 @@
-"""How restores end: conflicts, things that are missing, cancellation, damage, a full disk."""
+"""How restores end: conflicts, missing things, cancellation, damage, a full disk."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_with_fail_a_single_conflict_keeps_everything_from_being_written(
+def test_with_overwrite_fail_a_single_conflict_prevents_all_writes(
     newest: Workshop, tmp_path: Path, source: Path
 ) -> None:
     destination = tmp_path / "destination"
@@ -40,7 +40,7 @@ def test_with_fail_a_single_conflict_keeps_everything_from_being_written(
     assert look_at(destination) == before
 
 
-def test_a_wanted_path_that_the_archive_lacks_fails_before_anything_is_written(
+def test_a_path_missing_in_the_archive_fails_the_restore_before_anything_is_written(
     newest: Workshop, tmp_path: Path, source: Path
 ) -> None:
     destination = tmp_path / "destination"
@@ -55,7 +55,7 @@ def test_a_wanted_path_that_the_archive_lacks_fails_before_anything_is_written(
 
 
 @pytest.mark.campaign
-def test_an_archive_that_is_gone_fails_and_says_so(newest: Workshop, tmp_path: Path, source: Path) -> None:
+def test_a_restore_of_a_deleted_archive_fails_and_reports_why(newest: Workshop, tmp_path: Path, source: Path) -> None:
     archive = newest.back_up(source)
     OwnEngine.of(newest.running).run("delete", f"{archive.repository['path']}::{archive.name}")
 
@@ -67,7 +67,7 @@ def test_an_archive_that_is_gone_fails_and_says_so(newest: Workshop, tmp_path: P
 
 
 @pytest.mark.campaign
-def test_folders_that_share_names_are_not_mixed(newest: Workshop, tmp_path: Path, source: Path) -> None:
+def test_folders_with_colliding_names_are_not_merged(newest: Workshop, tmp_path: Path, source: Path) -> None:
     (source / "sub" / "a").write_text("another a")
     paths = [str(source / "sub"), str(source / "a")]
 
@@ -77,7 +77,9 @@ def test_folders_that_share_names_are_not_mixed(newest: Workshop, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dry_run_writes_nothing_and_tells_what_would_be_done(newest: Workshop, tmp_path: Path, source: Path) -> None:
+def test_a_dry_run_writes_nothing_and_reports_what_would_be_done(
+    newest: Workshop, tmp_path: Path, source: Path
+) -> None:
     destination = tmp_path / "destination"
     below(destination, source).mkdir(parents=True)
     (below(destination, source) / "a").write_text("present")
@@ -117,7 +119,7 @@ def test_a_restore_waits_for_a_backup_and_runs_beside_another_restore(
 
 
 @pytest.mark.campaign
-def test_a_waiting_restore_is_cancelled_at_once(newest: Workshop, tmp_path: Path, source: Path) -> None:
+def test_a_waiting_restore_is_cancelled_immediately(newest: Workshop, tmp_path: Path, source: Path) -> None:
     repository = newest.running.new_repository(source_paths=[source])
     archive = newest.back_up(source, repository=repository)
 
@@ -130,7 +132,9 @@ def test_a_waiting_restore_is_cancelled_at_once(newest: Workshop, tmp_path: Path
     assert not (tmp_path / "destination").exists()
 
 
-def test_a_damaged_repository_restores_nothing_and_says_so(workshop: Workshop, tmp_path: Path, source: Path) -> None:
+def test_a_damaged_repository_restores_nothing_and_reports_the_damage(
+    workshop: Workshop, tmp_path: Path, source: Path
+) -> None:
     (source / "large").write_bytes(os.urandom(3 << 20))
     archive = workshop.back_up(source)
     damage(Path(archive.repository["path"]))
@@ -145,7 +149,7 @@ def test_a_damaged_repository_restores_nothing_and_says_so(workshop: Workshop, t
 
 
 def damage(repository: Path) -> None:
-    """Flip bytes in the middle of the largest segment: there is the content of the largest file."""
+    """Flip bytes in the middle of the largest segment, which contains the largest file."""
     segment = max(repository.glob("data/*/*"), key=lambda path: path.stat().st_size)
     middle = segment.stat().st_size // 2
     with segment.open("r+b") as file:
@@ -178,7 +182,7 @@ def large(tmp_path: Path) -> Path:
     return file
 
 
-def test_on_a_full_disk_what_fits_is_restored_and_the_rest_is_named(
+def test_on_a_full_disk_files_that_fit_are_restored_and_the_others_are_named(
     workshop: Workshop, source: Path, large: Path, small_disk: Path
 ) -> None:
     ended = workshop.restore(workshop.back_up(source, large), small_disk / "destination")
@@ -193,10 +197,10 @@ def test_on_a_full_disk_what_fits_is_restored_and_the_rest_is_named(
     assert private_folders(small_disk) == []
 
 
-def test_where_a_full_disk_stops_the_engine_nothing_is_restored(
+def test_nothing_is_restored_if_a_full_disk_stops_the_engine(
     workshop: Workshop, source: Path, large: Path, small_disk: Path
 ) -> None:
-    """The engine gives up when it cannot make a folder any more; what it has extracted by then is taken away."""
+    """The engine aborts when it cannot create a folder; everything it has extracted by then is removed."""
     ended = workshop.restore(workshop.back_up(large, source), small_disk / "destination")
 
     assert (ended["status"], ended["error_key"]) == ("failed", "engine.disk_full")
@@ -204,7 +208,7 @@ def test_where_a_full_disk_stops_the_engine_nothing_is_restored(
     assert list((small_disk / "destination").iterdir()) == []
 
 
-def test_what_belongs_on_another_file_system_is_named(
+def test_files_that_belong_on_another_file_system_are_named(
     newest: Workshop, tmp_path: Path, source: Path, small_disk: Path
 ) -> None:
     archive = newest.back_up(source)
@@ -223,7 +227,7 @@ def test_what_belongs_on_another_file_system_is_named(
     assert (below(destination, source) / "a").exists()
 
 
-def test_what_a_killed_machine_left_behind_is_removed_by_the_next_restore(
+def test_leftovers_of_a_killed_machine_are_removed_by_the_next_restore(
     newest: Workshop, tmp_path: Path, source: Path
 ) -> None:
     archive, destination = newest.back_up(source), tmp_path / "destination"

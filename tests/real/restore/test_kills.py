@@ -1,5 +1,5 @@
-"""Restores whose processes are killed at random instants: no file elsewhere, no success that is none, and a second run
-completes it.
+"""Restores whose processes are killed at random instants: no stray files, no false success, and a second run completes
+the restore.
 
 `HOLDFAST_RESTORE_KILLS` sets how many restores are killed (the suite: 3).
 """
@@ -22,7 +22,7 @@ from tests.support.trees import look_at, make_many_files
 KILLS = int(os.environ.get("HOLDFAST_RESTORE_KILLS", "3"))
 FILES = 1500
 LONGEST_SECONDS = 2.5
-"""About what the restore takes: instants before, in and after each of its phases are drawn."""
+"""About as long as the restore takes: the instants fall before, into and after each of its phases."""
 VICTIMS = ("service", "engine", "shim", "all")
 
 
@@ -34,7 +34,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 
 def kill(workshop: Workshop, operation_id: int, victim: str) -> None:
-    """kill -9 of what is there of an operation; the service comes back."""
+    """kill -9 the chosen processes of an operation; the service is restarted."""
     process = workshop.running.process
     if victim in ("service", "all"):
         process.kill()
@@ -54,7 +54,7 @@ def _kill_all(pids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_a_killed_restore_tells_the_truth_and_is_completed_by_another(
+def test_a_killed_restore_reports_the_truth_and_a_second_one_completes_it(
     workshop: Workshop, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -1,6 +1,4 @@
-"""An engine's command for a few paths does the same when it unpacks the metadata of these alone, and looks at little
-else.
-"""
+"""An engine command for a few paths has the same result when it unpacks only their metadata, and reads little else."""
 
 import os
 import random
@@ -40,13 +38,13 @@ class Ended:
 
 
 def dated(seen: Seen) -> Seen:
-    """A folder that is not wanted itself is as old as the restore."""
+    """A folder that was not requested itself is as old as the restore."""
     return seen if seen.modified < RECENT else replace(seen, modified=0)
 
 
 @dataclass(frozen=True)
 class Site:
-    """An archive of one engine, and commands for it, run as they are and narrowed."""
+    """An archive of one engine, and commands for it, run plain and narrowed."""
 
     program: Path
     repository: Path
@@ -65,11 +63,11 @@ class Site:
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
             "BORG_SELFTEST": "disabled",
-            "PYTHONHASHSEED": "0",  # else the engine's JSON has its keys in another order each time
+            "PYTHONHASHSEED": "0",  # otherwise the order of the keys in the engine's JSON varies
         }
 
     def accept(self) -> None:
-        """Have the engine ask now whether it may open a repository that is not encrypted."""
+        """Let the engine ask now whether it may open an unencrypted repository."""
         before = ["list", str(self.repository)] if self.major == 1 else ["-r", str(self.repository), "repo-list"]
         subprocess.run([self.program, *before], env=self.environment, capture_output=True, check=True, timeout=SECONDS)
 
@@ -112,7 +110,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
 
 @pytest.fixture
 def archive(site: Site, tmp_path: Path) -> tuple[Site, Path]:
-    """Of everything that a backup may hold, and of hard links among folders in no order."""
+    """An archive of everything that a backup may contain, with hard links among folders in no particular order."""
     source = tmp_path / "tree"
     make_difficult_tree(source)
     rng = random.Random(site.program.name)
@@ -138,7 +136,7 @@ def archive(site: Site, tmp_path: Path) -> tuple[Site, Path]:
 
 
 def selections(source: Path, rng: random.Random) -> Iterator[tuple[list[str], list[str]]]:
-    """Wanted paths, and options that leave some out."""
+    """Requested paths, and options that exclude some."""
     every = sorted("tree" + os.fsdecode(b"/" + path if path else b"") for path in look_at(source))
     folders = [
         f"tree/{name}" for name in ("a", "b/c", "links", "modes", "empty folder", f"folder {os.fsdecode(NOT_UTF8)}")
@@ -178,7 +176,7 @@ def test_a_narrowed_command_does_what_the_engine_does(archive: tuple[Site, Path]
             assert narrow == plain, shlex.join(words)
 
 
-def test_a_narrowed_command_looks_at_what_is_wanted_and_at_the_files_its_links_name(
+def test_a_narrowed_command_reads_only_requested_files_and_those_their_links_name(
     archive: tuple[Site, Path], tmp_path: Path
 ) -> None:
     site, _ = archive
@@ -188,7 +186,7 @@ def test_a_narrowed_command_looks_at_what_is_wanted_and_at_the_files_its_links_n
         return int(counted.run(counted.words("list", paths=list(paths)), is_narrowed=True).errors.split()[-1])
 
     assert looked_at("pp:tree/plain.txt") == 1
-    # The engine chooses which of the names comes first in the archive, and has the content.
+    # The engine chooses which of the names comes first in the archive and carries the content.
     assert {looked_at("pp:tree/links/second"), looked_at("pp:tree/third")} <= ({1, 2} if site.major == 1 else {1})
     assert looked_at("pp:tree/links/second", "pp:tree/third") <= 3
     assert looked_at("sh:tree/*") > 100
@@ -198,7 +196,7 @@ def test_a_narrowed_command_looks_at_what_is_wanted_and_at_the_files_its_links_n
     "cases",
     [pytest.param(3, id="few"), pytest.param(500, id="many", marks=pytest.mark.campaign)],
 )
-def test_of_a_hostile_archive_a_narrowed_command_restores_what_the_engine_restores(
+def test_a_narrowed_command_restores_from_a_hostile_archive_what_the_engine_restores(
     site: Site, tmp_path: Path, cases: int
 ) -> None:
     made = hostile_repository(site.program, tmp_path / "hostile", site.major)
@@ -212,11 +210,11 @@ def test_of_a_hostile_archive_a_narrowed_command_restores_what_the_engine_restor
         for paths in (["pp:tree"], ["pp:link", "pp:evil"]):
             plain, narrow = hostile.both(hostile.words("extract", "--progress", archive=wanted.name, paths=paths))
 
-            # An item that the engine stumbles over may be one that nobody wants.
+            # The engine may fail on an item that was not requested.
             assert narrow == plain or plain.code not in (0, 1), wanted.name
 
 
-def test_what_an_archive_holds_beyond_the_bounds_is_left_to_the_engine(site: Site, tmp_path: Path) -> None:
+def test_an_archive_beyond_the_bounds_is_left_to_the_engine(site: Site, tmp_path: Path) -> None:
     made = hostile_repository(site.program, tmp_path / "hostile", site.major)
     hostile = Site(site.program, made.location, tmp_path, site.major)
     packed = item if site.major == 1 else item_2
@@ -235,7 +233,7 @@ def test_what_an_archive_holds_beyond_the_bounds_is_left_to_the_engine(site: Sit
 
 
 @pytest.mark.parametrize("version", [None, "1.2.40", "1.5.0", "1.4.5", "2.0.0b24"])
-def test_an_engine_that_is_not_known_runs_as_it_is(version: str | None, tmp_path: Path) -> None:
+def test_an_unsupported_engine_version_runs_unchanged(version: str | None, tmp_path: Path) -> None:
     modules, program = tmp_path / "modules", tmp_path / "borg"
     (modules / "borg").mkdir(parents=True)
     if version is not None:
@@ -250,7 +248,7 @@ def test_an_engine_that_is_not_known_runs_as_it_is(version: str | None, tmp_path
     assert command.shown == shlex.join((str(program), "extract", "x y"))
 
 
-def test_nothing_is_narrowed_without_paths_elsewhere_or_without_a_python(tmp_path: Path) -> None:
+def test_commands_without_paths_on_another_machine_or_without_python_are_not_narrowed(tmp_path: Path) -> None:
     program = tmp_path / "borg"
     program.write_bytes(b"\x7fELF")
     script = Command((str(ENGINES["1.4"]), "extract"))
@@ -262,9 +260,7 @@ def test_nothing_is_narrowed_without_paths_elsewhere_or_without_a_python(tmp_pat
     assert binary.shown is None
 
 
-def test_a_restore_of_some_paths_runs_narrowed_and_says_what_the_engine_does(
-    services: Services, tmp_path: Path
-) -> None:
+def test_a_restore_of_some_paths_runs_narrowed_with_the_engines_result(services: Services, tmp_path: Path) -> None:
     with services.own(HOLDFAST_BORG1=str(ENGINES["1.4"])) as running:
         workshop = Workshop(running)
         source, destination = tmp_path / "source", tmp_path / "destination"

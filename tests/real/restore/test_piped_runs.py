@@ -34,7 +34,7 @@ def read_all(descriptor: int) -> bytes:
     return content
 
 
-def test_the_output_comes_through_the_pipe_and_the_end_of_it_comes_after_the_exit_record(spool: Spool) -> None:
+def test_the_pipe_carries_the_output_and_closes_after_the_exit_record_is_written(spool: Spool) -> None:
     child, descriptor = spool.launch_piped(shell("echo output; echo words >&2; exit 3"))
 
     assert read_all(descriptor) == b"output\n"
@@ -48,7 +48,7 @@ def test_the_output_comes_through_the_pipe_and_the_end_of_it_comes_after_the_exi
     assert spool.settle() is SpoolState.EXITED
 
 
-def test_an_engine_whose_reader_goes_away_is_stopped_even_when_it_says_nothing(spool: Spool) -> None:
+def test_a_silent_engine_is_stopped_when_its_reader_goes_away(spool: Spool) -> None:
     child, descriptor = spool.launch_piped(shell("echo begun; exec sleep 1000"))
     assert os.read(descriptor, 100) == b"begun\n"
 
@@ -61,7 +61,7 @@ def test_an_engine_whose_reader_goes_away_is_stopped_even_when_it_says_nothing(s
     assert not spool.is_alive()
 
 
-def test_all_of_an_engine_is_stopped_when_its_reader_goes_away(spool: Spool, tmp_path: Path) -> None:
+def test_all_processes_of_an_engine_are_stopped_when_its_reader_goes_away(spool: Spool, tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/child; echo begun; wait"
     child, descriptor = spool.launch_piped(shell(script))
     assert os.read(descriptor, 100) == b"begun\n"
@@ -87,7 +87,7 @@ def test_a_run_whose_shim_is_killed_has_no_exit_record_at_the_end_of_its_output(
     wait_until(lambda: spool.settle() is SpoolState.INTERRUPTED, what="nothing of the run is alive")
 
 
-def test_more_than_a_pipe_holds_comes_through_whole(spool: Spool) -> None:
+def test_output_larger_than_the_pipe_buffer_arrives_complete(spool: Spool) -> None:
     child, descriptor = spool.launch_piped(shell("head -c 20000000 /dev/zero"))
 
     assert len(read_all(descriptor)) == 20_000_000
@@ -112,14 +112,14 @@ def test_an_engine_does_not_enter_a_folder_through_a_link(spool: Spool, tmp_path
     assert list((outside / "below").iterdir()) == []
 
 
-def test_an_engine_enters_a_folder_of_its_own(spool: Spool, tmp_path: Path) -> None:
+def test_an_engine_enters_a_folder_of_its_own_user(spool: Spool, tmp_path: Path) -> None:
     assert spool.launch(shell("touch here", tmp_path)).wait(PATIENCE)
 
     assert (tmp_path / "here").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_an_engine_does_not_enter_a_folder_of_somebody_else(spool: Spool, tmp_path: Path) -> None:
+def test_an_engine_does_not_enter_a_folder_of_another_user(spool: Spool, tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     folder.mkdir()
     os.chown(folder, 1234, 1234)

@@ -1,4 +1,4 @@
-"""Nothing outside the destination ever changes, whatever is in the archive and whatever is at the destination."""
+"""Nothing outside the destination ever changes, whatever the archive and the destination contain."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def outside(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "overwrite", ["replace", *(pytest.param(word, marks=pytest.mark.campaign) for word in ("skip", "fail"))]
 )
-def test_a_folder_at_the_destination_that_is_a_link_is_not_written_through(
+def test_a_restore_does_not_write_through_a_link_at_the_destination(
     newest: Workshop, tmp_path: Path, outside: Path, overwrite: str
 ) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
@@ -48,7 +48,7 @@ def test_a_folder_at_the_destination_that_is_a_link_is_not_written_through(
 
 
 @pytest.mark.campaign
-def test_a_link_restored_from_one_archive_is_not_written_through_by_the_next(
+def test_a_link_restored_from_one_archive_is_not_followed_by_the_next_restore(
     newest: Workshop, tmp_path: Path, outside: Path
 ) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
@@ -70,10 +70,10 @@ def test_a_link_restored_from_one_archive_is_not_written_through_by_the_next(
     assert ended["error_key"] == "restore.incomplete"
 
 
-def test_files_that_an_archive_holds_below_a_link_do_not_pass_through_it(
+def test_files_that_an_archive_has_below_a_link_do_not_pass_through_it(
     workshop: Workshop, tmp_path: Path, outside: Path
 ) -> None:
-    """The engine itself makes such an archive, and its older version writes through the link when it extracts it."""
+    """The engine itself creates such archives, and its older version writes through the link when it extracts them."""
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.mkdir()
     (source / "plain").write_text("plain")
@@ -116,8 +116,10 @@ def test_a_destination_that_becomes_a_link_while_the_restore_waits_is_refused(
     assert look_at(outside) == before
 
 
-def test_a_destination_where_links_come_and_go_is_never_left(newest: Workshop, tmp_path: Path, outside: Path) -> None:
-    """Somebody who owns a folder at the destination turns it into a link and back, as fast as possible."""
+def test_a_restore_never_leaves_a_destination_where_links_come_and_go(
+    newest: Workshop, tmp_path: Path, outside: Path
+) -> None:
+    """A user who owns a folder at the destination turns it into a link and back, as fast as possible."""
     source, destination = tmp_path / "source", tmp_path / "destination"
     (source / "sub").mkdir(parents=True)
     for number in range(200):
@@ -137,7 +139,7 @@ def test_a_destination_where_links_come_and_go_is_never_left(newest: Workshop, t
 
 @contextmanager
 def swapping(path: Path, target: Path) -> Iterator[None]:
-    """Meanwhile, let the path be now a link, now a folder, now nothing."""
+    """During the block, let the path alternate between a link, a folder and nothing."""
     stop = threading.Event()
     steps = (
         lambda: path.symlink_to(target),

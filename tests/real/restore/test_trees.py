@@ -10,7 +10,7 @@ from tests.real.restore.archives import Workshop, below, private_folders, same_t
 from tests.support.trees import FIFO, MEBIBYTE, NOT_UTF8, blocks_of, look_at, make_difficult_tree, make_many_files
 
 
-def test_a_difficult_tree_comes_back_byte_for_byte(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_difficult_tree_is_restored_byte_for_byte(workshop: Workshop, tmp_path: Path) -> None:
     (source, archive), destination = workshop.difficult, tmp_path / "destination"
 
     ended = workshop.restore(archive, destination)
@@ -29,7 +29,7 @@ def test_a_difficult_tree_comes_back_byte_for_byte(workshop: Workshop, tmp_path:
 
 
 @pytest.mark.campaign
-def test_ten_thousand_files_come_back_equal(newest: Workshop, tmp_path: Path) -> None:
+def test_ten_thousand_files_are_restored_unchanged(newest: Workshop, tmp_path: Path) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.mkdir()
     make_many_files(source, 10_000)
@@ -54,7 +54,7 @@ def test_a_second_restore_over_the_first_changes_nothing(workshop: Workshop, tmp
         same_tree(below(destination, source), source, FIFO)
 
 
-def test_a_single_file_whose_name_is_no_text_is_restored_alone(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_single_file_with_a_name_that_is_not_valid_utf_8_is_restored(workshop: Workshop, tmp_path: Path) -> None:
     (source, archive), destination = workshop.difficult, tmp_path / "destination"
     path = {"path_b64": base64.b64encode(os.fsencode(source) + b"/" + NOT_UTF8).decode()}
 
@@ -66,7 +66,9 @@ def test_a_single_file_whose_name_is_no_text_is_restored_alone(workshop: Worksho
     assert found[NOT_UTF8] == wanted[NOT_UTF8]
 
 
-def test_the_contents_of_a_folder_land_directly_in_the_destination(workshop: Workshop, tmp_path: Path) -> None:
+def test_the_contents_of_a_folder_are_restored_directly_into_the_destination(
+    workshop: Workshop, tmp_path: Path
+) -> None:
     (source, archive), destination = workshop.difficult, tmp_path / "destination"
     paths = [str(source / "links"), str(source / "plain.txt"), str(source / "empty folder")]
 
@@ -79,7 +81,7 @@ def test_the_contents_of_a_folder_land_directly_in_the_destination(workshop: Wor
     assert (destination / "first").stat().st_ino == (destination / "second").stat().st_ino
 
 
-def test_a_name_of_a_file_comes_with_its_content_even_without_the_other_names(
+def test_a_hard_link_is_restored_with_its_content_even_without_its_other_names(
     workshop: Workshop, tmp_path: Path
 ) -> None:
     (source, archive), destination = workshop.difficult, tmp_path / "destination"
@@ -96,7 +98,9 @@ def test_a_name_of_a_file_comes_with_its_content_even_without_the_other_names(
         assert [path.read_text() for path in (destination / name).iterdir()] == ["one file, three names\n"]
 
 
-def test_what_is_restored_to_where_it_was_lands_where_it_was(newest: Workshop, tmp_path: Path) -> None:
+def test_a_restore_to_the_original_location_replaces_changed_and_deleted_files(
+    newest: Workshop, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     make_difficult_tree(source)
     archive = newest.back_up(source)
@@ -117,8 +121,8 @@ def test_what_is_restored_to_where_it_was_lands_where_it_was(newest: Workshop, t
 
 
 @pytest.mark.campaign
-def test_folders_above_what_is_restored_keep_their_modes(newest: Workshop, tmp_path: Path) -> None:
-    """The archive does not contain them; the engine makes them on the way, for its user alone."""
+def test_parent_folders_of_restored_files_keep_their_modes(newest: Workshop, tmp_path: Path) -> None:
+    """The archive does not contain them; the engine creates them on the way, for its user alone."""
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.mkdir()
     (source / "file").write_text("file")

@@ -1,4 +1,4 @@
-"""Scripts on a real agent: only what its machine allows, once, through kills of the service and the agent."""
+"""Scripts on a real agent: only what its machine allows, once, despite kills of the service and the agent."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def start(site: AgentSite, script: dict[str, Any], **more: Any) -> int:
 
 
 def allow(site: AgentSite, accept: str) -> None:
-    """What the owner of the machine writes into its configuration."""
+    """Write what the owner of the machine allows into its configuration."""
     file = config_of(site)
     text = file.read_text()
     before = next(line for line in text.splitlines() if line.startswith("accept"))
@@ -49,7 +49,7 @@ def config_of(site: AgentSite) -> Path:
     return next(site.agent.folder.rglob("config.toml"))
 
 
-def test_an_agent_runs_only_what_its_machine_allows_and_once_through_kills(site: AgentSite) -> None:
+def test_an_agent_runs_only_what_its_machine_allows_and_only_once_despite_kills(site: AgentSite) -> None:
     script = put(site, "plain", "echo hello $HOLDFAST_PARAM_WORD\n", parameters=[{"name": "word", "secret": True}])
     installed = put(site, "installed", "", installed_as="greet")
     refused = site.wait_for_end(start(site, script, parameters={"word": "hush-hush"}))

@@ -19,7 +19,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services.stop()
 
 
-def test_a_script_runs_there_once_with_its_own_end_through_a_kill_of_the_service(
+def test_a_script_on_an_ssh_machine_runs_once_and_keeps_its_exit_code_despite_a_kill_of_the_service(
     running: Running, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with sshd(tmp_path_factory.mktemp("machine")) as machine:
@@ -46,7 +46,7 @@ def plays(running: Running, machine: Sshd) -> None:
     )
     assert fine["status"] == "completed", fine
     assert admin.log_lines(fine["id"])[1:] == ["one ***", "two", ""]
-    for code in (2, 75, 126, 255):  # codes that ssh and the link use, too
+    for code in (2, 75, 126, 255):  # codes that ssh and the link use as well
         ended = admin.wait_for_end(run(f"exit {code}\n"))
         assert (ended["error_key"], ended["detail"]["exit_code"]) == ("scripts.failed", code)
     late = admin.wait_for_end(run("exec sleep 1000\n", timeout_seconds=1))

@@ -1,4 +1,4 @@
-"""Runs under a shim, and what is seen of them."""
+"""Runs under a shim, and helpers to observe them."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ NO_SECRETS = b"{}\n"
 
 
 def end_all_of(spool: Spool) -> None:
-    """Leave nothing behind, whatever the test did: first the engine's group, then the shim."""
+    """Leave nothing behind, whatever the test did: kill the engine's group first, then the shim."""
     spool.signal_engine(signal.SIGKILL)
     started = read_json(spool.folder / "started.json")
     if started and spool.is_alive():
@@ -69,7 +69,7 @@ def run(spool: Spool, command: Command) -> SpoolState:
 
 
 def is_running(pid: int) -> bool:
-    """False for a zombie too: it runs no more."""
+    """Also False for a zombie, which no longer runs."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def write_command(spool: Spool, command: Command) -> None:
 
 
 def start_shim(spool: Spool, secrets: bytes = NO_SECRETS) -> "subprocess.Popen[bytes]":
-    """Start a shim over the spool as a starter does, and send it these bytes."""
+    """Start a shim on the spool as a starter does, and send it these bytes."""
     reading, writing = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", shim.__file__, str(spool.folder), str(reading)],

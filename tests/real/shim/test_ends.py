@@ -29,7 +29,7 @@ from tests.real.shim.runs import (
 from tests.support.service import PATIENCE
 
 
-def test_a_run_leaves_its_streams_and_how_it_ended(spool: Spool) -> None:
+def test_a_run_leaves_its_streams_and_its_exit_record(spool: Spool) -> None:
     assert run(spool, shell("echo result; echo word >&2; exit 7")) is SpoolState.EXITED
     record = spool.exit_record()
     assert record is not None
@@ -46,7 +46,7 @@ def test_a_program_that_cannot_be_executed_is_recorded_as_such(spool: Spool) -> 
     assert record.exec_error.startswith("2 No such file")
 
 
-def test_an_argument_that_no_program_can_take_does_not_make_a_second_shim(spool: Spool) -> None:
+def test_an_argument_that_no_program_can_take_is_recorded_as_an_exec_error(spool: Spool) -> None:
     assert run(spool, Command(argv=("/bin/echo", "a\0b"))) is SpoolState.EXITED
     record = spool.exit_record()
     assert record is not None
@@ -56,14 +56,12 @@ def test_an_argument_that_no_program_can_take_does_not_make_a_second_shim(spool:
 
 
 @pytest.mark.parametrize(("folder", "is_entered"), [("/", True), ("/usr", False)])
-def test_a_user_who_is_not_root_works_in_the_root_folder_and_in_no_other_of_roots(
-    folder: str, is_entered: bool
-) -> None:
-    """Packages are installed, and mirrors written, from there."""
+def test_a_non_root_user_may_enter_the_root_folder_but_no_other_folder_of_root(folder: str, is_entered: bool) -> None:
+    """Packages are installed and mirrors are written from there."""
     child = os.fork()
     if child == 0:
         with contextlib.suppress(OSError):
-            os.seteuid(65534)  # of root; anybody else is none already
+            os.seteuid(65534)  # as root; any other user is unprivileged already
         try:
             shim.enter(os.fsencode(folder))
             os._exit(0)
@@ -73,7 +71,7 @@ def test_a_user_who_is_not_root_works_in_the_root_folder_and_in_no_other_of_root
     assert (os.waitstatus_to_exitcode(status) == 0) is is_entered
 
 
-def test_an_engine_that_is_killed_leaves_the_signal_that_killed_it(spool: Spool) -> None:
+def test_the_exit_record_of_a_killed_engine_contains_the_signal(spool: Spool) -> None:
     spool.launch(shell("echo begun; exec sleep 600"))
     said(spool, "begun")
 
@@ -96,7 +94,7 @@ def test_a_run_without_a_living_process_and_without_a_record_is_interrupted(spoo
     assert spool.exit_record() is None
 
 
-def test_an_engine_goes_on_when_its_shim_is_killed(spool: Spool, tmp_path: Path) -> None:
+def test_an_engine_continues_when_its_shim_is_killed(spool: Spool, tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
     spool.launch(shell(f'echo begun; while [ ! -e "{go_on}" ]; do sleep 0.05; done; echo finished'))
     said(spool, "begun")
@@ -114,7 +112,7 @@ def test_an_engine_goes_on_when_its_shim_is_killed(spool: Spool, tmp_path: Path)
     assert spool.settle() is SpoolState.INTERRUPTED
 
 
-def test_signals_to_the_shims_whole_group_do_not_keep_it_from_recording(spool: Spool, tmp_path: Path) -> None:
+def test_signals_to_the_shims_whole_group_do_not_prevent_its_exit_record(spool: Spool, tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
     spool.launch(shell(f'echo begun; while [ ! -e "{go_on}" ]; do sleep 0.05; done; exit 3'))
     said(spool, "begun")

@@ -1,4 +1,4 @@
-"""What signals and secrets reach, and nothing else."""
+"""What signals and secrets reach, and what they must not reach."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from tests.real.shim.runs import content, ended, engine_pid, gone, said, shell, 
 from tests.support.service import wait_until
 
 
-def test_a_signal_reaches_the_engines_children_too(spool: Spool) -> None:
+def test_a_signal_also_reaches_the_children_of_the_engine(spool: Spool) -> None:
     spool.launch(shell("sleep 600 & echo child $!; wait"))
     said(spool, "child")
     grandchild = int(content(spool.out).split()[1])
@@ -29,7 +29,7 @@ def test_a_signal_reaches_the_engines_children_too(spool: Spool) -> None:
     assert not spool.signal_engine(signal.SIGTERM)
 
 
-def test_a_signal_reaches_what_outlives_the_engine(spool: Spool) -> None:
+def test_a_signal_reaches_processes_that_outlive_the_engine(spool: Spool) -> None:
     spool.launch(shell("trap '' TERM; sleep 600 & echo child $!"))
     said(spool, "child")
     grandchild = int(content(spool.out).split()[1])
@@ -42,7 +42,7 @@ def test_a_signal_reaches_what_outlives_the_engine(spool: Spool) -> None:
     assert ended(spool) is SpoolState.EXITED
 
 
-def test_a_process_that_got_the_engines_number_later_is_never_signalled(spool: Spool) -> None:
+def test_a_process_that_later_got_the_engines_pid_is_never_signalled(spool: Spool) -> None:
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
         spool.launch(shell("echo begun; exec sleep 600"))
@@ -53,7 +53,7 @@ def test_a_process_that_got_the_engines_number_later_is_never_signalled(spool: S
 
         spool.signal_engine(signal.SIGKILL)
 
-        gone(engine)  # it holds the lock, so it is what was meant
+        gone(engine)  # it holds the lock, which identifies it as the engine
         assert bystander.poll() is None
         ended(spool)
         assert not spool.signal_engine(signal.SIGKILL)
@@ -63,7 +63,7 @@ def test_a_process_that_got_the_engines_number_later_is_never_signalled(spool: S
         bystander.wait()
 
 
-def test_a_run_that_has_not_become_the_engine_yet_is_not_signalled(spool: Spool) -> None:
+def test_a_run_that_has_not_yet_become_the_engine_is_not_signalled(spool: Spool) -> None:
     write_command(spool, shell("exit 0"))
     lock = os.open(spool.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -76,7 +76,7 @@ def test_a_run_that_has_not_become_the_engine_yet_is_not_signalled(spool: Spool)
 
 def test_a_secret_reaches_the_engine_and_nothing_else(spool: Spool, tmp_path: Path) -> None:
     value = "planted-7c1f0f3e-secret"
-    # The engine turns what it read around, so that the test sees that it arrived without writing it anywhere.
+    # The engine reverses what it reads, so that the test sees that it arrived without writing it anywhere.
     command = shell(
         'rev <&"$PASSPHRASE_FD"; echo; echo read; exec sleep 600',
         secrets={"PASSPHRASE_FD": Secret(value), "OTHER": Secret("planted-in-the-environment", "environment")},
@@ -90,7 +90,7 @@ def test_a_secret_reaches_the_engine_and_nothing_else(spool: Spool, tmp_path: Pa
         assert b"planted-in-the-environment" not in file.read_bytes(), file.name
     assert not occurrences(value.encode(), everywhere)
     assert not occurrences(b"planted-in-the-environment", command_lines)
-    # The environment is the one place of the second kind: the engine's own, and not its shim's.
+    # The only place for a secret in the environment is the engine's own environment, not that of its shim.
     assert engine_pid(spool) in occurrences(b"planted-in-the-environment", everywhere)
     assert shim_pid(spool) not in occurrences(b"planted-in-the-environment", everywhere)
 

@@ -1,4 +1,4 @@
-"""Runs that have not started, and those that never will."""
+"""Runs that have not started, and runs that never will."""
 
 import fcntl
 import itertools
@@ -25,7 +25,7 @@ from tests.support.service import PATIENCE, wait_until
 
 
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel does not group sessions")
-def test_an_engine_gives_way_to_other_sessions_as_it_does_to_its_own(
+def test_an_engine_gives_way_to_other_sessions_as_it_does_within_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(NICENESS_VARIABLE)
@@ -44,7 +44,7 @@ def test_an_engine_gives_way_to_other_sessions_as_it_does_to_its_own(
 @pytest.mark.parametrize(
     ("given", "expected"), [("", 10), ("0", 0), ("5", 5), ("99", 19), ("-3", 10), ("nonsense", 10)]
 )
-def test_how_much_engines_give_way_is_set_by_the_environment(
+def test_the_niceness_of_engines_is_set_by_the_environment(
     given: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(NICENESS_VARIABLE, given)
@@ -62,18 +62,18 @@ def test_an_engine_that_gives_way_to_other_engines_is_nicer_than_they_are(
     assert int(content(spool.out)) == min(19, usual + int(expected))
 
 
-def test_a_shim_in_the_session_of_others_leaves_their_priority_alone() -> None:
+def test_a_shim_in_a_shared_session_does_not_change_its_priority() -> None:
     before = content(Path("/proc/self/autogroup"))
     shim.give_way_to_other_sessions(19)
     assert content(Path("/proc/self/autogroup")) == before
 
 
-def test_a_spool_that_was_never_made_never_started(spool: Spool) -> None:
+def test_a_spool_that_was_never_created_never_started(spool: Spool) -> None:
     assert spool.settle() is SpoolState.NEVER_STARTED
     assert not spool.has_started()
 
 
-def test_a_shim_that_comes_after_it_was_settled_never_runs(spool: Spool, tmp_path: Path) -> None:
+def test_a_shim_that_starts_after_its_spool_was_settled_never_runs(spool: Spool, tmp_path: Path) -> None:
     write_command(spool, shell(f'echo ran >> "{tmp_path}/ran"'))
     assert spool.settle() is SpoolState.NEVER_STARTED
 
@@ -102,7 +102,7 @@ def waits_for_a_lock(pid: int) -> bool:
     return any(f" {pid} " in line and "->" in line for line in Path("/proc/locks").read_text().splitlines())
 
 
-def test_a_second_shim_over_the_same_spool_never_runs(spool: Spool, tmp_path: Path) -> None:
+def test_a_second_shim_on_the_same_spool_never_runs(spool: Spool, tmp_path: Path) -> None:
     command = shell(f'echo ran >> "{tmp_path}/ran"')
     assert run(spool, command) is SpoolState.EXITED
 
@@ -110,14 +110,14 @@ def test_a_second_shim_over_the_same_spool_never_runs(spool: Spool, tmp_path: Pa
     assert content(tmp_path / "ran") == "ran\n"
 
 
-def test_a_spool_is_launched_over_once_only(spool: Spool) -> None:
+def test_a_spool_can_be_launched_only_once(spool: Spool) -> None:
     run(spool, shell("exit 0"))
     with pytest.raises(FileExistsError):
         spool.launch(shell("exit 0"))
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"BORG_PASSPHRASE_FD": {"value": "half of a pas', b"{}"])
-def test_a_starter_that_dies_before_it_has_sent_all_secrets_starts_nothing(
+def test_a_starter_that_dies_before_sending_all_secrets_starts_nothing(
     spool: Spool, tmp_path: Path, sent: bytes
 ) -> None:
     write_command(spool, shell(f'echo ran >> "{tmp_path}/ran"'))
@@ -149,8 +149,8 @@ time.sleep(600)
 """
 
 
-def test_a_starter_killed_at_any_instant_leaves_a_run_or_none(tmp_path: Path) -> None:
-    """Kill a real launch at random instants; what is settled as never started is launched again: one run in the end."""
+def test_a_starter_killed_at_any_instant_leaves_one_run_or_none(tmp_path: Path) -> None:
+    """Kill a real launch at random instants; launch a spool settled as never started again: at most one run follows."""
     chance = random.Random(20)
     for number in range(12):
         spool, ran = Spool(tmp_path / str(number)), tmp_path / f"ran-{number}"
@@ -166,7 +166,7 @@ def test_a_starter_killed_at_any_instant_leaves_a_run_or_none(tmp_path: Path) ->
         assert content(ran) == ("ran\n" if spool.exit_record() else ""), f"{number}: {first}"
 
 
-def test_a_late_shim_beside_a_second_launch_makes_one_run_at_any_instant(tmp_path: Path) -> None:
+def test_a_late_shim_and_a_second_launch_lead_to_a_single_run_at_any_instant(tmp_path: Path) -> None:
     chance = random.Random(21)
     for number in range(15):
         spool, ran = Spool(tmp_path / str(number)), tmp_path / f"ran-{number}"
@@ -194,5 +194,5 @@ Spool(Path(folder)).launch(Command(("/bin/sh", "-c", f'echo ran >> "{ran}"'), en
 
 
 def pause_for(seconds: float) -> None:
-    """The instant of the kill is the test's input, not something that is waited for."""
+    """The instant of the kill is an input of the test, not something to wait for."""
     time.sleep(seconds)

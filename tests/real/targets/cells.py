@@ -1,4 +1,4 @@
-"""A cell: one engine on one execution target, with a service and a repository of its own."""
+"""A cell: one engine on one execution target, with its own service and repository."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 from tests.support.sshd import Sshd
 
 PAUSE = 0.2
-"""Between two looks at a job: asking more often costs the service more than the job does."""
+"""The time between two polls of a job: polling more often costs the service more than the job does."""
 PASSPHRASE = "a passphrase of the tests"
 NOWHERE = "/nowhere/borg"
 SETTINGS = {
@@ -37,7 +37,7 @@ def program_of(engine: str) -> Path:
 
 @dataclass(eq=False)
 class Cell:
-    """The service of an ssh or agent cell has no engine of its own: what runs, runs on the target."""
+    """The service of an ssh or agent cell has no engine: every engine run happens on the target."""
 
     engine: str
     target: str
@@ -71,7 +71,7 @@ class Cell:
 
     @cached_property
     def program(self) -> Path:
-        """The real engine, told to make and open keys that need little time: each of its runs opens one."""
+        """The real engine, with a weakened KDF so that it creates and opens keys quickly: each run opens one."""
         script = self.folder / "borg"
         script.write_text(f'#!/bin/sh\nBORG_TESTONLY_WEAKEN_KDF=1 exec "{program_of(self.engine)}" "$@"\n')
         script.chmod(0o755)
@@ -81,7 +81,7 @@ class Cell:
 
     @cached_property
     def place(self) -> dict[str, Any]:
-        """What a repository of this cell says about where it is opened."""
+        """The settings of a repository of this cell that determine where it is opened."""
         if self.target == "local":
             return {"execution_target": "local"}
         there = self.folder / "machine"
@@ -102,7 +102,7 @@ class Cell:
 
     @cached_property
     def source(self) -> Path:
-        """A small tree with all that a restore has to bring back."""
+        """A small tree with everything that a restore must bring back."""
         folder = self.folder / "source"
         (folder / "letters").mkdir(parents=True)
         (folder / "letters" / "may.txt").write_text("may\n")
@@ -155,11 +155,11 @@ class Cell:
         return answer.json()
 
     def archived(self, path: str) -> str:
-        """A path below the source, as archives have it."""
+        """A path below the source, as stored in archives."""
         return f"{self.source}/{path}".strip("/")
 
     def traces(self) -> tuple[Any, ...]:
-        """All that a refused request must leave as it is in the store."""
+        """Everything in the store that a refused request must leave unchanged."""
         listed = self.admin.get("/api/operations/", params={"repository_id": self.repository["id"]}).json()["items"]
         return [item["id"] for item in listed], self.get(), self.archives()
 
@@ -176,7 +176,7 @@ class Cell:
             raise AssertionError(f"{error}\n{self.agent.own_log()[-3000:] if self.agent else ''}") from error
 
     def ended(self, answer: Any, kind: str, status: str = "completed") -> dict[str, Any]:
-        """The operation that a start answered, when it has ended as it should, and where it should."""
+        """The operation that a request started, after checking that it ended with this status on the right machine."""
         assert answer.status_code == 200, answer.text
         assert set(answer.json()) == JOB_START
         assert answer.json()["status"] == "pending"
@@ -192,7 +192,7 @@ class Cell:
         return self.ended(self.admin.post("/api/backup/start", json=body), "backup", status)
 
     def shown(self, word: str, job: int) -> dict[str, Any]:
-        """A maintenance job as the route of its kind tells it; the list of its repository has it too."""
+        """A maintenance job as returned by the route of its kind, after checking that its repository lists it."""
         answer = self.admin.get(f"/api/repositories/{word}-jobs/{job}")
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
@@ -202,7 +202,7 @@ class Cell:
         return found
 
     def first_words_of_a_log(self) -> str:
-        """The command line of the engine, with the machine before it where that is another one."""
+        """The engine's command line, preceded by the machine if it runs on another one."""
         where = f"[{self.machine.username}@127.0.0.1] " if self.machine else ""
         return f"$ {where}{self.program} --log-json"
 
@@ -214,9 +214,9 @@ class Cell:
 
     @cached_property
     def two_backups(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Two archives of the source, one file changed and one added between them; their operations.
+        """Create two archives of the source, with one file changed and one added in between; return their operations.
 
-        The index is brought up to date once, for both: after each backup it would cost more than all else here.
+        The index is updated only once, for both: an update after each backup would be the slowest part of these tests.
         """
         (self.source / "notes.txt").write_text("one\n")
         (self.source / "letters" / "june.txt").unlink(missing_ok=True)
@@ -231,7 +231,7 @@ class Cell:
         return first, second
 
     def archives(self) -> list[dict[str, Any]]:
-        """What the index has, oldest first."""
+        """The archives in the index, oldest first."""
         found: list[dict[str, Any]] = self.get("/archives")["archives"]
         return found[::-1]
 
@@ -241,18 +241,18 @@ class Cell:
         return first, second
 
     def at_least(self, count: int) -> list[dict[str, Any]]:
-        """So many archives or more, for whoever will remove some."""
+        """At least this many archives, for tests that remove some."""
         while len(found := self.archives()) < count:
             self.back_up()
             self.wait_until_idle()
         return found
 
     def forget_backups(self) -> None:
-        """From now on they cannot be relied on: who needs two archives makes them anew."""
+        """Drop the two backups: the next test that needs two archives creates them again."""
         self.__dict__.pop("two_backups", None)
 
     def a_deleted_archive(self) -> str:
-        """The engine's id of an archive that can be brought back."""
+        """The engine's id of an archive that can be undeleted."""
         if not self.get("/deleted-archives")["archives"]:
             self.forget_backups()
             self.ended(self.admin.delete(f"/api/archives/{self.at_least(1)[-1]['id']}"), "delete_archive")
@@ -267,7 +267,7 @@ class Cell:
 
     @cached_property
     def outside(self) -> Outside:
-        """The engine itself, under a name and with records of its own."""
+        """The engine itself, with its own name and records."""
         return Outside(self.program, self.folder / "outside")
 
     def ask(self, verb: str, *options: str) -> str:
@@ -286,7 +286,7 @@ class Cell:
         return str(json.loads(self.ask(verb, "--json"))["encryption"][word])
 
     def leave_lock(self) -> None:
-        """Die as another machine that has the repository locked."""
+        """Simulate another machine that died while it held the repository's lock."""
         where = ("-r", str(self.path), "with-lock") if self.engine == "2" else ("with-lock", str(self.path))
         holder = subprocess.Popen(
             [self.outside.program, *where, "sh", "-c", "echo held; cat"],
@@ -302,6 +302,6 @@ class Cell:
         holder.communicate(timeout=PATIENCE)
 
     def locks(self) -> list[str]:
-        """The engine's locks, as they lie in the repository."""
+        """The engine's lock files in the repository."""
         folder = self.path / ("locks" if self.engine == "2" else "lock.exclusive")
         return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []

@@ -1,4 +1,4 @@
-"""One cell at a time is open: its tests come together, and the next one closes it."""
+"""Only one cell is open at a time: its tests run together, and the next cell closes it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,9 +42,9 @@ def cell(request: pytest.FixtureRequest, one_cell: OneCell) -> Cell:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the tests of a cell together, in the order in which they are written.
+    """Group the tests by cell, in the order in which they are written.
 
-    The first one pays for its service.
+    The first test of each cell starts its service.
     """
     places = [number for number, item in enumerate(items) if item.path.is_relative_to(HERE)]
     mine = sorted((items[number] for number in places), key=_cell)

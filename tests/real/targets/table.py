@@ -1,6 +1,6 @@
 """What a cell can do: a cell is an engine on an execution target.
 
-docs/targets.md shows the same, and a test holds them equal.
+docs/targets.md shows the same, and a test ensures that both match.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class NotThere:
-    """Why a cell lacks a kind, and the answer to a request for it."""
+    """Why a cell lacks a kind, and the response to a request for it."""
 
     why: str
     code: int
@@ -61,7 +61,7 @@ NOT_THERE: dict[tuple[str, str, str], NotThere] = {
 
 
 def what_works() -> list[str]:
-    """The lines of the table of docs/targets.md: which engines have a kind on which target."""
+    """The lines of the table in docs/targets.md: which engines support a kind on which target."""
     return [
         "| | local | ssh | agent |",
         "|---|---|---|---|",
@@ -77,7 +77,7 @@ def _engines_with(kind: str, target: str) -> str:
 
 
 def what_is_said_instead() -> list[str]:
-    """The lines of the second table: what is not there, why, and how it is answered."""
+    """The lines of the second table: what is not supported, why, and the response to a request for it."""
     grouped: dict[tuple[str, NotThere], list[str]] = {}
     for (engine, target, kind), row in NOT_THERE.items():
         grouped.setdefault((f"{KINDS[kind]} | {target}", row), []).append(engine)

@@ -1,4 +1,4 @@
-"""Every job kind, with every engine, wherever the engine runs: over HTTP, checked with the engine itself."""
+"""Every job kind, with every engine, on every target: over HTTP, checked with the engine itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ PLAYED: set[str] = set()
 
 
 def where_there_is(kind: str) -> pytest.MarkDecorator:
-    """Every cell that has the kind; for the others the table has a row, and that row a test."""
+    """Every cell that supports the kind; for the others the table has a row, and that row has a test."""
     assert kind in KINDS
     PLAYED.add(kind)
     cells = [param(cell, kind) for cell in CELLS if (*cell, kind) not in NOT_THERE]
@@ -31,16 +31,16 @@ def where_there_is(kind: str) -> pytest.MarkDecorator:
 
 
 def param(cell: tuple[str, str], kind: str, *more: str) -> Any:
-    """One row of a cell; `make campaign` plays them."""
+    """One test of a cell; `make campaign` runs them."""
     assert kind in KINDS
     return pytest.param(cell, *more, id="-".join((*cell, *more)))
 
 
-# --- making archives -------------------------------------------------------------------------------------------------
+# --- creating archives -----------------------------------------------------------------------------------------------
 
 
 @where_there_is("create")
-def test_a_repository_is_made_on_the_target(cell: Cell) -> None:
+def test_a_repository_is_created_on_the_target(cell: Cell) -> None:
     made = cell.get()
 
     assert set(made) >= REPOSITORY
@@ -56,7 +56,7 @@ def test_a_repository_is_made_on_the_target(cell: Cell) -> None:
 
 
 @where_there_is("backup")
-def test_a_backup_tells_its_sizes_and_its_log(cell: Cell) -> None:
+def test_a_backup_reports_its_sizes_and_its_log(cell: Cell) -> None:
     first, second = cell.two_backups
     status = cell.admin.get(f"/api/backup/status/{second['id']}").json()
 
@@ -81,7 +81,7 @@ def test_a_backup_tells_its_sizes_and_its_log(cell: Cell) -> None:
 
 
 @where_there_is("archives")
-def test_the_index_has_both_archives_with_their_counts(cell: Cell) -> None:
+def test_the_index_contains_both_archives_with_their_counts(cell: Cell) -> None:
     first, second = cell.two_archives()
 
     assert set(first) == set(second) == ARCHIVE
@@ -101,7 +101,7 @@ def test_the_index_has_both_archives_with_their_counts(cell: Cell) -> None:
 
 
 @where_there_is("live")
-def test_the_live_lists_are_what_the_engine_says(cell: Cell) -> None:
+def test_the_live_lists_match_the_engine(cell: Cell) -> None:
     cell.two_archives()
     found = ask_live(cell).json()
 
@@ -126,7 +126,7 @@ def test_a_folder_of_an_archive_shows_its_entries(cell: Cell) -> None:
 
 
 @where_there_is("changes")
-def test_the_changes_of_an_archive_are_those_of_its_files(cell: Cell) -> None:
+def test_the_changes_of_an_archive_match_its_changed_files(cell: Cell) -> None:
     found = ask_changes(cell).json()
 
     first, second = cell.two_archives()
@@ -139,7 +139,7 @@ def test_the_changes_of_an_archive_are_those_of_its_files(cell: Cell) -> None:
 
 
 @where_there_is("search")
-def test_a_file_is_found_by_a_part_of_its_name_and_has_its_history(cell: Cell) -> None:
+def test_a_file_is_found_by_part_of_its_name_and_its_history_is_shown(cell: Cell) -> None:
     found = ask_search(cell).json()
 
     first, second = cell.two_archives()
@@ -152,7 +152,7 @@ def test_a_file_is_found_by_a_part_of_its_name_and_has_its_history(cell: Cell) -
 
 
 @where_there_is("key")
-def test_the_exported_key_is_the_one_that_the_engine_exports(cell: Cell) -> None:
+def test_the_exported_key_equals_the_one_exported_by_the_engine(cell: Cell) -> None:
     answer = ask_key(cell)
 
     assert answer.status_code == 200, answer.text
@@ -161,7 +161,7 @@ def test_the_exported_key_is_the_one_that_the_engine_exports(cell: Cell) -> None
     assert PASSPHRASE not in answer.text
 
 
-# --- proving ---------------------------------------------------------------------------------------------------------
+# --- verifying -------------------------------------------------------------------------------------------------------
 
 
 @where_there_is("check")
@@ -184,7 +184,7 @@ def test_a_restore_check_proves_every_file(cell: Cell) -> None:
 
 
 @where_there_is("restore")
-def test_a_restore_brings_content_modes_times_and_links_back_to_the_machine(cell: Cell) -> None:
+def test_a_restore_reproduces_content_modes_times_and_links_on_the_machine(cell: Cell) -> None:
     first, _ = cell.two_archives()
     target, layout = cell.folder / "restored", "contents_only" if cell.engine == "2" else "preserve_path"
     body = {
@@ -213,7 +213,7 @@ def test_a_restore_brings_content_modes_times_and_links_back_to_the_machine(cell
 
 
 @where_there_is("prune_dry_run")
-def test_a_dry_run_of_a_prune_tells_and_removes_nothing(cell: Cell) -> None:
+def test_the_dry_run_of_a_prune_lists_archives_and_removes_nothing(cell: Cell) -> None:
     cell.two_archives()
     archives, before = cell.archives(), cell.traces()
     answer = ask_prune_dry_run(cell)
@@ -227,11 +227,11 @@ def test_a_dry_run_of_a_prune_tells_and_removes_nothing(cell: Cell) -> None:
     assert set(cell.true_archives()) == {one["engine_id"] for one in archives}
 
 
-# --- backups that do not just succeed --------------------------------------------------------------------------------
+# --- backups that do not simply succeed ------------------------------------------------------------------------------
 
 
 @where_there_is("missing_source")
-def test_a_backup_whose_sources_are_missing_fails_and_makes_no_archive(cell: Cell) -> None:
+def test_a_backup_without_existing_sources_fails_and_creates_no_archive(cell: Cell) -> None:
     cell.two_archives()
     ended = cell.back_up("failed", source_paths=[str(cell.folder / "not there")])
 
@@ -243,7 +243,7 @@ def test_a_backup_whose_sources_are_missing_fails_and_makes_no_archive(cell: Cel
 
 
 @where_there_is("warning")
-def test_a_missing_source_among_others_is_a_warning(cell: Cell) -> None:
+def test_a_backup_warns_about_one_missing_source_among_others(cell: Cell) -> None:
     missing = cell.folder / "not there"
     ended = cell.back_up("completed_with_warnings", source_paths=[str(cell.source), str(missing)])
 
@@ -254,7 +254,7 @@ def test_a_missing_source_among_others_is_a_warning(cell: Cell) -> None:
 
 
 @where_there_is("cancel")
-def test_a_running_backup_that_is_cancelled_leaves_no_archive(cell: Cell) -> None:
+def test_a_cancelled_running_backup_leaves_no_archive(cell: Cell) -> None:
     cell.two_archives()
     gate = cell.gate()
     job = cell.admin.start_backup(str(cell.path), source_paths=[str(cell.source), str(gate.path)])
@@ -272,7 +272,7 @@ def test_a_running_backup_that_is_cancelled_leaves_no_archive(cell: Cell) -> Non
 
 
 @where_there_is("break_lock")
-def test_a_lock_that_another_machine_left_is_broken(cell: Cell) -> None:
+def test_a_lock_left_by_another_machine_is_broken(cell: Cell) -> None:
     cell.two_archives()
     cell.leave_lock()
     assert cell.locks() != []
@@ -286,7 +286,7 @@ def test_a_lock_that_another_machine_left_is_broken(cell: Cell) -> None:
     assert cell.locks() == []
 
 
-# --- what is not there -----------------------------------------------------------------------------------------------
+# --- what is not supported -------------------------------------------------------------------------------------------
 
 
 def ask_live(cell: Cell) -> Any:
@@ -339,7 +339,7 @@ ASKING: dict[str, Callable[[Cell], Any]] = {"undelete": ask_undelete}
     [param((engine, target), "archives", kind) for engine, target, kind in NOT_THERE],
     indirect=["cell"],
 )
-def test_what_a_cell_does_not_have_is_refused_and_changes_nothing(cell: Cell, kind: str) -> None:
+def test_an_unsupported_kind_is_refused_and_changes_nothing(cell: Cell, kind: str) -> None:
     row = NOT_THERE[cell.engine, cell.target, kind]
     cell.two_archives()
     before = cell.traces()
@@ -354,7 +354,7 @@ def test_what_a_cell_does_not_have_is_refused_and_changes_nothing(cell: Cell, ki
 
 
 @where_there_is("prune")
-def test_a_prune_removes_what_the_policy_does_not_keep(cell: Cell) -> None:
+def test_a_prune_removes_the_archives_that_the_policy_does_not_keep(cell: Cell) -> None:
     oldest, *kept = cell.at_least(2)
     cell.forget_backups()
     answer = cell.admin.post(f"{cell.url}/prune", json={"keep_last": len(kept)})
@@ -371,7 +371,7 @@ def test_a_prune_removes_what_the_policy_does_not_keep(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("cell", [param(("2", target), "prune") for target in TARGETS], indirect=True)
-def test_a_rule_that_engine_2_lacks_prunes_nothing(cell: Cell) -> None:
+def test_a_prune_rule_unsupported_by_engine_2_is_refused(cell: Cell) -> None:
     cell.two_archives()
     answer = cell.admin.post(f"{cell.url}/prune", json={"keep_within": "7d"})
 
@@ -379,7 +379,7 @@ def test_a_rule_that_engine_2_lacks_prunes_nothing(cell: Cell) -> None:
 
 
 @where_there_is("compact")
-def test_a_compaction_is_told_with_what_it_freed(cell: Cell) -> None:
+def test_a_compaction_reports_the_freed_bytes(cell: Cell) -> None:
     ended = cell.ended(cell.admin.post(f"{cell.url}/compact", json={}), "compact")
 
     assert "freed_bytes" in cell.shown("compact", ended["id"])["result"]
@@ -387,7 +387,7 @@ def test_a_compaction_is_told_with_what_it_freed(cell: Cell) -> None:
 
 
 @where_there_is("delete")
-def test_an_archive_is_deleted_by_its_id_and_the_others_stay(cell: Cell) -> None:
+def test_an_archive_is_deleted_by_its_id_and_the_others_remain(cell: Cell) -> None:
     *kept, newest = cell.at_least(1)
     cell.forget_backups()
     ended = cell.ended(cell.admin.delete(f"/api/archives/{newest['id']}"), "delete_archive")
@@ -402,7 +402,7 @@ def test_an_archive_is_deleted_by_its_id_and_the_others_stay(cell: Cell) -> None
 
 
 @where_there_is("undelete")
-def test_a_deleted_archive_is_brought_back(cell: Cell) -> None:
+def test_a_deleted_archive_is_undeleted(cell: Cell) -> None:
     gone = cell.a_deleted_archive()
     ended = cell.ended(ask_undelete(cell, gone), "undelete_archive")
     cell.wait_until_idle()
@@ -413,7 +413,7 @@ def test_a_deleted_archive_is_brought_back(cell: Cell) -> None:
 
 
 @where_there_is("wipe")
-def test_a_wipe_removes_every_archive_that_its_preview_showed(cell: Cell) -> None:
+def test_a_wipe_removes_every_archive_shown_in_its_preview(cell: Cell) -> None:
     there = cell.at_least(1)
     cell.forget_backups()
     seen = ask_wipe(cell).json()
