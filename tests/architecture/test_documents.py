@@ -35,7 +35,9 @@ KINDS = rows_of_table("Operations")
 def test_every_setting_is_documented_with_its_default_and_no_row_is_left_over() -> None:
     defaults = {f"HOLDFAST_{name.upper()}": shown(field.default) for name, field in Settings.model_fields.items()}
 
-    assert {name: default for name, (default, _) in SETTINGS.items()} == defaults, "mend docs/operate.md"
+    assert {name: default for name, (default, _) in SETTINGS.items()} == defaults, (
+        "update the settings in docs/operate.md"
+    )
     assert [name for name, (_, meaning) in SETTINGS.items() if len(meaning) < 10] == []
 
 
@@ -48,7 +50,7 @@ def test_every_kind_is_documented_with_category_and_lock_and_no_row_is_left_over
     told = {name: (category, lock) for name, (category, lock, _) in KINDS.items()}
 
     assert told == {name: (kind.category, str(kind.lock or "none")) for name, kind in kinds.items()}, (
-        "mend docs/operate.md"
+        "update the settings in docs/operate.md"
     )
     assert [name for name, (_, _, what) in KINDS.items() if len(what) < 10] == []
 

@@ -39,14 +39,15 @@ ASK_ENGINES = {
 }
 """A route that depends on one of these can reach an engine, an ssh machine or rclone."""
 IN_A_WAY_OF_THEIR_OWN = {
-    "browse": "asks the index in an ordinary thread, and the engine through the limiter",
-    "download_file": "sends in threads of its own, with bounds of its own",
-    "download_folder": "sends in threads of its own, with bounds of its own",
-    "live_archives": "asks the store in an ordinary thread, and the engine through the limiter, once for equal "
-    "questions",
-    "old_list": "asks the store in an ordinary thread, and the engine through the limiter, once for equal questions",
-    "restore_stream": "sends in threads of its own",
-    "use_ticket": "sends in threads of its own, with bounds of its own",
+    "browse": "queries the index in an ordinary thread, and the engine through the limiter",
+    "download_file": "sends in its own threads, within its own limits",
+    "download_folder": "sends in its own threads, within its own limits",
+    "live_archives": "queries the store in an ordinary thread, and the engine through the limiter; identical requests "
+    "share one query",
+    "old_list": "queries the store in an ordinary thread, and the engine through the limiter; identical requests share "
+    "one query",
+    "restore_stream": "sends in its own threads",
+    "use_ticket": "sends in its own threads, within its own limits",
 }
 ASK_THE_STORE_ALONE = {
     "forget_repository",
