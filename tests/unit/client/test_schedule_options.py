@@ -52,9 +52,10 @@ def test_a_script_may_run_once_for_all_repositories() -> None:
     assert in_words({"steps": [both]}) == ["script 7 after the backup (once for all repositories, on failure)"]
 
 
-def test_a_script_that_does_not_exist_is_refused() -> None:
+def test_a_script_that_does_not_exist_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        made([], before=["nobody"])
+        made([], before=["nobody:warn"])
+    assert "nobody" in capsys.readouterr().err
 
 
 def test_dumps_are_turned_on_and_off() -> None:

@@ -1,5 +1,7 @@
 """Times as users type them, and as the client prints them."""
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +13,16 @@ from holdfast.entry.client import schedule_text as words
 def test_a_time_of_day_becomes_a_daily_pattern() -> None:
     assert words.daily_cron("02:00") == "0 2 * * *"
     assert words.daily_cron("7:05") == "5 7 * * *"
+
+
+@pytest.fixture
+def berlin() -> Iterator[None]:
+    """A machine in Berlin, which is an hour ahead of UTC in winter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.mark.parametrize(("text", "minutes"), [("30m", 30), ("6h", 360), ("2d", 2880), ("1w", 10080), ("90 min", 90)])
@@ -49,10 +61,14 @@ def test_future_times_are_shown_in_words() -> None:
     assert words.soon(None) == "-"
 
 
-def test_an_end_may_be_a_span_or_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_may_be_a_span_a_date_or_a_time(berlin: None) -> None:
     soon = datetime.fromisoformat(words.until("3d"))
     assert abs(soon - datetime.now(UTC) - timedelta(days=3)) < timedelta(minutes=1)
-    assert words.until("2026-12-24T08:00+01:00") == "2026-12-24T07:00:00+00:00"
+    assert words.until("2026-12-24T08:00+02:00") == "2026-12-24T06:00:00+00:00"
+    assert words.until("2026-12-24T08:00") == "2026-12-24T07:00:00+00:00"
+    assert words.until("2026-12-24") == "2026-12-23T23:00:00+00:00"
+    with pytest.raises(typer.Exit):
+        words.until("christmas")
 
 
 def test_the_time_zone_comes_from_the_machines_settings(monkeypatch: pytest.MonkeyPatch) -> None:

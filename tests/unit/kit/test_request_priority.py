@@ -61,4 +61,17 @@ def test_giving_way_between_two_pieces_of_work_waits_for_pending_requests_up_to_
         request_priority.give_way_for(0.02)
 
     assert 0.02 <= time.monotonic() - began < LONG / 2
+
+
+def test_giving_way_between_two_pieces_of_work_ends_with_the_last_request() -> None:
+    work = threading.Thread(target=request_priority.give_way_for, args=(LONG,))
+    with request_priority.answering():
+        work.start()
+        work.join(0.05)
+        assert work.is_alive()
+    work.join(LONG / 2)
+    assert not work.is_alive()
+
+    began = time.monotonic()
     request_priority.give_way_for(LONG)
+    assert time.monotonic() - began < LONG / 2

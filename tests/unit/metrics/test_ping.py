@@ -83,7 +83,11 @@ def test_the_ping_is_not_sent_while_there_is_trouble(database: Database) -> None
     assert len(called) == 2
 
 
-def test_an_unreachable_store_counts_as_trouble() -> None:
+def test_the_ping_is_not_sent_while_the_store_cannot_be_reached() -> None:
     gone = Database("postgresql+psycopg://nobody@127.0.0.1:9/nothing")
+    with watcher(200) as (url, asked):
+        one = Ping(url, gone, Supervisor())
 
-    assert Ping("http://127.0.0.1/", gone, Supervisor()).trouble(clock.now()) == "the store cannot be reached"
+        assert one.trouble(clock.now()) == "the store cannot be reached"
+        assert not one.step()
+    assert asked == []

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import time_machine
 
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
 from holdfast.access.vault import VAULT, Vault
 from holdfast.api.dependencies import DATABASE, SETTINGS
 from holdfast.api.parts import Parts
@@ -19,6 +21,8 @@ from holdfast.repositories.location import OPENER, Opener
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.unit.mirror.rows import add_mirror
+
+ADMIN = Caller(1, "admin", Role.ADMIN, None, None, None, must_change_password=False, address=None)
 
 
 @pytest.fixture
@@ -63,6 +67,19 @@ def test_the_interval_counts_from_the_last_sync_even_if_it_was_cancelled(databas
     with after(50):
         assert mirrors.enqueue_due(database) == 0
     with after(62):
+        assert mirrors.enqueue_due(database) == 1
+
+
+def test_the_interval_also_counts_from_a_sync_that_a_person_started(database: Database, mirrors: Mirrors) -> None:
+    repository = add_mirror(database)
+    with after(20), database.writing() as session:
+        started = mirrors.start_sync(session, ADMIN, repository, override_sanity=False)
+        transitions.request_cancel(session, started.id)
+    assert [(sync.trigger, sync.status) for sync in syncs(database, repository)] == [("manual", Status.CANCELLED)]
+
+    with after(49):
+        assert mirrors.enqueue_due(database) == 0
+    with after(51):
         assert mirrors.enqueue_due(database) == 1
 
 

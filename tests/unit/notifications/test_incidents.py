@@ -10,7 +10,7 @@ import time_machine
 
 from holdfast.kit import clock
 from tests.support.evidence import add_agent_machine, add_repository
-from tests.support.receivers import WebReceiver
+from tests.support.receivers import WebReceiver, web_receiver
 from tests.unit.notifications.world import World
 
 
@@ -202,12 +202,19 @@ def test_a_laptop_that_is_offline_causes_no_message(told: World, receiver: WebRe
     assert receiver.items == []
 
 
-def test_a_rule_for_agent_events_reports_agents_going_offline_and_online(world: World, receiver: WebReceiver) -> None:
-    world.webhook(receiver.url)
-    world.rule(events=["agent.*"], least_severity="info")
-    for status in ("offline", "offline", "online", "online"):
-        world.tell("agent.updated", id=2, name="laptop", status=status)
+def test_only_a_rule_for_agent_events_reports_agents_going_offline_and_online(
+    world: World, receiver: WebReceiver
+) -> None:
+    with web_receiver() as other:
+        for name, url in (("agent", receiver.url), ("backup", other.url)):
+            to = [world.webhook(url, name)]
+            world.rule(name, events=[f"{name}.*"], least_severity="info", destination_ids=to)
+        for status in ("offline", "offline", "online", "online"):
+            world.tell("agent.updated", id=2, name="laptop", status=status)
+            world.flow()
+        world.ends("failed")
         world.flow()
+        assert [item["event"] for item in other.items] == ["backup.failed"]
 
     assert [item["title"] for item in receiver.items] == [
         "Agent laptop is offline",

@@ -4,10 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
 from holdfast.operations.status import Status
 from holdfast.schedules import edit
 from holdfast.schedules.models import Outcome, Reason, Schedule
 from tests.unit.schedules.running.world import ALL_STEPS, World, at, kinds
+
+ADMIN = Caller(1, "admin", Role.ADMIN, None, None, None, must_change_password=False, address=None)
 
 
 def test_a_due_time_becomes_one_run_and_the_next_one_is_stored(world: World) -> None:
@@ -198,13 +202,22 @@ def test_a_due_time_is_skipped_if_the_last_success_is_recent_enough(world: World
     assert world.told(schedule) == [(at(2, 2), "skipped", "too_soon")]
 
 
-def test_deleting_a_schedule_ends_its_waiting_runs(world: World) -> None:
+@pytest.mark.parametrize("reason", [Reason.DELETED, Reason.DISABLED])
+def test_deleting_or_disabling_a_schedule_ends_its_waiting_runs(world: World, reason: Reason) -> None:
     agent = world.agent("offline")
     schedule = world.schedule(world.repository(execution_target="agent", agent_machine_id=agent))
     world.tick(at(2, 2))
+    assert world.told(schedule) == [(at(2, 2), Outcome.WAITING, None)]
     with world.database.writing() as session:
-        edit.end_waiting(session, session.get_one(Schedule, schedule), Reason.DELETED, world.now)
-    assert world.told(schedule) == [(at(2, 2), Outcome.SKIPPED, "deleted")]
+        found = session.get_one(Schedule, schedule)
+        if reason is Reason.DELETED:
+            edit.delete(session, ADMIN, found)
+        else:
+            edit.set_enabled(session, ADMIN, found, enabled=False)
+    assert world.told(schedule) == [(at(2, 2), Outcome.SKIPPED, reason)]
+    world.agent_goes(agent, "online")
+    world.tick(at(3, 2))
+    assert world.operations() == []
 
 
 def test_the_spread_moves_the_start_and_not_the_due_time(world: World) -> None:
