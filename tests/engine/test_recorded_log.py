@@ -19,11 +19,6 @@ def test_no_recording_shows_json_or_a_control_character(version: str) -> None:
     assert [line for line in lines if '{"' in line or UNPRINTABLE.search(line) or not line.strip()] == []
 
 
-def test_a_log_is_rendered_the_same_every_time(version: str) -> None:
-    for case in cases(version):
-        assert recording(version, case).log == recording(version, case).log
-
-
 def test_a_quiet_backup_has_an_empty_log(version: str) -> None:
     assert recording(version, "create").log == ()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backup_engine.listing import ListedFile
-from backup_jobs.restore.existing_files import ExistingFiles
+from backup_jobs.restore.existing_files import ExistingFiles, UnknownFiles
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import Survey, survey
 
@@ -35,14 +35,16 @@ def test_files_folders_and_bytes_are_counted() -> None:
 
 
 @pytest.mark.parametrize("path", [b"/etc/passwd", b"../x", b"a/../../x", b"a//b", b"..", b"a/.", b"./a"])
-def test_a_path_that_leads_out_is_unsafe(path: bytes) -> None:
-    assert surveyed([file(b"fine"), file(path)]).unsafe == [path]
+def test_a_path_that_leads_out_is_unsafe_and_not_counted(path: bytes) -> None:
+    found = surveyed([file(b"fine"), file(path)])
+
+    assert (found.files, found.unsafe) == (1, [path])
 
 
 def test_a_path_with_nul_is_unsafe_and_survives_a_round_trip_through_json() -> None:
     found = surveyed([file(b"fine"), file(b"nul\0")])
 
-    assert found.unsafe == [rb"nul\0"]
+    assert (found.files, found.unsafe) == (1, [rb"nul\0"])
     assert Survey.from_json(found.to_json()) == found
 
 
@@ -107,6 +109,15 @@ def test_an_existing_file_is_a_conflict_but_a_folder_that_meets_a_folder_is_not(
         (b"link/below", "something other than a folder exists where a folder is needed"),
     ]
     assert found.conflict_count == len(found.conflicts)
+
+
+def test_a_destination_that_cannot_be_inspected_has_no_conflicts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    items = [file(b"file", 5), ListedFile(b"pipe", "p", 0)]
+
+    assert surveyed(items, at=tmp_path).conflict_count == 1
+    unknown = survey(items, EVERYTHING, UnknownFiles())
+    assert (unknown.files, unknown.size, unknown.special, unknown.conflict_count) == (1, 5, 1, 0)
 
 
 def test_only_the_first_thousand_conflicts_are_listed_but_all_are_counted(tmp_path: Path) -> None:
