@@ -151,7 +151,7 @@ class AgentProcess:
             "BORG_PASSPHRASE": passphrase,
             "BORG_SELFTEST": "disabled",
         }
-        command = [warm_program(program), "--lock-wait", "20", *arguments]
+        command = [str(warm_program(program)), "--lock-wait", "20", *arguments]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"borg {arguments} ended with {ran.returncode}: {ran.stderr}"
         return ran.stdout
