@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import event
+
 from holdfast.storage.migrate import migrate
 from holdfast.storage.session import Database
 from tests.support.made_once import made_once
@@ -34,6 +36,24 @@ def a_store_url(kind: str, folder: Path) -> Iterator[str]:
         return
     with postgres_server().database(postgres_template()) as url:
         yield url
+
+
+@contextmanager
+def statements(database: Database) -> Iterator[list[str]]:
+    """The statements that reach the store during the block."""
+    executed: list[str] = []
+    engines = {database.engine, database._reader}
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        executed.append(statement)
+
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield executed
+    finally:
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", note)
 
 
 def postgres_template() -> str:

@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import time_machine
-from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
@@ -28,6 +26,7 @@ from holdfast.operations.transitions import remove_finished_inline
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.support.service import PATIENCE
+from tests.support.stores import statements
 from tests.unit.operations.kernel import BACKUP, cancel, claim, enqueue
 
 CREDENTIAL = "bk_agent_of_the_tests"
@@ -73,22 +72,6 @@ def stored_time(database: Database, agent: KnownAgent) -> datetime | None:
     """When an agent was last seen, as read by a process that has just started."""
     with database.reading() as session:
         return last_seen_times.latest((read(database, agent).last_seen_at, last_seen_times.one(session, agent.id)))
-
-
-@contextmanager
-def statements(database: Database) -> Iterator[list[str]]:
-    """The statements that reach the store inside the block."""
-    seen: list[str] = []
-    engines = {database.engine, database._reader}
-
-    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        seen.append(statement)
-
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
-    yield seen
-    for engine in engines:
-        event.remove(engine, "before_cursor_execute", note)
 
 
 # --- heartbeats -----------------------------------------------------------------------------------------------------

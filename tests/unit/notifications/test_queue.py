@@ -11,6 +11,7 @@ from holdfast.notifications.deliver.queue import BACK_OFF_SECONDS, LEASE_SECONDS
 from holdfast.notifications.events import grouping
 from holdfast.operations.models import OutboxEntry
 from tests.support.receivers import Received, WebReceiver, web_receiver
+from tests.support.stores import statements
 from tests.unit.notifications.world import SECRET, World
 
 
@@ -49,6 +50,21 @@ def test_the_message_of_a_killed_sender_is_sent_again_with_the_same_id(world: Wo
     assert [each.id for each in receiver.received] == [f"msg_{first.uuid}"] * 2
     assert receiver.received[0].body == receiver.received[1].body
     assert [delivery.state for delivery in world.deliveries()] == ["sent"]
+
+
+def test_a_queue_without_due_messages_is_not_queried_again_until_something_is_committed(
+    world: World, receiver: WebReceiver
+) -> None:
+    """On SQLite; a PostgreSQL server could not tell it for less than a query."""
+    every(world, receiver)
+    world.flow()
+    with statements(world.database) as made:
+        assert world.notifications.queue.claim() is None
+    assert bool(made) is not world.database.is_sqlite
+
+    world.ends("failed")
+    world.flow()
+    assert titles(receiver) == ["Backup of photos failed"]
 
 
 def test_a_sender_that_lost_its_lease_changes_nothing(world: World, receiver: WebReceiver) -> None:

@@ -20,7 +20,7 @@ from holdfast.operations.models import KernelSetting, OutboxEntry, OutboxReader
 from holdfast.operations.readers import Horizon, Reader, Readers
 from holdfast.storage.session import Database
 from tests.support.service import PATIENCE, wait_until
-from tests.support.stores import a_store_url
+from tests.support.stores import a_store_url, statements
 
 WRITERS = 6
 
@@ -70,6 +70,42 @@ def test_a_reader_gets_every_row_once_and_in_order(database: Database) -> None:
 
     assert taken.ids == ids(database)
     assert position(database) == taken.ids[-1]
+
+
+def test_readers_that_have_handled_everything_query_nothing_until_the_next_commit(database: Database) -> None:
+    """On SQLite; a PostgreSQL server could not tell them for less than a query."""
+    taken = Taken()
+    reader = reading(database, taken)
+    tell(database)
+    for _ in range(3):
+        reader.catch_up()
+
+    with statements(database) as made:
+        assert reader.catch_up() is False
+    assert bool(made) is not database.is_sqlite
+
+    tell(database)
+    reader.catch_up()
+    assert taken.ids == ids(database)
+
+
+def test_a_reader_that_failed_is_called_again_without_another_commit(database: Database) -> None:
+    attempts: list[int] = []
+
+    def fails_once(_session: Session, rows: Sequence[OutboxEntry]) -> None:
+        attempts.append(len(rows))
+        if len(attempts) == 1:
+            raise RuntimeError("not yet")
+
+    reader = reading(database, fails_once)
+    tell(database)
+
+    def is_handled() -> bool:
+        reader.catch_up()
+        return position(database) == ids(database)[-1]
+
+    wait_until(is_handled, what="the row is handled")
+    assert attempts == [1, 1]
 
 
 def test_slow_rows_come_in_smaller_batches_but_completely_and_in_order(database: Database) -> None:

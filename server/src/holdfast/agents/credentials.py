@@ -89,13 +89,18 @@ class Credentials:
                     self._loaded = generation
                 return self._known.get(hashed)
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether memory has anything to check."""
+        return bool(self._known) or self._is_forgotten
+
     def check(self) -> bool:
         """Check against the store whether memory is still valid, and return whether anything has changed since the last
         check.
 
         Called several times a second; does nothing while there are no agents.
         """
-        if not self._known and not self._is_forgotten:
+        if not self.is_in_use:
             return False
         before = self._generation
         asked_at = time.monotonic()

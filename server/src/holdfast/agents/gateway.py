@@ -141,7 +141,7 @@ class Gateway:
             _Due("agents-abandoned-jobs", self._check_seconds, self._end_abandoned_jobs),
             _Due("agents-expiry", EXPIRY_SECONDS, self._expire),
         ]
-        while not self._stopping.wait(TICK_SECONDS):
+        while not self._stopping.wait(TICK_SECONDS if self.credentials.is_in_use else FLUSH_SECONDS):
             now = time.monotonic()
             for task in due:
                 if task.is_due(now):

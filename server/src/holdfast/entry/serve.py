@@ -1,5 +1,6 @@
 """`holdfast serve`."""
 
+import asyncio
 import fcntl
 import os
 import signal
@@ -7,7 +8,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -29,6 +33,7 @@ from holdfast.storage.session import Database
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
 BACKLOG = 8192
+TICK_SECONDS = 1.0
 
 log = structlog.get_logger("holdfast")
 
@@ -54,6 +59,32 @@ class StopRequest:
         self._on_stop = call
         if self._made.is_set():
             call()
+
+
+class QuietServer(Server):
+    """The HTTP server, waking up once a second for the date of its responses, and at once when it should stop.
+
+    The library's own loop wakes up ten times a second, which was a fifth of an idle service's work.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._wake: Callable[[], object] = lambda: None
+
+    async def main_loop(self) -> None:
+        stopped = asyncio.Event()
+        self._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, stopped.set)
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._wake()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._wake()
 
 
 def serve(settings: Settings) -> int:
@@ -110,7 +141,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     host, port = bound.getsockname()[:2]
     print(greeting.of_service(host, port, first), flush=True)
     app = service.app()
-    server = Server(
+    server = QuietServer(
         Config(
             app,
             http=guarded(Gate(bounds(settings, app.streamed_paths))),
@@ -129,7 +160,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
 
     # The server handles signals only while it runs, and raises them again once it has stopped. A signal that arrives
     # earlier must not be lost, and one that arrives again must not end the process before the exit code is set.
-    stop.on_stop(lambda: setattr(server, "should_exit", True))
+    stop.on_stop(server.stop)
     server.run(sockets=[bound])
     return 0
 

@@ -49,6 +49,7 @@ from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
 from holdfast.operations.status import ACTIVE
 from holdfast.storage.inserts import conflict_aware_insert
+from holdfast.storage.read_cache import Version
 from holdfast.storage.session import Database
 
 POLL_SECONDS = 1.0
@@ -149,6 +150,8 @@ class Readers:
         """Per reader, the id up to which this process knows that nothing is left to handle."""
         self._sizes: dict[str, int] = {}
         """Per reader, how many rows the next batch may have."""
+        self._all_passed_at: Version | None = None
+        """The commit at which every reader had handled everything."""
 
     def register(self, *readers: Reader) -> None:
         for reader in readers:
@@ -174,8 +177,13 @@ class Readers:
 
         Failures are recorded, not raised.
         """
+        commits = self._database.commits()
+        if commits is not None and commits == self._all_passed_at:
+            return False
         complete = self._horizon.refresh()
         unfinished = [reader.name for reader in self._concerned(complete) if self._attempt(reader, complete)]
+        have_passed = all(self._passed.get(reader.name, 0) >= complete for reader in self._readers)
+        self._all_passed_at = commits if have_passed else None
         return bool(unfinished)
 
     def _concerned(self, complete: int) -> list[Reader]:

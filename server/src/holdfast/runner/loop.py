@@ -30,6 +30,7 @@ from holdfast.runner.progress import ProgressCache
 from holdfast.runner.recording import Recorder
 from holdfast.runner.recovery import Recovery
 from holdfast.settings import Settings
+from holdfast.storage.read_cache import Version
 from holdfast.storage.session import Database
 
 log = structlog.get_logger("holdfast.runner")
@@ -64,6 +65,8 @@ class Runner:
         self._stopping = threading.Event()
         self._executes = False
         self._attempts: dict[int, Attempt] = {}
+        self._nothing_waits_at: Version | None = None
+        """The commit at which no operation was waiting."""
         self._executing: set[tuple[int, int]] = set()
         """Operations with their attempts: the next attempt may start while the previous thread is still ending."""
         self._guard = threading.Lock()
@@ -152,8 +155,12 @@ class Runner:
         capacity = CAPACITY - len(self._executing)
         if capacity <= 0 or self._stopping.is_set():
             return
+        commits = self._database.commits()
+        if commits is not None and commits == self._nothing_waits_at:
+            return
         with self._database.reading() as session:
             if not waiting_reasons.anything_waiting(session):
+                self._nothing_waits_at = commits
                 return
         with self._database.writing() as session:
             claimed = queue.claim(session, self.identity.id, self._spool_root, capacity=capacity)

@@ -14,7 +14,7 @@ from sqlalchemy.pool import QueuePool
 
 from holdfast.errors import Unavailable
 from holdfast.kit.change_signal import ChangeSignal
-from holdfast.storage.read_cache import StoreVersion
+from holdfast.storage.read_cache import StoreVersion, Version
 from holdfast.storage.write_queue import OneWriterPool
 
 log = structlog.get_logger("holdfast.storage")
@@ -106,9 +106,17 @@ class Database:
         self.work.notify()
         self.wake.notify()
 
+    def commits(self) -> Version | None:
+        """Return a value that changes with every commit; None if it is unknown, as on PostgreSQL.
+
+        A loop that found nothing to do can compare it and save its queries, which make up most of an idle service's
+        work.
+        """
+        return self.version.now() if self.version is not None else None
+
     def is_known_to_be_reachable(self) -> bool:
         """Whether the store is reachable, without waiting for it. False may also mean that this is unknown."""
-        return self.version is not None and self.version.now() is not None
+        return self.commits() is not None
 
     def is_reachable(self) -> bool:
         try:

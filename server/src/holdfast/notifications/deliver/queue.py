@@ -21,6 +21,7 @@ from holdfast.notifications.deliver.render import body_of
 from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.models import Delivery, DeliveryState, Destination, Rule
 from holdfast.operations import outbox
+from holdfast.storage.read_cache import Version
 from holdfast.storage.session import Database
 
 log = structlog.get_logger("holdfast.notifications")
@@ -58,7 +59,9 @@ class Queue:
         self._send = send
         self._more = ChangeSignal()
         self._next_at: datetime | None = None
-        """When the next message is due, as of the last query."""
+        """When the next message is due or a lease ends, as of the last query."""
+        self._nothing_due: tuple[Version | None, datetime | None] = (None, None)
+        """The commit at which nothing was due, and until when that holds."""
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
@@ -82,9 +85,14 @@ class Queue:
     def claim(self) -> Claimed | None:
         """Claim the next message. Each destination has one in flight at a time; a failed one precedes later ones."""
         now = clock.now()
+        commits = self._database.commits()
+        known, until = self._nothing_due
+        if commits is not None and commits == known and (until is None or now < until):
+            return None
         with self._database.reading() as session:
             found, self._next_at = _look(session, now)
         if not found:
+            self._nothing_due = (commits, self._next_at)
             return None
         with self._database.writing() as session:
             for delivery_id in found:
@@ -212,7 +220,9 @@ def _looking() -> Select[Any]:
             func.min(case((and_(is_tried, may_go), Delivery.id))).label("tried_due"),
             func.min(case((may_go, Delivery.id))).label("due"),
             func.min(case((may_go, Delivery.next_attempt_at))).label("since"),
-            func.min(case((Delivery.next_attempt_at > now, Delivery.next_attempt_at))).label("following"),
+            func.min(
+                case((is_leased, Delivery.lease_until), (Delivery.next_attempt_at > now, Delivery.next_attempt_at))
+            ).label("following"),
         )
         .join(Destination, and_(Destination.id == Delivery.destination_id, Destination.enabled))
         .where(Delivery.state.in_([DeliveryState.WAITING, DeliveryState.SENDING]))
@@ -227,7 +237,7 @@ _LOOKING_AT_ONE = _LOOKING.where(Delivery.destination_id == bindparam("destinati
 
 
 def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
-    """Return each destination's message that may be sent now, the longest due first, and when the next one is due."""
+    """Return each destination's message that may be sent now, the longest due first, and when the next one may be."""
     if destination_id is None:
         rows = session.execute(_LOOKING, {"now": now}).all()
     else:
