@@ -15,7 +15,8 @@ from contextlib import suppress
 HEAD = struct.Struct("!cQ")
 """Header of each message: kind and length."""
 CALL, ANSWER, TOO_LARGE, FAILED = b"C", b"A", b"L", b"F"
-NICENESS = 10
+NICENESS = 5
+"""Requests that compute give way to all others, but get an answer in time even beside busy programs of this machine."""
 MEMORY_BYTES = 1 << 30
 ORPHAN_SECONDS = 5
 """If the service does not end the process at the time limit, the process ends itself this many seconds later."""
