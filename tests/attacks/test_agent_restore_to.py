@@ -171,14 +171,16 @@ def test_the_agent_never_restores_over_itself_even_if_every_folder_is_allowed(tm
     assert [path.name for path in (root / "etc").iterdir()] == ["config.toml"]
 
 
-def test_contents_that_would_replace_the_agents_own_files_are_skipped(tmp_path: Path, repository: Path) -> None:
+def test_contents_that_would_all_replace_the_agents_own_files_are_refused(tmp_path: Path, repository: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / FILE).write_text("the agent's own")
     rule = RestoreTo(["/"], [root / FILE])
 
-    extract(tmp_path, repository, root, rule, paths=["etc"], restore_layout="contents_only")
+    ended = extract(tmp_path, repository, root, rule, paths=["etc"], restore_layout="contents_only")
 
+    assert isinstance(ended, Failed), ended
+    assert ended.error_key == "restore.destination_forbidden"
     assert (root / FILE).read_text() == "the agent's own"
     assert [path.name for path in root.iterdir()] == [FILE]
 

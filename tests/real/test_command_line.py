@@ -244,8 +244,13 @@ def test_users_limits_machines_and_tokens_are_managed(terminal: Terminal, reposi
     assert "maintenance\t3" in terminal.says("limits")
     install = terminal.says("machines", "enroll", "web1")
     assert "/agent/install.sh | sh -s -- --server" in install
-    assert "active" in terminal.says("machines", "tokens") or "web1" in terminal.says("machines", "tokens")
+
+    def tokens() -> list[tuple[str, str]]:
+        return [(token["name"], token["status"]) for token in terminal.json("machines", "tokens")["tokens"]]
+
+    assert tokens() == [("web1", "unused")]
     terminal.says("machines", "revoke-token", "web1")
+    assert tokens() == [("web1", "revoked")]
     assert "No agents" in terminal.says("machines", "agents")
     token = terminal.json("account", "create-token", "monitoring")["token"]
     assert token not in terminal.says("account", "tokens")

@@ -96,13 +96,17 @@ def test_a_foreign_repository_on_another_machine_is_neither_written_to_nor_liste
     put_stranger(site.running, major, path)
     stranger = content_of(path)
 
-    for job in (
-        admin.start_backup(repository),
-        admin.post(f"/api/repositories/{repository['id']}/resync").json()["operations"][0],
-        admin.post(f"/api/repositories/{repository['id']}/compact", json={}).json()["job_id"],
-    ):
-        ended = admin.wait_for_end(job)
-        assert (ended["kind"], ended["status"], ended["error_key"]) == (ended["kind"], "failed", "repository.replaced")
+    ended = [
+        admin.wait_for_end(job)
+        for job in (
+            admin.start_backup(repository),
+            admin.post(f"/api/repositories/{repository['id']}/resync").json()["operations"][0],
+            admin.post(f"/api/repositories/{repository['id']}/compact", json={}).json()["job_id"],
+        )
+    ]
+    assert [(one["kind"], one["status"], one["error_key"]) for one in ended] == [
+        (kind, "failed", "repository.replaced") for kind in ("backup", "archives", "compact")
+    ]
     live = admin.get("/api/archives/list", params={"repository_id": repository["id"]})
     assert error_of(live) == (409, "repository.replaced")
 

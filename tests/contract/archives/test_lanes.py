@@ -51,7 +51,7 @@ def test_pages_contain_every_name(world: World) -> None:
         if cursor is None:
             break
     assert names == [lane["path"] for lane in whole["entries"]]
-    assert whole["total"] >= len(names)
+    assert whole["total"] == len(names) > 1
 
 
 def test_a_series_filter_shows_only_archives_of_that_series(world: World) -> None:

@@ -1,7 +1,6 @@
 """The engine's listing: as exact as its format allows, and refused if incomplete."""
 
 import io
-import os
 import random
 import stat
 import time
@@ -176,4 +175,3 @@ def test_the_time_to_read_a_listing_is_proportional_to_its_length() -> None:
 
 def test_a_listing_reports_its_route() -> None:
     assert listing_of([]).route == "listing"
-    assert os.sep == "/"
