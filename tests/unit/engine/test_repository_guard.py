@@ -88,6 +88,12 @@ def test_the_expected_repository_and_one_without_a_recorded_id_are_let_through(
     guards.prepare(guard(path=path, major=major, engine_id=None), environment, None)
 
 
+@pytest.mark.parametrize("line", ["id={}", "id =\n\t{}", " id  =  {}  ", "id = {}\r"])
+def test_an_id_in_an_unusual_spelling_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "config").write_text(f"[repository]\n{line.format(OTHER)}\nversion = 1\n", newline="")
+    assert guards.id_in_folder(str(tmp_path)) == OTHER
+
+
 def test_an_invalid_id_never_becomes_the_name_of_a_folder(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "repository").mkdir()
     strange = guard(path=str(tmp_path / "repository"), major=2, engine_id="../../../../evil")

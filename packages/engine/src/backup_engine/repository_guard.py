@@ -1,7 +1,8 @@
 """Checks on the engine's own machine, right before the engine runs and right after it has ended.
 
 Loaded by ``shim.py``, and copied with it to other machines: it imports only the standard library, nothing of this
-package, and must run under Python 3.9. A guard is a record in the command:
+package, and must run under Python 3.9. Only rare cases import modules such as ``json`` and ``re``, which take longer to
+load than everything else. A guard is a record in the command:
 
 ==============  ======================================================================================================
 ``major``       the engine's major version
@@ -24,11 +25,8 @@ repository is certain to contain by then.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import json
 import os
-import re
 import time
 
 TYPE_CHECKING = False
@@ -39,7 +37,6 @@ REPLACED = "Guard.RepositoryReplaced"
 LOCK_HOLDER = "Guard.LockHolder"
 NAME = "backup_engine.repository_guard"
 REFUSED = 2
-ENGINE_ID = re.compile(r"[0-9a-f]{64}")
 LARGEST_FILE = 1 << 16
 LARGEST_PROBE = 1 << 20
 """Limit in bytes for an engine's answer about its repository's id. An engine that writes more is stopped."""
@@ -49,7 +46,7 @@ RECORD = ("key-type", "location", "manifest-timestamp")
 TIMESTAMP = "manifest-timestamp"
 PRIVATE, LENT, PRIVATE_CACHE, PROBE = "security", "lent", "cache", "probe"
 OUTPUT_END = 1 << 16
-ID_AT_THE_END = re.compile(rb'"repository":\s*\{[^{}]*"id":\s*"([0-9a-f]{64})"')
+ID_AT_THE_END = rb'"repository":\s*\{[^{}]*"id":\s*"([0-9a-f]{64})"'
 LOCK_CODES = (2, 70, 71, 72, 73, 74, 75)
 
 
@@ -72,7 +69,7 @@ def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environmen
     if expected and found and found != expected:
         raise Refused(replaced(expected, found))
     known = expected or found
-    known = known if known and ENGINE_ID.fullmatch(known) else None
+    known = known if known and is_engine_id(known) else None
     if guard.get("older") == "look":
         environment["BORG_SECURITY_DIR"] = os.path.join(os.getcwd(), PRIVATE)
         environment["BORG_CACHE_DIR"] = os.path.join(os.getcwd(), PRIVATE_CACHE)
@@ -105,20 +102,32 @@ def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) ->
 def id_in_folder(path: str) -> str | None:
     """The id in a repository's own files, for either major."""
     config = os.path.join(path.encode("utf-8", "surrogateescape"), b"config")
-    for name, pattern in (
-        (config, rb"(?m)^\s*id\s*=\s*([0-9a-fA-F]{64})\s*$"),
-        (os.path.join(config, b"id"), rb"^\s*([0-9a-fA-F]{64})\s*$"),
+    for name, before, pattern in (
+        (config, b"\nid = ", rb"(?m)^\s*id\s*=\s*([0-9a-fA-F]{64})\s*$"),
+        (os.path.join(config, b"id"), b"", rb"^\s*([0-9a-fA-F]{64})\s*$"),
     ):
         content = read(name)
-        found = re.search(pattern, content) if content else None
+        if not content:
+            continue
+        as_engine_writes = content.partition(before)[2].partition(b"\n")[0] if before else content
+        if is_engine_id(text := as_engine_writes.strip().decode("ascii", "replace")):
+            return text
+        import re
+
+        found = re.search(pattern, content)
         if found:
             return found.group(1).decode().lower()
     return None
 
 
+def is_engine_id(text: str) -> bool:
+    return len(text) == 64 and not text.strip("0123456789abcdef")
+
+
 def probed(guard: dict[str, Any], environment: dict[str, str]) -> str | None:
     """Ask the engine for the id. Raise Refused with the engine's own message if it cannot open the repository."""
-    import subprocess  # only here: imports at the top slow down every run
+    import contextlib
+    import subprocess
 
     if guard.get("older") != "refuse":
         # Only the identity of the repository matters here, not its age.
@@ -160,11 +169,13 @@ def beginning(stream: Any) -> bytes:
 
 def reported_id(output: bytes) -> str | None:
     """The repository's id in the engine's JSON output."""
+    import json
+
     try:
         found = json.loads(output)["repository"]["id"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if isinstance(found, str) and ENGINE_ID.fullmatch(found) else None
+    return found if isinstance(found, str) and is_engine_id(found) else None
 
 
 def replaced(expected: str, found: str) -> bytes:
@@ -174,6 +185,8 @@ def replaced(expected: str, found: str) -> bytes:
 
 def message(level: str, msgid: str, text: str, **more: object) -> bytes:
     """A log line in the engine's own format."""
+    import json
+
     record = {"type": "log_message", "time": time.time(), "levelname": level, "name": NAME, "msgid": msgid}
     return json.dumps({**record, "message": text, **more}).encode() + b"\n"
 
@@ -192,10 +205,10 @@ def forget_newer_state(major: int, environment: dict[str, str], engine_id: str) 
 
     The counter that keeps major 1 from using an encryption nonce twice stays.
     """
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(record_folder(major, environment, engine_id), TIMESTAMP))
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(record_folder(major, environment, engine_id), ".pending"))
+    import re
+
+    unlink(os.path.join(record_folder(major, environment, engine_id), TIMESTAMP))
+    unlink(os.path.join(record_folder(major, environment, engine_id), ".pending"))
     config = os.path.join(environment["BORG_BASE_DIR"], ".cache", "borg", engine_id, "config")
     content = read(config)
     if content is not None:
@@ -257,8 +270,7 @@ def put_timestamp_back(shared: str, learnt: bytes | None) -> None:
             return
         if certain > (read(current) or b""):
             write(current, certain)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(pending)
+        unlink(pending)
     finally:
         os.close(runs)
         os.close(guarding)
@@ -274,10 +286,8 @@ def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> R
     if guard["major"] == 2:
         take_record_back(environment)
     if any(os.path.isdir(folder) for folder in (PRIVATE, PROBE)):
-        import shutil
-
         for folder in (PRIVATE, LENT, PRIVATE_CACHE, PROBE):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
     if code in LOCK_CODES and guard.get("path"):
         return Refused(b"".join(map(holder_message, lock_holders(guard["path"])[:MOST_HOLDERS])), code)
     return reported_replacement(guard) if code == 0 else None
@@ -288,9 +298,11 @@ def reported_replacement(guard: dict[str, Any]) -> Refused | None:
     expected = guard.get("engine_id")
     if guard.get("path") or not guard.get("tells_id") or not expected or not os.path.exists("out"):
         return None
+    import re
+
     with open("out", "r+b") as output:
         output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_END))
-        found = ID_AT_THE_END.findall(output.read())
+        found = re.findall(ID_AT_THE_END, output.read())
         if not found or found[-1].decode() == expected:
             return None
         output.truncate(0)
@@ -309,6 +321,8 @@ def _of_exclusive_folder(path: str) -> list[dict[str, Any]]:
     folder = os.path.join(path, "lock.exclusive")
     found = []
     for name in listed(folder):
+        import re  # only here: usually there are no locks
+
         match = re.fullmatch(r"(?P<host>.+)\.(?P<pid>\d+)-[0-9a-f]+", name)
         if match:
             found.append(
@@ -319,8 +333,13 @@ def _of_exclusive_folder(path: str) -> list[dict[str, Any]]:
 
 def _of_roster(path: str) -> list[dict[str, Any]]:
     file = os.path.join(path, "lock.roster")
+    content = read(file)
+    if not content:
+        return []
+    import json
+
     try:
-        roster = json.loads(read(file) or b"{}")
+        roster = json.loads(content)
         entries = [entry for kind in ("exclusive", "shared") for entry in roster.get(kind, ())]
         return [{"host": str(host), "pid": int(pid), "since": changed(file)} for host, pid, _ in entries]
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -331,6 +350,8 @@ def _of_lock_objects(path: str) -> list[dict[str, Any]]:
     folder = os.path.join(path, "locks")
     found = []
     for name in listed(folder):
+        import json
+
         try:
             lock = json.loads(read(os.path.join(folder, name)) or b"")
             found.append({"host": str(lock["hostid"]), "pid": int(lock["processid"]), "since": str(lock["time"])})
@@ -350,6 +371,7 @@ def left_by_dead_engine_of_this_machine(path: str, own_name: str | None) -> bool
 
 def name_of_this_machine() -> str:
     """The engine's default name: the full host name and the address of the network card."""
+    import contextlib
     import socket
     import uuid
 
@@ -401,6 +423,26 @@ def read(file: str | bytes) -> bytes | None:
             return stream.read(LARGEST_FILE)
     except OSError:
         return None
+
+
+def unlink(file: str) -> None:
+    try:
+        os.unlink(file)
+    except FileNotFoundError:
+        return
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder with everything in it, as far as possible. Links are removed, not followed."""
+    for place, folders, files in os.walk(folder, topdown=False):
+        for action, path in (
+            *((os.unlink, os.path.join(place, name)) for name in (*files, *folders)),
+            (os.rmdir, place),
+        ):
+            try:
+                action(path)
+            except OSError:  # also for each folder in this one, which is gone already
+                continue
 
 
 def write(file: str, content: bytes, *, synced: bool = True) -> None:

@@ -33,15 +33,19 @@ from __future__ import annotations  # it also runs under the Python of other mac
 
 import errno
 import fcntl
-import json
 import os
-import signal
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module of that name takes longer to load than all others together
+    import signal
     from typing import Any
+else:
+    try:
+        import _signal as signal  # without the enumerations of `signal`, which take longer to load than the interpreter
+    except ImportError:
+        import signal
 
 EXIT_RECORD_BYTES = 4096
 NOT_STARTED = 75
@@ -52,6 +56,45 @@ TOO_MUCH_OUTPUT = "Shim.TooMuchOutput"
 FAILED = 2
 SCRIPT_FILE = "script"
 SCRIPT_FOLDER = "work"
+
+
+class Rules:
+    """What the parser of `json` is configured with."""
+
+    strict = True
+    object_hook = object_pairs_hook = parse_constant = None
+    parse_float, parse_int = float, int
+
+
+def from_json(content: bytes) -> Any:
+    """The same as `json.loads`, by its part in C: loading `json` itself, with regular expressions, takes as long as
+    starting Python. If anything is unusual, `json` decides.
+    """
+    try:
+        from _json import make_scanner
+
+        text = content.decode()
+        value, end = make_scanner(Rules)(text, 0)  # type: ignore[arg-type]
+        if not text[end:].strip():
+            return value
+    except Exception:  # noqa: BLE001, S110 -- `json` reads it or reports what is wrong
+        pass
+    import json
+
+    return json.loads(content)
+
+
+def to_json(record: dict[str, Any]) -> bytes:
+    """The same as `json.dumps`, without loading `json`."""
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+
+        encode = make_encoder(None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True)  # type: ignore[arg-type]
+        return "".join(encode(record, 0)).encode()
+    except Exception:  # noqa: BLE001
+        import json
+
+        return json.dumps(record).encode()
 
 
 def write_synced(name: str, content: bytes) -> None:
@@ -87,7 +130,7 @@ def read_secrets(descriptor: int) -> dict[str, dict[str, str]] | None:
     os.close(descriptor)
     if not received.endswith(b"\n"):
         return None
-    secrets: dict[str, dict[str, str]] = json.loads(received)
+    secrets: dict[str, dict[str, str]] = from_json(received)
     return secrets
 
 
@@ -171,7 +214,7 @@ def become_engine(
         script = command.get("script")
         os.dup2(1 if script else os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
         identity = {"pid": os.getpid(), "start_time": process_start_time(os.getpid())}
-        write_synced("engine.json", json.dumps(identity).encode())
+        write_synced("engine.json", to_json(identity))
         argv = command["argv"]
         arguments = [os.fsencode(argument) for argument in argv]
         if script:
@@ -362,7 +405,7 @@ def note_too_much(most: int, script: bool = False) -> None:
     text = f"The engine wrote more than {most} bytes and was stopped."
     line = {"type": "log_message", "time": time.time(), "levelname": "ERROR", "name": "backup_engine.shim"}
     errors = os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(errors, b"\n" + json.dumps({**line, "msgid": TOO_MUCH_OUTPUT, "message": text}).encode() + b"\n")
+    os.write(errors, b"\n" + to_json({**line, "msgid": TOO_MUCH_OUTPUT, "message": text}) + b"\n")
     os.close(errors)
 
 
@@ -392,7 +435,7 @@ def wait(child: int) -> tuple[int, float, int]:
 def run(command: dict[str, Any], secrets: dict[str, dict[str, str]], lock: int, output: int | None) -> None:
     reserve_exit_record()
     started_at = time.time()
-    write_synced("started.json", json.dumps({"shim_pid": os.getpid(), "started_at": started_at}).encode())
+    write_synced("started.json", to_json({"shim_pid": os.getpid(), "started_at": started_at}))
     base, guard = command["environment"], command.get("guard")
     environment, probe_environment = {**base, **secret_environment(secrets)}, None
     if guard and guard_module().needs_probe(guard, output is not None):
@@ -430,7 +473,7 @@ def run(command: dict[str, Any], secrets: dict[str, dict[str, str]], lock: int, 
         **(space_of(guard["path"]) if guard and guard.get("path") else {}),
         **({"timed_out": limit.timed_out, "too_much_output": too_much} if script else {}),
     }
-    write_synced("exit.json", json.dumps(record).encode())
+    write_synced("exit.json", to_json(record))
     if script:
         fcntl.flock(lock, fcntl.LOCK_UN)  # its daemons keep the file open, but are not part of the run
 
@@ -452,7 +495,7 @@ def main() -> int:
     if any(os.path.lexists(name) for name in ("abandoned", "started.json")):
         return NOT_STARTED
     with open("command.json", "rb") as file:  # noqa: PTH123
-        command = json.load(file)
+        command = from_json(file.read())
     niceness = int(str(command.get("nice") or 0))
     os.nice(niceness)  # the shim too: every engine run starts one
     give_way_to_other_sessions(niceness)
