@@ -229,6 +229,9 @@ def _load() -> None:
 
     for route in itertools.chain.from_iterable(router.routes for feature in FEATURES for router in feature.routers):
         getattr(route, "dependant", None)  # deferred routes are built on access
+    from sqlalchemy.orm import configure_mappers
+
+    configure_mappers()
     gc.freeze()
 
 
