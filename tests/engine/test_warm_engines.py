@@ -40,7 +40,7 @@ def run(command: list[str], folder: Path, *arguments: str) -> tuple[int, str, st
 def test_a_warm_engine_prints_and_exits_like_the_program(series: str, tmp_path: Path) -> None:
     program = PROGRAMS[series]
 
-    for arguments in (("--version",), ("delete", "there is none"), ("nonsense",)):
+    for arguments in (("--version",), ("delete", "there is none"), ("nonsense",), ("create", "--help")):
         assert run(warm_command(program), tmp_path, *arguments) == run([str(program)], tmp_path, *arguments)
 
 
@@ -123,6 +123,20 @@ def test_a_warm_engine_uses_the_requested_kind_of_exit_codes(tmp_path: Path) -> 
     ]
 
     assert ended == [13, 2]
+
+
+@pytest.mark.skipif(ENGINE_2 is None, reason="engine 1 has no such file")
+def test_a_fork_reads_the_settings_of_its_own_folder(tmp_path: Path) -> None:
+    program, missing = PROGRAMS["2"], ("-r", str(tmp_path / "there is none"), "repo-list")
+    settings = tmp_path / ".config" / "borg" / "default.yaml"
+    settings.parent.mkdir(parents=True)
+
+    for content, is_json in (("", False), ("log_json: true\n", True)):
+        settings.write_text(content)
+        for engine in (warm_program(program), program):
+            told = run([str(engine)], tmp_path, *missing)
+            assert told[0] == 13
+            assert told[2].startswith("{") == is_json, told
 
 
 def holder(repository: Path) -> str:
