@@ -9,7 +9,6 @@ import logging
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -27,6 +26,7 @@ from backup_agent.secret_store import SecretStore
 from backup_engine import requests
 from backup_engine.chunks import commands as chunk_commands
 from backup_engine.command import Command
+from backup_engine.compiled import run_compiled
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
@@ -261,7 +261,7 @@ def folder_answer(question: object) -> Iterator[bytes]:
     text = base64.b64encode(json.dumps(question).encode()).decode()
     try:
         program = subprocess.Popen(
-            [sys.executable, "-I", "-S", folders.__file__, text],
+            [*run_compiled(folders.__file__), text],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

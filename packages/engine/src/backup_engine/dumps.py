@@ -6,13 +6,13 @@ environment.
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from backup_engine import feed
 from backup_engine.command import Command, Machine, Secret
+from backup_engine.compiled import run_compiled
 from backup_engine.detect import EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.feed import PROGRAM
@@ -80,7 +80,7 @@ def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_P
         _require_short(known)
         return replace(known, feeder={"dumps": dumps})
     spec = {"engine": list(create.argv), "dumps": [_found_here(dump, path) for dump in dumps]}
-    return replace(known, argv=(sys.executable, "-I", "-S", feed.__file__, json.dumps(spec)))
+    return replace(known, argv=(*run_compiled(feed.__file__), json.dumps(spec)))
 
 
 def _require_short(command: Command) -> None:

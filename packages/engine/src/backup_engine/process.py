@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 
 from backup_engine import shim
 from backup_engine.command import Command
+from backup_engine.compiled import run_compiled
 from backup_engine.far.request import ended_file, near_command
 from backup_engine.far.streaming import joined
 from backup_engine.file_lock import locked_if_free
@@ -129,7 +129,7 @@ class Spool:
         passed = (reading,) if output is None else (reading, output)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", shim.__file__, str(self.folder), *map(str, passed)],
+                [*run_compiled(shim.__file__), str(self.folder), *map(str, passed)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

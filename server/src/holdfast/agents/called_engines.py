@@ -1,7 +1,6 @@
 """Engines on agents' machines, used like local ones: each command becomes a call that the agent fetches."""
 
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from backup_engine.command import LARGEST_STREAM, Call, CalledAgent, Command
+from backup_engine.compiled import run_compiled
 from backup_engine.detect import EngineProgram, EngineUnsupported, identified
 from backup_engine.environment import EngineEnvironment
 from backup_engine.far import agent_call
@@ -76,7 +76,7 @@ class CalledEngines:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(request, file)
             file.flush()
-            return run_here((sys.executable, "-I", "-S", agent_call.__file__, file.name), LOOK_SECONDS)
+            return run_here((*run_compiled(agent_call.__file__), file.name), LOOK_SECONDS)
 
     def _require_reachable(self, agent: AgentMachine, capability: str) -> None:
         if agent.status in store.SHUT_OUT:

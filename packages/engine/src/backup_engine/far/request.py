@@ -3,11 +3,11 @@
 import json
 import os
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
 from backup_engine.command import CalledAgent, Command, Secret
+from backup_engine.compiled import run_compiled
 from backup_engine.far import agent_call, run
 
 SUFFIX = ".far"
@@ -58,7 +58,7 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
     _write(file, record)
     values = {name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()}
     return Command(
-        argv=(sys.executable, "-I", "-S", run.__file__, str(file)),
+        argv=(*run_compiled(run.__file__), str(file)),
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         secrets={SECRETS: Secret(json.dumps(values))},
         most_output=command.most_output,
@@ -78,7 +78,7 @@ def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
     }
     _write(file, record)
     return Command(
-        argv=(sys.executable, "-I", "-S", agent_call.__file__, str(file)),
+        argv=(*run_compiled(agent_call.__file__), str(file)),
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         most_output=command.most_output,
     )

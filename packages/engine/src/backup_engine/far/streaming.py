@@ -2,11 +2,11 @@
 
 import base64
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from backup_engine.command import Command, Machine
+from backup_engine.compiled import run_compiled
 
 # Referred to by path: these programs run separately, and an idle agent need not load them.
 PIPE_INTO = Path(__file__).with_name("pipe_into.py")
@@ -15,7 +15,7 @@ UNPACK = Path(__file__).with_name("unpack.py")
 
 def unpacked_here(command: Command, folder: bytes) -> Command:
     """Unpack the engine's tar stream into a folder on this machine."""
-    argv = (sys.executable, "-I", "-S", str(UNPACK), _exact(folder))
+    argv = (*run_compiled(str(UNPACK)), _exact(folder))
     return _into(command, argv, f"unpack into {shlex.quote(_shown(folder))}")
 
 
@@ -31,7 +31,7 @@ def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command
 
 def joined(command: Command, engine: Command) -> Command:
     """Combine a command that has a receiver with the local command that runs its engine."""
-    argv = (sys.executable, "-I", "-S", str(PIPE_INTO), str(len(command.into)), *command.into, *engine.argv)
+    argv = (*run_compiled(str(PIPE_INTO)), str(len(command.into)), *command.into, *engine.argv)
     return replace(engine, argv=argv, machine=None, into=())
 
 

@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from backup_engine.chunks.commands import SELFTEST_REPOSITORY
 from backup_engine.command import Secret
+from backup_engine.compiled import run_compiled
 from backup_engine.far import helper_proxy, remote_helper
 from backup_engine.frozen import frozen
 from holdfast.history.chunks.program import HELPER, HELPER_2
@@ -34,7 +34,7 @@ class FarEngine:
     @property
     def command(self) -> list[str]:
         """The command that runs here in place of the helper."""
-        return [sys.executable, "-I", "-S", helper_proxy.__file__]
+        return list(run_compiled(helper_proxy.__file__))
 
     def opening(self, texts: Texts, environment: Mapping[str, str], given: Mapping[str, Secret]) -> bytes:
         """Return the first line of that command's input: the request for `remote_helper`."""
