@@ -15,6 +15,6 @@ def run_compiled(file: str) -> tuple[str, ...]:
     """The command that runs a file with only the standard library, to be followed by its arguments.
 
     It runs as `python -I -S file` does, but from the compiled form that imports keep, too. Python compiles the file
-    that it is given anew each time, which takes longer than its own start.
+    that it is given each time, which takes longer than its own start.
     """
     return (sys.executable, "-I", "-S", "-c", RUN_COMPILED, file)
