@@ -97,12 +97,13 @@ class Answered:
 def answered() -> Answered:
     """Find the keys that the code returns: calls whose key is a string literal or a constant."""
     trees = [ast.parse(path.read_text(), str(path)) for path in _sources()]
-    errors = _error_classes(trees)
+    nodes_of = [list(ast.walk(tree)) for tree in trees]
+    errors = _error_classes(node for nodes in nodes_of for node in nodes)
     found = Answered()
-    for tree in trees:
+    for tree, nodes in zip(trees, nodes_of, strict=True):
         constants = dict(_constants(tree))
         found.statuses.update({key: found.statuses.get(key, set()) for key in _pairs(tree)})
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.texts.add(node.value)
             for key, status in _keys_of(node, errors, constants):
@@ -117,9 +118,9 @@ def _sources() -> Iterator[Path]:
                 yield path
 
 
-def _error_classes(trees: Iterable[ast.Module]) -> dict[str, int]:
+def _error_classes(nodes: Iterable[ast.AST]) -> dict[str, int]:
     """The error classes that carry an HTTP status, by name, whichever feature declares them."""
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     known = {"HoldfastError": 500}
     while True:
         more = {}

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi.routing import APIRoute, RouteContext
@@ -22,7 +23,7 @@ from holdfast.repositories.register import REGISTER
 from holdfast.restore.preview import PREVIEWS as RESTORE_PREVIEWS
 from holdfast.restore.to_agent.restore_streams import RESTORE_STREAMS
 from tests.architecture.test_guards import calls, name_of, routes
-from tests.architecture.test_single_places import dotted, trees
+from tests.architecture.test_single_places import dotted, nodes
 
 ASK_ENGINES = {
     DELETED_ANSWERS,
@@ -89,25 +90,26 @@ def test_no_route_that_waits_holds_a_transaction() -> None:
     assert [name_of(context) for context in waiting if transactions & set(calls(context.dependant))] == []
 
 
-def functions(tree: ast.AST) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+def functions(found: Iterable[ast.AST]) -> list[ast.FunctionDef]:
+    return [node for node in found if isinstance(node, ast.FunctionDef)]
 
 
 def calls_cancel(function: ast.FunctionDef) -> bool:
     """Whether the function itself calls it, not one that is defined inside."""
-    within = {id(node) for inner in functions(function) if inner is not function for node in ast.walk(inner)}
+    inside = list(ast.walk(function))
+    within = {id(node) for inner in functions(inside) if inner is not function for node in ast.walk(inner)}
     return any(
         isinstance(node, ast.Call) and dotted(node.func) == cancelling.cancel.__name__ and id(node) not in within
-        for node in ast.walk(function)
+        for node in inside
     )
 
 
 def test_every_route_that_cancels_waits_without_a_thread() -> None:
     cancelling_routes = {
         function.name
-        for name, tree in trees()
+        for name, found in nodes()
         if name.endswith("routes.py")
-        for function in functions(tree)
+        for function in functions(found)
         if calls_cancel(function)
     }
 

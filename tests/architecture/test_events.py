@@ -1,18 +1,16 @@
 """Every event that the code can publish has a schema in the OpenAPI document, and every schema is published."""
 
 import ast
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-import holdfast
 from holdfast.operations.event_schemas import EVENTS
 from holdfast.operations.events import Unstored
 from holdfast.operations.outbox import Topic
 from tests.architecture.composed import composed_app
+from tests.architecture.test_single_places import nodes
 
-SOURCES = Path(holdfast.__file__).parent
 ONLY_NAME_THEM = {
     "operations/outbox.py",
     "operations/event_schemas.py",
@@ -37,9 +35,9 @@ def test_every_event_that_can_be_published_has_a_schema() -> None:
 def test_every_schema_is_published() -> None:
     named = {
         node.value
-        for path in SOURCES.rglob("*.py")
-        if str(path.relative_to(SOURCES)) not in ONLY_NAME_THEM
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for name, found in nodes()
+        if name.startswith("holdfast/") and name.removeprefix("holdfast/") not in ONLY_NAME_THEM
+        for node in found
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert set(EVENTS) - named == set()

@@ -4,7 +4,7 @@ import ast
 
 from holdfast.composition import FEATURES
 from tests.architecture.composed import composed_app
-from tests.architecture.test_single_places import ROOT, dotted, trees
+from tests.architecture.test_single_places import ROOT, dotted, nodes
 
 
 def test_every_folder_with_a_feature_is_listed_under_its_own_name() -> None:
@@ -29,9 +29,9 @@ def test_every_router_of_a_feature_is_served() -> None:
 def test_routes_do_not_use_the_untyped_state_of_the_application() -> None:
     untyped = [
         f"{name}:{node.lineno}"
-        for name, tree in trees()
+        for name, found in nodes()
         if name.startswith("holdfast/")
-        for node in ast.walk(tree)
+        for node in found
         if isinstance(node, ast.Attribute) and dotted(node).endswith("app.state")
     ]
 

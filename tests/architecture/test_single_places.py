@@ -1,7 +1,7 @@
 """Actions that are allowed only in certain places happen nowhere else."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -74,14 +74,20 @@ def trees() -> tuple[tuple[str, ast.Module], ...]:
     return tuple((name_in_package(path), ast.parse(path.read_text(), str(path))) for path in SOURCES)
 
 
+@cache
+def nodes() -> tuple[tuple[str, tuple[ast.AST, ...]], ...]:
+    """All nodes of each source, since finding them takes much longer than looking at them."""
+    return tuple((name, tuple(ast.walk(tree))) for name, tree in trees())
+
+
 def dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def names_used(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def names_used(found: Iterable[ast.AST]) -> Iterator[str]:
+    for node in found:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -102,8 +108,8 @@ def test_the_sources_are_found() -> None:
 def test_only_one_place_commits() -> None:
     commits = {
         name
-        for name, tree in trees()
-        for node in ast.walk(tree)
+        for name, found in nodes()
+        for node in found
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "commit"
     }
 
@@ -111,7 +117,7 @@ def test_only_one_place_commits() -> None:
 
 
 def test_processes_are_started_only_in_the_listed_places() -> None:
-    starting = {name for name, tree in trees() if any(map(starts_processes, names_used(tree)))}
+    starting = {name for name, found in nodes() if any(map(starts_processes, names_used(found)))}
 
     assert starting == set(MAY_START_PROCESSES)
 
@@ -119,15 +125,15 @@ def test_processes_are_started_only_in_the_listed_places() -> None:
 def test_threads_are_started_only_in_the_listed_places() -> None:
     starting = {
         name
-        for name, tree in trees()
-        if name.startswith("holdfast/") and STARTS_THREADS.intersection(names_called(tree))
+        for name, found in nodes()
+        if name.startswith("holdfast/") and STARTS_THREADS.intersection(names_called(found))
     }
 
     assert starting == set(MAY_START_THREADS)
 
 
-def names_called(tree: ast.Module) -> Iterator[str]:
-    return (dotted(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
+def names_called(found: Iterable[ast.AST]) -> Iterator[str]:
+    return (dotted(node.func) for node in found if isinstance(node, ast.Call))
 
 
 def writes_status(node: ast.AST) -> bool:
@@ -143,7 +149,7 @@ def writes_status(node: ast.AST) -> bool:
 
 
 def test_the_status_of_an_operation_is_written_only_in_the_listed_places() -> None:
-    writing = {name for name, tree in trees() if any(map(writes_status, ast.walk(tree)))}
+    writing = {name for name, found in nodes() if any(map(writes_status, found))}
 
     assert "holdfast/operations/transitions.py" in writing
     assert writing <= MAY_WRITE_STATUS
