@@ -106,8 +106,31 @@ def test_a_fork_prints_the_version_even_in_the_bare_environment_of_a_starting_se
         told = subprocess.run([*command, "--version"], env=bare, capture_output=True, text=True, check=True).stdout
         assert told == run([str(PROGRAMS[series])], tmp_path, "--version")[1]
         assert not started.exists()
-    subprocess.run([*command, "debug", "info"], env=bare, capture_output=True, check=False)
+    other = {**bare, "BORG_WORKAROUNDS": "basesyncfile"}
+    subprocess.run([*command, "debug", "info"], env=other, capture_output=True, check=False)
     assert started.exists(), "other commands need an environment like that of the loaded engine"
+
+
+@pytest.mark.parametrize("series", ENGINES)
+def test_a_fork_without_the_id_of_a_host_holds_its_locks_under_the_name_of_this_machine(
+    series: str, tmp_path: Path
+) -> None:
+    program, repository = ENGINES[series], str(tmp_path / "repository")
+    variables = {name: value for name, value in environment(tmp_path).items() if name != "BORG_HOST_ID"}
+    assert run(warm_command(program), tmp_path, "init", "-e", "none", repository)[0] == 0
+
+    machines = []
+    for command in ([str(program)], warm_command(program)):
+        engine = subprocess.Popen(
+            [*command, "with-lock", repository, "ls", f"{repository}/lock.exclusive"],
+            env=variables,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        machine, _, process = engine.communicate()[0].rpartition(".")
+        assert process.startswith(f"{engine.pid}-") == (len(command) == 1), process
+        machines.append(machine.partition("@")[0])
+    assert machines[0] == machines[1] != ""
 
 
 def test_a_warm_engine_uses_the_requested_kind_of_exit_codes(tmp_path: Path) -> None:

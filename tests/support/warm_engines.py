@@ -34,6 +34,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,7 +237,7 @@ class Loaded:
         gc.freeze()
 
     def fits(self, order: Order) -> bool:
-        return os.fsencode(HOST_ID) in order.environment and is_same(self.seen, order.environment)
+        return is_same(self.seen, order.environment)
 
     def prepare(self, order: Order) -> None:
         """Let the archiver of this fork be the one whose parser is built, for its first use."""
@@ -345,7 +346,7 @@ def become(order: Order, ours: set[int]) -> None:
     usual_codes = "modern" if sys.modules["borg"].__version_tuple__ >= (2,) else "legacy"
     for module in list(sys.modules.values()):
         if vars(module).get("hostid") == HOST_OF_TESTS:
-            module.hostid = host  # type: ignore[attr-defined]
+            module.hostid = host or usual_host()  # type: ignore[attr-defined]
         if "modern_ec" in vars(module):
             module.modern_ec = os.environ.get(EXIT_CODES, usual_codes) == "modern"  # type: ignore[attr-defined]
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
@@ -360,6 +361,11 @@ def become(order: Order, ours: set[int]) -> None:
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
     sys.argv = order.words
+
+
+def usual_host() -> str:
+    """The name that engine 1 makes up while it is loaded without one; engine 2 does so whenever it is needed."""
+    return f"{sys.modules['borg.platform'].fqdn}@{uuid.getnode()}"
 
 
 def run() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support.agent_site import AgentSite
 from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.nginx import needs_nginx, nginx
+from tests.support.warm_engines import warm_program
 
 
 @needs_nginx
@@ -16,7 +17,7 @@ def test_a_proxy_that_refuses_large_bodies_is_named_as_the_cause(site: AgentSite
         (source / secrets.token_hex(16)).touch()
     (tmp_path / "machine").mkdir()
     with nginx(tmp_path / "nginx", site.service.port, "4k") as address:
-        agent = AgentProcess(tmp_path / "machine", site.engine.engine, address)
+        agent = AgentProcess(tmp_path / "machine", warm_program(site.engine.engine), address)
         try:
             agent.register(site.admin, "behind a proxy").start()
             repository = create_agent_repository(site.admin, agent, tmp_path / "proxied", [source], index_mode="off")

@@ -11,6 +11,7 @@ from tests.support.agent_site import AgentSite
 from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINE_2
 from tests.support.service import Client, wait_until
+from tests.support.warm_engines import warm_program
 
 GIVEN_BACK = 1_000_000
 ROUNDS = 12
@@ -22,7 +23,7 @@ def test_an_idle_agent_restarts_in_the_same_process_after_a_job_and_continues_to
     (tmp_path / "machine").mkdir()
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "file").write_text("content")
-    agent = AgentProcess(tmp_path / "machine", site.engine.engine, site.service.url)
+    agent = AgentProcess(tmp_path / "machine", warm_program(site.engine.engine), site.service.url)
     try:
         agent.register(site.admin, "renewed")
         config = agent.config / "config.toml"

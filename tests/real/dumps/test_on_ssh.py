@@ -28,6 +28,7 @@ from tests.support.postgres import postgres_server, server_programs
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
+from tests.support.warm_engines import warm_program
 
 SECRET = "a password of dumps #1"
 
@@ -53,7 +54,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture(scope="module")
 def connection(running: Running, machine: Sshd) -> int:
-    return machine.connection(running.admin, "machine", engine_path=str(ENGINES["1.4"]))
+    return machine.connection(running.admin, "machine", engine_path=str(warm_program(ENGINES["1.4"])))
 
 
 @pytest.fixture
