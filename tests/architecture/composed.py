@@ -1,6 +1,7 @@
 """The whole service, composed but not started, on which the architecture tests check their rules."""
 
 import atexit
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -9,8 +10,8 @@ from fastapi import FastAPI
 
 from holdfast.composition import Service
 from holdfast.settings import Settings
-from holdfast.storage.migrate import migrate
 from holdfast.storage.session import Database
+from tests.support.stores import sqlite_template
 
 
 @cache
@@ -19,9 +20,8 @@ def composed_service() -> Service:
     atexit.register(folder.cleanup)
     # Explicit values, so that the environment in which the tests run has no effect.
     settings = Settings(data_dir=Path(folder.name), database_url=None, role="all")
-    database = Database(settings.store_url)
-    migrate(database)
-    return Service(settings, database)
+    shutil.copyfile(sqlite_template(), Path(folder.name) / "holdfast.db")
+    return Service(settings, Database(settings.store_url))
 
 
 @cache
