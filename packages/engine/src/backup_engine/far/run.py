@@ -10,6 +10,8 @@ engine.
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
@@ -22,7 +24,10 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any, BinaryIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # loading it takes almost half as long as starting Python
+    from typing import Any, BinaryIO
 
 FRAME = struct.Struct(">cQ")
 MARK = b"\0holdfast frames\0"
@@ -138,7 +143,7 @@ class Unreadable(Exception):
 class Keepalive:
     """Sends signs of life to a machine, even while the engine's output waits for a reader."""
 
-    def __init__(self, link: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, link: subprocess.Popen[bytes]) -> None:
         assert link.stdin is not None
         self._descriptor = link.stdin.fileno()
 
@@ -242,7 +247,7 @@ class FarRun:
                 return self._lost("The far side of the run fails repeatedly.", 2)
         return None if self._may_have_begun() else self._lost()
 
-    def _listen(self, link: "subprocess.Popen[bytes]", errors: "SshErrors") -> dict[str, Any] | None:
+    def _listen(self, link: subprocess.Popen[bytes], errors: SshErrors) -> dict[str, Any] | None:
         assert link.stdin is not None
         assert link.stdout is not None
         is_marked, received = False, b""
@@ -274,7 +279,7 @@ class FarRun:
                 else:
                     self._pass_on(letter.decode(), content)
 
-    def _begin(self, link: "subprocess.Popen[bytes]") -> None:
+    def _begin(self, link: subprocess.Popen[bytes]) -> None:
         """Send the request. The machine has responded: from now on its engine may be started, even if this process
         ends.
         """
@@ -319,14 +324,14 @@ class FarRun:
             json.dump({**kept, "exit": exit_in(end.get("record")), "dumps": end.get("dumps")}, file)
         os.replace(self._place + ".ended.part", self._place + ".ended")
 
-    def _collected(self, link: "subprocess.Popen[bytes]") -> None:
+    def _collected(self, link: subprocess.Popen[bytes]) -> None:
         assert link.stdin is not None
         mark(self._place + ".collected")
         with contextlib.suppress(BrokenPipeError):
             link.stdin.write(b"DONE\n")
             link.stdin.flush()
 
-    def _pass_on_cancel(self, link: "subprocess.Popen[bytes]") -> None:
+    def _pass_on_cancel(self, link: subprocess.Popen[bytes]) -> None:
         assert link.stdin is not None
         if not self._greeted or not self._cancel.is_asked():
             return
@@ -393,7 +398,7 @@ class SshErrors:
         self.file.truncate(0)
         self._before = b""
 
-    def __enter__(self) -> "SshErrors":
+    def __enter__(self) -> SshErrors:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -458,7 +463,7 @@ def without_greetings(received: bytes) -> tuple[bool, bytes]:
     return bool(mark), frames if mark else received[-LONGEST_GREETING:]
 
 
-def hang_up(link: "subprocess.Popen[bytes]") -> int:
+def hang_up(link: subprocess.Popen[bytes]) -> int:
     assert link.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         link.stdin.close()
