@@ -146,6 +146,7 @@ class AgentProcess:
         environment = {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
             "BORG_BASE_DIR": str(self.state / "engine"),
             "BORG_HOST_ID": (self.state / "install-id").read_text().strip(),
             "BORG_PASSPHRASE": passphrase,

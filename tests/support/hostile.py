@@ -44,6 +44,8 @@ class HostileRepository:
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
             "HOME": str(self.location.parent),
             "BORG_HOST_ID": "the machine of the tests",
             "BORG_BASE_DIR": str(self.location.parent / "base"),

@@ -15,6 +15,7 @@ from tests.contract.fields import error_of
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.service import Client, wait_until
+from tests.support.warm_engines import warm_program
 
 MAJORS = [1, *([2] if ENGINE_2 else [])]
 ENGINE_1_FIRST = [1, *([pytest.param(2, marks=pytest.mark.campaign)] if ENGINE_2 else [])]
@@ -64,12 +65,15 @@ def plain_engine(running: Running, major: int, *arguments: str, **variables: str
         "PATH": os.defpath,
         "HOME": str(base),
         "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
         "BORG_BASE_DIR": str(base),
         "BORG_PASSPHRASE": PASSPHRASE,
         "BORG_SELFTEST": "disabled",
         **variables,
     }
-    ended = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [warm_program(program), *arguments], env=environment, capture_output=True, text=True, check=False
+    )
     assert ended.returncode in (0, 1), ended.stderr
     return ended.stdout
 

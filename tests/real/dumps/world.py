@@ -100,7 +100,7 @@ def extracted(running: Running, repository: dict[str, Any]) -> dict[str, Path]:
         if repository["engine_version"] == 2:
             _run(running, folder, "-r", repository["path"], "extract", name)
         else:
-            run = [str(running.outside.program), "extract", f"{repository['path']}::{name}"]
+            run = [str(warm_program(running.outside.program)), "extract", f"{repository['path']}::{name}"]
             subprocess.run(run, cwd=folder, env=_environment(running), check=True, capture_output=True)
         found[name] = folder
     return found

@@ -22,6 +22,7 @@ from tests.support.hostile import HostileArchive, hostile_repository, item, item
 from tests.support.hostile_cases import case, wanted_seeds
 from tests.support.running import Services
 from tests.support.trees import LONG_AGO, NOT_UTF8, Seen, look_at, make_difficult_tree
+from tests.support.warm_engines import warm_program
 
 ALL = {**ENGINES, **({"2.0": ENGINE_2} if ENGINE_2 else {})}
 TIMES = re.compile(rb'"time": [0-9.]+|"operation": [0-9]+')
@@ -56,6 +57,7 @@ class Site:
         return {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "HOME": str(self.folder),
             "BORG_BASE_DIR": str(self.folder / "base"),
@@ -69,7 +71,17 @@ class Site:
     def accept(self) -> None:
         """Let the engine ask now whether it may open an unencrypted repository."""
         before = ["list", str(self.repository)] if self.major == 1 else ["-r", str(self.repository), "repo-list"]
-        subprocess.run([self.program, *before], env=self.environment, capture_output=True, check=True, timeout=SECONDS)
+        self.prepare(*before)
+
+    def prepare(self, *arguments: str) -> None:
+        subprocess.run(
+            [warm_program(self.program), *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            check=True,
+            timeout=SECONDS,
+        )
 
     def words(self, verb: str, *options: str, archive: str = "made", paths: list[str] | None = None) -> tuple[str, ...]:
         place = ("--", f"{self.repository}::{archive}") if self.major == 1 else ("--", archive)
@@ -125,13 +137,7 @@ def archive(site: Site, tmp_path: Path) -> tuple[Site, Path]:
         os.utime(path, ns=(LONG_AGO, path.lstat().st_mtime_ns % LONG_AGO), follow_symlinks=False)
     place = f"{site.repository}::made" if site.major == 1 else "made"
     before = () if site.major == 1 else ("-r", str(site.repository))
-    subprocess.run(
-        [site.program, *before, "create", place, "tree"],
-        env=site.environment,
-        cwd=tmp_path,
-        check=True,
-        timeout=SECONDS,
-    )
+    site.prepare(*before, "create", place, "tree")
     return site, source
 
 
