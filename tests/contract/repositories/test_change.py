@@ -1,5 +1,6 @@
 """PUT /api/repositories/{id}"""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,10 +10,16 @@ from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.service import Client
 
 
+@cache
+def changed_often(running: Running) -> dict[str, Any]:
+    """A repository of these tests alone: others could not back up to it while it is in observe mode."""
+    return running.new_repository()
+
+
 @pytest.fixture
 def repository(running: Running) -> dict[str, Any]:
     """The current record of a repository that these tests may change."""
-    now: dict[str, Any] = running.admin.get(f"/api/repositories/{running.scratch['id']}").json()
+    now: dict[str, Any] = running.admin.get(f"/api/repositories/{changed_often(running)['id']}").json()
     return now
 
 
