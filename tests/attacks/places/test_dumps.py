@@ -17,7 +17,7 @@ from tests.support.running import Running
 
 @pytest.mark.parametrize("what", ["the file", "a folder above", "another name of the file"])
 def test_a_link_to_the_store_in_place_of_a_database_is_not_dumped(running: Running, what: str) -> None:
-    folder = running.new_folder("database")
+    folder = running.new_folder("forged-database")
     database = new_sqlite(folder).rename(folder / "holdfast.db")
     repository = running.new_repository()
     add_database(running, repository, name="app", kind="sqlite", database=str(database))
