@@ -47,5 +47,8 @@ def test_a_program_runs_although_its_compiled_form_is_damaged_or_cannot_be_kept(
     kept.parent.unlink()
     kept.parent.mkdir()
     kept.write_bytes(b"")
-
     assert ran(*run_compiled(str(file))) == (0, "runs\n")
+    whole = kept.read_bytes()
+    for length in (10, 20, len(whole) - 1):
+        kept.write_bytes(whole[:length])
+        assert ran(*run_compiled(str(file))) == (0, "runs\n")

@@ -7,8 +7,15 @@ import sys
 from importlib.machinery import SourceFileLoader
 del sys.argv[0]
 __file__ = sys.argv[0]
-exec(SourceFileLoader("__main__", __file__).get_code("__main__"))
+loader = SourceFileLoader("__main__", __file__)
+try:
+    code = loader.get_code("__main__")
+except Exception:
+    code = loader.source_to_code(loader.get_data(__file__), __file__)
+del sys, SourceFileLoader, loader
+exec(code)
 """.strip()
+"""Imports fail if a compiled form was cut off, for example by a power failure. An engine run must not."""
 
 
 def run_compiled(file: str) -> tuple[str, ...]:
