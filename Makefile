@@ -4,8 +4,8 @@
 HOST = $(or $(HOLDFAST_HOST),127.0.0.1)
 PORT = $(or $(HOLDFAST_PORT),8080)
 DATA_DIR = $(or $(HOLDFAST_DATA_DIR),.data)
-# Tests wait for services and engines for more than half of their time.
-WORKERS = $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2 + 1)))
+# One process more than cores keeps them busy while tests wait; each has services of its own, so more would take longer.
+WORKERS = $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 N = 100
 ARGS =
 PARTS =
