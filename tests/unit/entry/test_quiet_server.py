@@ -31,6 +31,7 @@ def test_a_request_to_stop_ends_the_loop_without_waiting_for_its_next_tick(
     stop(server)
     loop.join(PATIENCE)
     assert not loop.is_alive()
+    stop(server)  # an impatient second signal, when the event loop is closed, changes nothing
 
 
 def test_a_server_that_was_stopped_before_it_ran_does_not_wait_for_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:

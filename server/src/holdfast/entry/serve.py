@@ -69,14 +69,17 @@ class QuietServer(Server):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self._wake: Callable[[], object] = lambda: None
+        self._wake: Callable[[], object] = _nothing
 
     async def main_loop(self) -> None:
         stopped = asyncio.Event()
         self._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, stopped.set)
-        while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
+        try:
+            while not await self.on_tick(0):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
+        finally:
+            self._wake = _nothing  # a signal may arrive when the event loop is closed
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -85,6 +88,10 @@ class QuietServer(Server):
     def stop(self) -> None:
         self.should_exit = True
         self._wake()
+
+
+def _nothing() -> None:
+    pass
 
 
 def serve(settings: Settings) -> int:

@@ -178,7 +178,7 @@ class Readers:
         Failures are recorded, not raised.
         """
         commits = self._database.commits()
-        if commits is not None and commits == self._all_passed_at:
+        if commits and commits == self._all_passed_at:
             return False
         complete = self._horizon.refresh()
         unfinished = [reader.name for reader in self._concerned(complete) if self._attempt(reader, complete)]

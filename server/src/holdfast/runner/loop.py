@@ -156,7 +156,7 @@ class Runner:
         if capacity <= 0 or self._stopping.is_set():
             return
         commits = self._database.commits()
-        if commits is not None and commits == self._nothing_waits_at:
+        if commits and commits == self._nothing_waits_at:
             return
         with self._database.reading() as session:
             if not waiting_reasons.anything_waiting(session):

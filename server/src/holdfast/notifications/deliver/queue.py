@@ -58,10 +58,8 @@ class Queue:
         self._supervisor = supervisor
         self._send = send
         self._more = ChangeSignal()
-        self._next_at: datetime | None = None
-        """When the next message is due or a lease ends, as of the last query."""
         self._nothing_due: tuple[Version | None, datetime | None] = (None, None)
-        """The commit at which nothing was due, and until when that holds."""
+        """The commit at which nothing was due, if known, and when the next message is due or a lease ends."""
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
@@ -87,12 +85,12 @@ class Queue:
         now = clock.now()
         commits = self._database.commits()
         known, until = self._nothing_due
-        if commits is not None and commits == known and (until is None or now < until):
+        if commits and commits == known and (until is None or now < until):
             return None
         with self._database.reading() as session:
-            found, self._next_at = _look(session, now)
+            found, next_at = _look(session, now)
+        self._nothing_due = (None if found else commits, next_at)
         if not found:
-            self._nothing_due = (commits, self._next_at)
             return None
         with self._database.writing() as session:
             for delivery_id in found:
@@ -167,7 +165,7 @@ class Queue:
 
     def _pause(self, seconds: float) -> float:
         """Return how long to wait. Only the polling sender waits for the next due message; the others are woken."""
-        next_at = self._next_at
+        _, next_at = self._nothing_due
         if seconds > POLL_SECONDS or next_at is None:
             return seconds
         return min(seconds, max(SHORTEST_POLL_SECONDS, (next_at - clock.now()).total_seconds()))
