@@ -1,11 +1,13 @@
 """What the guards check about a repository right before and right after its engine runs: each guard in isolation."""
 
+import configparser
 import fcntl
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,34 @@ def test_the_expected_repository_and_one_without_a_recorded_id_are_let_through(
 def test_an_id_in_an_unusual_spelling_is_found(tmp_path: Path, line: str) -> None:
     (tmp_path / "config").write_text(f"[repository]\n{line.format(OTHER)}\nversion = 1\n", newline="")
     assert guards.id_in_folder(str(tmp_path)) == OTHER
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ("[repository]\nid = {known}\nkey = a\n", KNOWN),
+        ("[other]\nid = {other}\n[repository]\nid = {known}\n", KNOWN),
+        ("[repository]\nid={known}\n[other]\nid = {other}\n", KNOWN),
+        ("[repository]\nversion = 1\rid = {known}\n", KNOWN),
+        ("[repository]\nversion = 1\n id = {other}\n", None),
+        ("[repository]\nid={other}\nid = {known}\n", None),
+        ("[repository]\nid = {other}\nid = {known}\n", None),
+        ("# [repository]\nid = {known}\n", None),
+        ("id = {known}\n", None),
+        ("[repository]\nid = %(x)s{known}\n", None),
+        ("[repository]\nversion = 1\n", None),
+    ],
+)
+def test_the_guard_reads_the_id_that_the_engine_reads(tmp_path: Path, config: str, found: str | None) -> None:
+    """Otherwise somebody who can write to a repository could show the guard another id than the engine."""
+    (tmp_path / "config").write_bytes(config.format(known=KNOWN, other=OTHER).encode())
+    engine = configparser.ConfigParser(interpolation=None)
+    with suppress(configparser.Error), (tmp_path / "config").open() as file:
+        engine.read_file(file)
+    read = engine.get("repository", "id", fallback=None)
+
+    assert guards.id_in_folder(str(tmp_path)) == found
+    assert found is None or read == found
 
 
 def test_an_invalid_id_never_becomes_the_name_of_a_folder(tmp_path: Path, environment: dict[str, str]) -> None:

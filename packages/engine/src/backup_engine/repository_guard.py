@@ -100,24 +100,34 @@ def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) ->
 
 
 def id_in_folder(path: str) -> str | None:
-    """The id in a repository's own files, for either major."""
+    """The id in a repository's own files, for either major, as the engine would read it."""
     config = os.path.join(path.encode("utf-8", "surrogateescape"), b"config")
-    for name, before, pattern in (
-        (config, b"\nid = ", rb"(?m)^\s*id\s*=\s*([0-9a-fA-F]{64})\s*$"),
-        (os.path.join(config, b"id"), b"", rb"^\s*([0-9a-fA-F]{64})\s*$"),
-    ):
-        content = read(name)
-        if not content:
-            continue
-        as_engine_writes = content.partition(before)[2].partition(b"\n")[0] if before else content
-        if is_engine_id(text := as_engine_writes.strip().decode("ascii", "replace")):
+    for found in (id_in_config(read(config)), read(os.path.join(config, b"id"))):
+        text = (found or b"").strip().lower().decode("ascii", "replace")
+        if is_engine_id(text):
             return text
-        import re
-
-        found = re.search(pattern, content)
-        if found:
-            return found.group(1).decode().lower()
     return None
+
+
+def id_in_config(content: bytes | None) -> bytes | None:
+    """The id in the configuration file of major 1.
+
+    Only a file as the engine writes it is read without a parser: in others, more than one line may look like the id.
+    """
+    if not content:
+        return None
+    is_usual = content.startswith(b"[repository]\n") and content.count(b"[") == 1 and b"\r" not in content
+    if is_usual and b"\nid = " in content and content.lower().count(b"\nid") == 1:
+        return content.partition(b"\nid = ")[2].partition(b"\n")[0]
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        parser.read_string(text)
+        return parser.get("repository", "id").encode("utf-8", "surrogateescape")
+    except (configparser.Error, ValueError):
+        return None
 
 
 def is_engine_id(text: str) -> bool:
