@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -250,9 +249,10 @@ def test_a_long_poll_returns_a_job_that_is_queued_while_it_waits(machines: Machi
     agent = machines.agent()
     repository = machines.repository(agent)
     found: list[list[dict[str, Any]]] = []
+    sent = threading.Event()
+    agent.client.event_hooks = {"request": [lambda _: sent.set()]}
     waiter = _in_thread(lambda: found.append(agent.poll(wait=25)))
-    time.sleep(0.5)
-    assert found == [], "the poll waits"
+    assert sent.wait(PATIENCE)
 
     job = machines.backup(repository)
     waiter.join(PATIENCE)
