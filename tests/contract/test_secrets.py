@@ -14,6 +14,7 @@ import pytest
 from tests.support.processes import all_pids, processes_naming
 from tests.support.running import Running, Services
 from tests.support.service import Client, free_port
+from tests.support.trees import contents_below
 
 THIS_RUN = os.urandom(4).hex()
 """Another run on the same machine plants its own secrets, which this run must not find."""
@@ -70,23 +71,17 @@ class Planted:
 
     # --- places ---------------------------------------------------------------------------------------------------
 
-    def files(self) -> list[Path]:
-        """Everything below the data folder, the service's own output, and the notes about engine calls."""
-        folder = self.running.process.data_dir
-        return [
-            *(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()),
-            *(path for path in folder.parent.iterdir() if path.is_file()),
-        ]
-
     def assert_not_in_files(self) -> list[Path]:
-        looked_at = self.files()
-        key = self.running.process.data_dir / "secret.key"
-        for path in looked_at:
-            try:
-                content = path.read_bytes()
-            except FileNotFoundError:
-                continue
-            assert self.found_in(content, but=("the key of the vault",) if path == key else ()) == [], path
+        """Search the data folder, the service's own output, and the notes about engine calls."""
+        folder = self.running.process.data_dir
+        looked_at = []
+        for path, content in (
+            *contents_below(folder),
+            *((path, path.read_bytes()) for path in folder.parent.iterdir() if path.is_file()),
+        ):
+            expected = ("the key of the vault",) if path == folder / "secret.key" else ()
+            assert self.found_in(content, but=expected) == [], path
+            looked_at.append(path)
         return looked_at
 
     def assert_not_in_processes(self) -> None:

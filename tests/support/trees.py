@@ -4,6 +4,7 @@ import hashlib
 import os
 import random
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,23 @@ class Seen:
     attributes: tuple[tuple[str, bytes], ...]
     names: tuple[bytes, ...]
     """All names of the same file in this tree."""
+
+
+def contents_below(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Each regular file below a folder with its content, but for those that are removed in the meantime."""
+    for place, _, names in os.walk(folder):
+        for file in (Path(place, name) for name in names):
+            try:
+                if stat.S_ISREG(file.lstat().st_mode):
+                    yield file, file.read_bytes()
+            except FileNotFoundError:
+                continue
+
+
+def files_with(folder: Path, text: str) -> list[Path]:
+    """The files below a folder that contain a text."""
+    wanted = text.encode()
+    return [file for file, content in contents_below(folder) if wanted in content]
 
 
 def look_at(root: Path | bytes) -> dict[bytes, Seen]:

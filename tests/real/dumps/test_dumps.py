@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from tests.real.dumps.world import add_database, archives, extracted, files_with, new_sqlite, rows_of, start_dump
+from tests.real.dumps.world import add_database, archives, extracted, new_sqlite, rows_of, start_dump
 from tests.support.mariadb import MISSING, has_mariadb, mariadb_server
 from tests.support.postgres import postgres_server, server_programs
 from tests.support.running import Running, Services
+from tests.support.trees import files_with
 
 SECRET = "p'ss\"w\\rd-of-dumps #1"
 

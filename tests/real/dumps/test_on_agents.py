@@ -10,10 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from tests.real.dumps.world import PausedProgram, files_with, new_sqlite, rows_of
+from tests.real.dumps.world import PausedProgram, new_sqlite, rows_of
 from tests.support.agent_site import AgentSite
 from tests.support.postgres import postgres_server, server_programs
 from tests.support.service import wait_until
+from tests.support.trees import files_with
 
 SECRET = "a password of dumps #1"
 

@@ -18,7 +18,6 @@ from tests.real.dumps.world import (
     add_database,
     archives,
     extracted,
-    files_with,
     new_sqlite,
     rows_of,
     start_dump,
@@ -28,6 +27,7 @@ from tests.support.postgres import postgres_server, server_programs
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
+from tests.support.trees import files_with
 from tests.support.warm_engines import warm_program
 
 SECRET = "a password of dumps #1"

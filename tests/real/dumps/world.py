@@ -130,9 +130,3 @@ def _environment(running: Running) -> dict[str, str]:
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
         "LANG": "C.UTF-8",
     }
-
-
-def files_with(folder: Path, secret: str) -> list[Path]:
-    """The files below a folder that contain a text."""
-    wanted = secret.encode()
-    return [file for file in folder.rglob("*") if file.is_file() and wanted in file.read_bytes()]
