@@ -77,9 +77,11 @@ WITH_ONE_MAJOR = (
     "attacks/identity",
     "attacks/places",
     "attacks/test_agent_restores_count.py",
+    "attacks/test_hostile_archives_over_http.py",
     "attacks/test_hostile_downloads.py",
     "real/dumps",
     "real/schedules",
+    "real/test_remembered_answers.py",
 )
 """Tests that exist for both majors: `make test` runs them with engine 1, the campaign with engine 2.
 

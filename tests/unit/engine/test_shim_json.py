@@ -12,7 +12,8 @@ from backup_engine import shim
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
 )
 
 
@@ -23,7 +24,7 @@ def test_what_json_wrote_is_read_as_json_reads_it(value: object, indent: int | N
     assert shim.from_json(b" \n" + content + b" \n") == value
 
 
-@given(st.dictionaries(st.text(), VALUES))
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_what_the_shim_writes_is_what_json_writes(record: dict[str, object]) -> None:
     assert shim.to_json(record) == json.dumps(record).encode()
 
