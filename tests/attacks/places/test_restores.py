@@ -1,6 +1,8 @@
 """Restores as a way to overwrite the service's own data, or a repository."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from shutil import copymode
@@ -76,10 +78,19 @@ def test_a_restore_that_names_a_file_of_the_data_folder_does_not_replace_it(runn
     assert (install_id.read_bytes(), install_id.stat().st_ino) == before
 
 
+@pytest.fixture
+def beside_root() -> Iterator[Path]:
+    """A folder on the file system of `/`: a restore writes to no other, and the tests' own may be in memory."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root restores to /")
 @engines
-def test_a_wide_restore_skips_the_data_folder_and_warns_about_it(running: Running, engine: int) -> None:
-    data, beside = data_folder(running), running.new_folder("beside")
+def test_a_wide_restore_skips_the_data_folder_and_warns_about_it(
+    running: Running, engine: int, beside_root: Path
+) -> None:
+    data, beside = data_folder(running), beside_root
     install_id = (data / "install-id").read_bytes()
     forged = Forged(running, engine)
     forged.put(data / "install-id")
