@@ -208,12 +208,12 @@ choose_python() {
     echo '>=3.11'
 }
 
-base_of() { "$1" -c 'import sys; print(sys.base_prefix, sys.version)' 2>/dev/null || true; } # Python
+base_of() { "$1" -c 'import sys; print(sys.base_prefix, sys.version)' 2>/dev/null || true; } # a Python, or one to find
 
 make_environment() {
     python=$(choose_python)
-    wanted=$(base_of "$python")
-    if is_recent_python .venv/bin/python && [ "$(base_of .venv/bin/python)" = "${wanted:-$(base_of .venv/bin/python)}" ]; then return 0; fi
+    wanted=$(base_of "$python") made=$(base_of .venv/bin/python)
+    if is_recent_python .venv/bin/python && [ "$made" = "${wanted:-$made}" ]; then return 0; fi
     say "creating .venv with Python $python"
     uv --quiet venv --clear --python "$python" .venv || fail "Python 3.11 or newer is needed: install one (such as the package python3.12-venv) and run this again"
     rm -f .boot/installed-*

@@ -9,21 +9,20 @@ set -eu
 cd "$(dirname "$0")/.."
 mkdir -p .cache
 logs=$(mktemp -d)
-memory= # the folder in memory, if there is one
+folder=$(mktemp -d /tmp/holdfast-tests-XXX) # short, since the names of sockets below it must be
 
-# Services, engines and stores write thousands of small files durably, which takes a sixth of a run's time on a disk. The
-# files need 2.5 GB at the end. Only root can mount a folder; /dev/shm is none for restores.
-mount_memory() {
-    [ "$(id -u)" = 0 ] && [ "$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)" -ge 8000 ] || return 1
-    for old in /tmp/holdfast-tests-*; do # of runs that failed or were killed
-        process=${old#/tmp/holdfast-tests-}
-        [ ! -d "$old" ] || [ -d "/proc/${process%%-*}" ] || unmount_memory "$old"
-    done
-    memory=$(mktemp -d "/tmp/holdfast-tests-$$-XXX") || return 1
-    mount -t tmpfs -o size=6g,mode=700 tmpfs "$memory" 2>/dev/null || { rmdir "$memory"; memory=; return 1; }
+# Services, engines and stores write thousands of small files durably: on a disk, that takes a sixth of a run's time. The
+# tests' files need 2.5 GB. A mount that only the tests see is gone when they end, however they end. Agents do not restore
+# to /dev, so /dev/shm would not do.
+run_tests() { # arguments of pytest; the files are in memory if this user may mount and enough is free
+    in_memory='mount -t tmpfs -o size=6g,mode=700 tmpfs "$0" && exec "$@"'
+    free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
+    if [ "$free" -ge 8000 ] && unshare --mount sh -c "$in_memory" "$folder" true 2>/dev/null; then
+        unshare --mount sh -c "$in_memory" "$folder" .venv/bin/pytest --basetemp="$folder/run" "$@"
+    else
+        .venv/bin/pytest "$@"
+    fi
 }
-
-unmount_memory() { umount -l "$1" 2>/dev/null && rmdir "$1" || true; } # folder; whatever still runs keeps its files
 
 beside() { # target: run it, keep its output, report the result
     begun=$(date +%s)
@@ -39,17 +38,12 @@ beside check & check=$!
 beside schema & schema=$!
 # Background processes do not receive Ctrl-C themselves.
 trap 'trap - INT; kill 0' INT
-trap 'rm -rf "$logs"; [ -z "$memory" ] || unmount_memory "$memory"' EXIT
+trap 'rm -rf "$logs" "$folder"' EXIT
 # On the first run, one process compiles the tests for all others, while the checks use the other core.
 [ -n "$(find tests -name '*-pytest-*.pyc' -print -quit)" ] || .venv/bin/pytest --collect-only -q >/dev/null 2>&1 || true
 tests=0
-if mount_memory; then set -- --basetemp="$memory/run" "$@"; fi
-.venv/bin/pytest "$@" || tests=$?
+run_tests "$@" || tests=$?
 status=$tests
-if [ $tests != 0 ] && [ -n "$memory" ]; then
-    echo "test: the files of the tests stay in $memory/run until the next run"
-    memory=
-fi
 for pair in "$check check" "$schema schema"; do
     if ! wait "${pair% *}"; then
         status=1

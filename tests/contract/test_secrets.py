@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,8 @@ class Planted:
         """Search the data folder, the service's own output, and the notes about engine calls."""
         folder = self.running.process.data_dir
         looked_at = []
-        for path, content in (
-            *contents_below(folder),
-            *((path, path.read_bytes()) for path in folder.parent.iterdir() if path.is_file()),
-        ):
+        outside = ((path, path.read_bytes()) for path in folder.parent.iterdir() if path.is_file())
+        for path, content in chain(contents_below(folder), outside):
             expected = ("the key of the vault",) if path == folder / "secret.key" else ()
             assert self.found_in(content, but=expected) == [], path
             looked_at.append(path)

@@ -79,7 +79,7 @@ def test_a_restore_that_names_a_file_of_the_data_folder_does_not_replace_it(runn
 
 
 @pytest.fixture
-def beside_root() -> Iterator[Path]:
+def beside() -> Iterator[Path]:
     """A folder on the file system of `/`: a restore writes to no other, and the tests' own may be in memory."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield Path(folder)
@@ -88,9 +88,9 @@ def beside_root() -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root restores to /")
 @engines
 def test_a_wide_restore_skips_the_data_folder_and_warns_about_it(
-    running: Running, engine: int, beside_root: Path
+    running: Running, engine: int, beside: Path
 ) -> None:
-    data, beside = data_folder(running), beside_root
+    data = data_folder(running)
     install_id = (data / "install-id").read_bytes()
     forged = Forged(running, engine)
     forged.put(data / "install-id")

@@ -17,7 +17,7 @@ from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 
 APT = ["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends"]
 TINY = ("libjs-underscore", "libjs-inherits", "hello")
-"""The first ones have no manual pages: their index takes longer than the rest of an installation."""
+"""The first two have no manual pages, whose index takes longer to update than the rest of an installation."""
 
 
 @pytest.fixture(scope="module")
