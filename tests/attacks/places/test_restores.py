@@ -87,9 +87,7 @@ def beside() -> Iterator[Path]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root restores to /")
 @engines
-def test_a_wide_restore_skips_the_data_folder_and_warns_about_it(
-    running: Running, engine: int, beside: Path
-) -> None:
+def test_a_wide_restore_skips_the_data_folder_and_warns_about_it(running: Running, engine: int, beside: Path) -> None:
     data = data_folder(running)
     install_id = (data / "install-id").read_bytes()
     forged = Forged(running, engine)
