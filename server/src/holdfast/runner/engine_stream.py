@@ -4,12 +4,16 @@ import os
 import select
 import time
 
+import structlog
+
 from backup_engine.command import Command
 from backup_engine.outcome import INTERRUPTED_KEY, INTERRUPTED_SENTENCE, Accumulator
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.process import Spool
 from backup_engine.redact import Redactor
 from backup_engine.stream_reader import StreamReader, engine_outcome
+
+log = structlog.get_logger("holdfast.runner")
 
 BLOCK = 256 * 1024
 ENDING_SECONDS = 35.0
@@ -39,8 +43,12 @@ class EngineStream:
         """Return how the engine ended. Valid only at the end of the stream."""
         exit_record = self._spool.exit_record()
         if exit_record is None:
+            log.warning("the engine of a stream left no exit record", folder=str(self._spool.folder))
             return EngineOutcome("interrupted", INTERRUPTED_KEY, INTERRUPTED_SENTENCE)
-        return engine_outcome(exit_record, messages_of(self._spool, self._command), cancel_requested=False)
+        outcome = engine_outcome(exit_record, messages_of(self._spool, self._command), cancel_requested=False)
+        if outcome.status == "interrupted":
+            log.warning("the engine of a stream was interrupted", code=exit_record.code, signal=exit_record.signal)
+        return outcome
 
     def close(self) -> None:
         """Close the output, which stops a running engine, and wait until it has stopped."""
