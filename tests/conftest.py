@@ -4,7 +4,7 @@ import functools
 import gc
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -13,6 +13,7 @@ import structlog
 from hypothesis.internal.conjecture import providers
 
 from backup_engine.process import NICENESS_VARIABLE
+from tests.support import witnesses
 
 HERE = Path(__file__).parent
 os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, whatever else the machine does
@@ -20,7 +21,7 @@ os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, whateve
 # A machine that stalls for a second proves nothing, so no profile has a deadline. The examples of `make test` are the
 # same each time; the campaign generates new ones (`--hypothesis-profile campaign`).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("campaign", deadline=None)
+hypothesis.settings.register_profile("campaign", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("tests")
 # Tracebacks with local variables take a second each; the service's own never have them.
 structlog.configure(
@@ -167,6 +168,15 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and all modules stay until the end: the garbage collector need not go through them again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the end of the services' logs with a failed test: the files may be in memory, and gone when the run ends."""
+    report = yield
+    if report.failed and (known := witnesses.accounts()):
+        report.sections.append(("processes of the test", known))
+    return report
 
 
 def _mark(items: list[pytest.Item]) -> None:

@@ -3,7 +3,7 @@
 #
 #   tools/campaign.sh [-n ROUNDS] [-a ARGUMENTS OF PYTEST] [PART...]
 #
-#   tests     the tests marked `campaign`, and those that tests/conftest.py marks
+#   tests     the tests marked `campaign`, those that tests/conftest.py marks, and new examples for tests with hypothesis
 #   kills     rounds of killing processes at random moments
 #   networks  rounds of a bad network between agent and service
 #   fresh     the first hour on bare machines, including `make test` (as root)
@@ -33,7 +33,7 @@ case " $* " in *" fresh "*) bare='--ignore tests/real/test_fresh_machines.py' ;;
 play() { # part
     case $1 in
         # shellcheck disable=SC2086 # lists of words
-        tests) eval .venv/bin/pytest -m campaign --hypothesis-profile campaign -n $workers --dist worksteal $bare $arguments ;;
+        tests) eval '.venv/bin/pytest -m "campaign or hypothesis"' --hypothesis-profile campaign -n $workers --dist worksteal $bare $arguments ;;
         kills) .venv/bin/python -m tests.chaos --rounds "$rounds" ;;
         networks) .venv/bin/python -m tests.chaos.partition --rounds "$rounds" ;;
         fresh) tools/try_fresh.sh ;;

@@ -17,19 +17,19 @@ def as_cursor(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(PARTS, min_size=1, max_size=4))
 def test_a_cursor_decodes_to_the_values_it_was_created_from(parts: list[int | float | str]) -> None:
     assert cursor.decode(cursor.encode(*parts), *(type(part) for part in parts)) == tuple(parts)
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(PARTS, min_size=1, max_size=4))
 def test_a_cursor_needs_no_escaping_in_a_url(parts: list[int | float | str]) -> None:
     assert set(cursor.encode(*parts)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=300)
 @given(st.text(max_size=60))
 def test_any_text_is_decoded_or_refused(text: str) -> None:
     try:

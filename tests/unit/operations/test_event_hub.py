@@ -24,7 +24,7 @@ from tests.unit.operations.kernel import REGISTRY
 from tests.unit.operations.test_readers import ids, tell, writers
 
 ADMIN = Caller(1, "admin", Role.ADMIN, None, None, None, must_change_password=False, address=None)
-ROWS = [pytest.param(2_000, id="thousands"), pytest.param(100_000, id="hundred-thousand", marks=pytest.mark.campaign)]
+ROWS = [pytest.param(1_000, id="a thousand"), pytest.param(100_000, id="hundred-thousand", marks=pytest.mark.campaign)]
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from tests.unit.operations.kernel_model import Model, Record
 from tests.unit.operations.rules import conflict
 
 EXAMPLES = int(os.environ.get("HOLDFAST_KERNEL_EXAMPLES", "0"))
-SUITE_EXAMPLES = 15
+SUITE_EXAMPLES = 8
 STEPS = 40
 NUMBERS = st.integers(0, 30)
 """Picks one of several items, however many there are."""
@@ -374,6 +374,7 @@ def store_in_memory(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis  # the campaign generates new sequences
 @pytest.mark.timeout(0 if EXAMPLES else 600)
 def test_the_kernel_matches_the_model_after_any_sequence_of_steps(store_in_memory: Database) -> None:
     run_state_machine_as_test(
@@ -381,7 +382,7 @@ def test_the_kernel_matches_the_model_after_any_sequence_of_steps(store_in_memor
         settings=settings(
             max_examples=EXAMPLES or SUITE_EXAMPLES,
             stateful_step_count=STEPS,
-            derandomize=not EXAMPLES,
+            derandomize=settings.default.derandomize and not EXAMPLES,
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

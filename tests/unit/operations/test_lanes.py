@@ -188,7 +188,7 @@ def holders(draw: st.DrawFn) -> list[Holder]:
 LIMITS = st.fixed_dictionaries({group: st.integers(1, 4) for group in GROUPS})
 
 
-@settings(max_examples=120, derandomize=True)
+@settings(max_examples=120)
 @given(queues(), holders(), LIMITS, st.integers(1, 6), st.booleans())
 def test_every_queue_is_judged_according_to_the_rules(
     waiting: list[Waiter], running: list[Holder], limits: dict[str, int], total: int, paused: bool
@@ -202,7 +202,7 @@ def test_every_queue_is_judged_according_to_the_rules(
     ] == []
 
 
-@settings(max_examples=120, derandomize=True)
+@settings(max_examples=120)
 @given(queues(), holders(), LIMITS, st.integers(1, 6), st.booleans())
 def test_operations_that_may_start_never_violate_a_lane_or_a_limit(
     waiting: list[Waiter], running: list[Holder], limits: dict[str, int], total: int, paused: bool
@@ -224,7 +224,7 @@ def test_operations_that_may_start_never_violate_a_lane_or_a_limit(
             assert len(counted) <= total
 
 
-@settings(max_examples=120, derandomize=True)
+@settings(max_examples=120)
 @given(queues(), holders(), LIMITS, st.integers(1, 6), st.booleans())
 def test_no_waiter_overtakes_an_earlier_one_that_it_would_block(
     waiting: list[Waiter], running: list[Holder], limits: dict[str, int], total: int, paused: bool
@@ -244,7 +244,7 @@ def test_no_waiter_overtakes_an_earlier_one_that_it_would_block(
         assert overtaken == []
 
 
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=60)
 @given(queues(own_reasons=False), LIMITS, st.integers(1, 6), st.data())
 def test_every_waiter_starts_eventually(
     waiting: list[Waiter], limits: dict[str, int], total: int, data: st.DataObject

@@ -265,7 +265,7 @@ def test_cutting_an_attempt_that_wrote_nothing_changes_nothing(path: Path) -> No
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12)
 
 
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=80)
 @given(
     lines=st.builds(
         lambda some, times: (some * times)[:700], st.lists(TEXTS, min_size=1, max_size=20), st.integers(1, 60)
@@ -286,7 +286,7 @@ def test_any_page_equals_a_slice_of_the_whole_log(
         assert read_page(path, offset, limit) == LogPage(wanted, offset + len(wanted), len(lines))
 
 
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=80)
 @given(
     lines=st.lists(TEXTS, max_size=8),
     times=st.integers(1, 90),

@@ -128,7 +128,7 @@ FILTERS = st.builds(
 )
 
 
-@settings(max_examples=250, derandomize=True)
+@settings(max_examples=80)
 @given(narrowed=FILTERS, limit=st.integers(1, 40), below=st.none() | st.integers(0, ROWS * 3 + 5))
 def test_a_page_equals_what_a_scan_of_all_rows_would_give(
     past: Database, narrowed: Filter, limit: int, below: int | None

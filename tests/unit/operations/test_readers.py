@@ -423,7 +423,7 @@ def writers(database: Database, rows: int, *reading: Database) -> Iterator[threa
     assert [job.exception() for job in jobs] == [None] * WRITERS
 
 
-ROWS = [pytest.param(2_000, id="thousands"), pytest.param(100_000, id="hundred-thousand", marks=pytest.mark.campaign)]
+ROWS = [pytest.param(1_000, id="a thousand"), pytest.param(100_000, id="hundred-thousand", marks=pytest.mark.campaign)]
 
 
 @pytest.mark.parametrize("rows", ROWS)

@@ -71,10 +71,11 @@ def put_in_place(
         kernel_limits.change(session, LimitsChange(max_running_index=limit, max_running_total=total))
 
 
+@pytest.mark.hypothesis  # the campaign generates new rows
 def test_sql_and_the_rules_start_the_same_operations_and_each_is_judged_alone_as_among_all(
     database: Database,
 ) -> None:
-    @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(rows(), AGENTS, st.integers(1, 2), st.booleans())
     def hold_for(
         operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], limit: int, paused: bool
