@@ -3,7 +3,7 @@
 Every request gets a clear response, every failed job an error key, nothing appears outside the destination, and the
 service takes little memory. Seeds as in `test_hostile_repositories`: `HOLDFAST_HOSTILE_SEEDS=17` runs only that one.
 
-`make test` indexes 50 archives, and browses and reads every third one in one of the other ways; the campaign runs
+`make test` indexes 15 archives, and browses and reads every third one in one of the other ways; the campaign runs
 1,000 of each engine, each in every way.
 """
 
@@ -34,7 +34,7 @@ from tests.support.service import Client, wait_until
 
 WITHOUT_ENGINE_2 = pytest.mark.skipif(ENGINE_2 is None, reason="there is no engine of major 2")
 BOUND = 64 * MIB
-IN_EVERY_RUN = 25
+IN_EVERY_RUN = 15
 IN_THE_CAMPAIGN = 1000
 OF_A_REPOSITORY = 50
 """Archives per repository: each restore check makes the engine list all of them."""

@@ -7,7 +7,7 @@ import pytest
 from tests.chaos.partition.campaign import campaign
 from tests.chaos.partition.plan import LONG, SHORT, plan
 
-ROUNDS = 5
+ROUNDS = 3
 """`make chaos` plays more rounds, and longer ones."""
 WORLDS = 4
 FIRST_SEED = 2026

@@ -31,7 +31,7 @@ CHECKS = (
     response_schema_conformance,
 )
 # The number of requests of each kind for each operation.
-EXAMPLES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 3}
+EXAMPLES = {GenerationMode.POSITIVE: 2, GenerationMode.NEGATIVE: 2}
 LEFT_OUT = {
     "GET /api/events/stream": "it has no end",
     "POST /api/auth/logout": "it would end the session of all requests after it",

@@ -46,9 +46,11 @@ def used(running: Running, *command: str | Path, folder: Path) -> None:
 def test_a_generated_python_client_works(running: Running, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
     document.write_bytes(running.anonymous().get("/api/openapi.json").content)
+    settings = tmp_path / "settings.yml"
+    settings.write_text("post_hooks: []\n")  # a formatted client is no better
     generate = [GENERATOR / "openapi-python-client", "generate", "--path", document, "--meta", "none"]
     ended = subprocess.run(
-        [*generate, "--output-path", tmp_path / "generated"],
+        [*generate, "--config", settings, "--output-path", tmp_path / "generated"],
         env={**os.environ, "PATH": f"{GENERATOR}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,

@@ -83,7 +83,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
-    made = browser.new_context(base_url=str(running.admin.base_url), viewport=WIDE)
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport=WIDE, reduced_motion="reduce")
     made.set_default_timeout(MILLISECONDS)
     yield made
     made.close()
@@ -120,7 +120,7 @@ def page(context: BrowserContext) -> Iterator[Page]:
 @pytest.fixture(scope="package")
 def admins(browser: Browser, running: Running) -> Iterator[BrowserContext]:
     """The browser of an admin who is logged in."""
-    made = browser.new_context(base_url=str(running.admin.base_url), viewport=WIDE)
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport=WIDE, reduced_motion="reduce")
     made.set_default_timeout(MILLISECONDS)
     log_in(made.new_page())
     yield made

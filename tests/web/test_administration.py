@@ -35,7 +35,7 @@ def test_a_new_user_sees_only_a_shared_repository_and_is_logged_out_when_disable
 
     browser = inside.context.browser
     assert browser is not None
-    other = browser.new_context(base_url=str(running.admin.base_url))
+    other = browser.new_context(base_url=str(running.admin.base_url), reduced_motion="reduce")
     theirs = other.new_page()
     theirs.goto(link)
     expect(theirs.get_by_role("heading", name=f"Welcome, {name}")).to_be_visible()

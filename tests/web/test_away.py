@@ -33,7 +33,7 @@ def running(services: Services) -> Iterator[Running]:
 
 @pytest.fixture
 def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
-    made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport=conftest.WIDE, reduced_motion="reduce")
     made.set_default_timeout(conftest.MILLISECONDS)
     yield made
     made.close()

@@ -34,7 +34,7 @@ def play(kind: str, folder: Path, kills: int) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kills_around_the_tick_neither_lose_nor_repeat_a_due_time(kind: str, tmp_path: Path) -> None:
-    assert "30 kills, seed" in play(kind, tmp_path, 30)
+    assert "20 kills, seed" in play(kind, tmp_path, 20)
 
 
 @pytest.mark.campaign
