@@ -403,6 +403,24 @@ def test_a_place_in_the_queue_is_given_up_even_if_no_thread_is_free() -> None:
     assert given_up == [2]
 
 
+def test_a_result_that_still_holds_the_lane_keeps_its_place() -> None:
+    withdrawn: list[str] = []
+
+    async def in_thread(call: Any) -> Any:
+        return await asyncio.to_thread(call)
+
+    def use_case() -> str:
+        ticket = TICKET.get()
+        assert ticket is not None
+        ticket.operation_id, ticket.is_used = 1, True
+        ticket.withdraw = lambda: withdrawn.append("too early")
+        return "a download"
+
+    assert asyncio.run(without_a_thread(in_thread, use_case, ChangeSignal(), LaneTicket(PATIENCE))) == "a download"
+
+    assert withdrawn == []
+
+
 @pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 1), (4, 3)])
 def test_the_engines_of_one_users_requests_leave_a_processor_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, at_once: int

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ from tests.support.service import wait_until
 from tests.support.trees import FIFO, LEADING_OUT, LINES_IN_NAME, LONG_NAME, NOT_UTF8, look_at
 
 LARGE = 300 << 20
+SLOWLY_READ = 6 << 20
+"""Too much for the buffers of the connection: the last part is still in the engine's pipe when the engine ends."""
+LAST_CHUNK = b"\r\n0\r\n\r\n"
+PAUSE_EVERY, PAUSE_SECONDS = 256 << 10, 0.25
 
 
 def route(workshop: Workshop, archive: Archive, what: str) -> str:
@@ -241,7 +246,7 @@ def test_an_engine_that_dies_in_the_middle_aborts_the_connection(newest: Worksho
         while block := connection.recv(1 << 20):
             received = (received + block)[-64:]
 
-        assert not received.endswith(b"0\r\n\r\n"), "the answer looks complete"
+        assert not received.endswith(LAST_CHUNK), "the answer looks complete"
     wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
@@ -262,6 +267,23 @@ def test_a_file_is_cut_short_of_its_announced_size_when_its_engine_dies(
 
     assert f"content-length: {(folder / 'file-0').stat().st_size}".encode() in head.lower()
     assert received < (folder / "file-0").stat().st_size
+
+
+def test_a_client_that_reads_slowly_gets_the_whole_download_long_after_its_engine_has_ended(newest: Workshop) -> None:
+    folder = newest.running.folder / newest.running.new_name("slow")
+    folder.mkdir()
+    (folder / "file").write_bytes(random.Random(8).randbytes(SLOWLY_READ))
+    archive = newest.back_up(folder)
+    end, received = b"", 0
+
+    with raw_download(newest, archive, folder) as connection:
+        while not end.endswith(LAST_CHUNK) and (block := connection.recv(128 << 10)):
+            if (received + len(block)) // PAUSE_EVERY > received // PAUSE_EVERY:
+                time.sleep(PAUSE_SECONDS)
+            end, received = (end + block)[-64:], received + len(block)
+
+    assert end.endswith(LAST_CHUNK), "the answer was broken off"
+    wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
 def test_a_download_blocks_a_backup_but_not_a_restore(

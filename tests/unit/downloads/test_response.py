@@ -1,10 +1,15 @@
-"""The file name of a download."""
+"""The response of a download: its file name, and what a cancelled one leaves behind."""
 
+import asyncio
+import threading
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from holdfast.downloads.response import disposition
+from holdfast.downloads.opening import ANY_FILE, Opened
+from holdfast.downloads.response import Download, disposition
+from tests.support.service import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -27,3 +32,30 @@ def test_decoding_the_exact_form_returns_the_name(name: str) -> None:
     _, _, encoded = disposition(name).partition("; filename*=UTF-8''")
 
     assert unquote(encoded, errors="strict") == name
+
+
+def test_a_download_that_is_cancelled_while_it_is_opened_is_closed() -> None:
+    opening, cancelled, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def begin(_gone: threading.Event) -> Opened:
+        opening.set()
+        assert cancelled.wait(PATIENCE)
+        return Opened("a", ANY_FILE, None, [], closed.set)
+
+    async def receive() -> Any:
+        await asyncio.sleep(PATIENCE)
+
+    async def send(_message: Any) -> None:
+        raise AssertionError("nothing is sent")
+
+    async def story() -> None:
+        sending = asyncio.create_task(Download(begin)({"type": "http", "method": "GET"}, receive, send))
+        await asyncio.to_thread(opening.wait, PATIENCE)
+        sending.cancel()
+        cancelled.set()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+
+    asyncio.run(story())
+
+    assert closed.is_set()

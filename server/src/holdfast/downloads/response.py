@@ -61,6 +61,7 @@ class Download(Response):
         self._user_id = user_id
         self._has_body = True
         self._gone = threading.Event()
+        self._opened: Opened | None = None
         self._pace = Pace(rules.least_rate) if rules is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,21 +86,25 @@ class Download(Response):
                 if self._rules is not None:
                     stack.enter_context(self._rules.limits.turn(self._user_id))
                 opened = await self._open()
+                await self._send_to_the_end(opened, send)
             except ClientGone:
                 return
-            try:
-                await self._send_or_give_way(opened, send)
-            except TimeoutError:
-                log.warning("a download was read too slowly and was ended", name=opened.name)
-            except (ClientGone, OSError):
-                log.info("a download was given up by its reader", name=opened.name)
-            except (IncompleteOutput, HoldfastError) as error:
-                log.warning("a download was broken off", name=opened.name, reason=str(error))
             finally:
                 self._gone.set()
-                if opened.close is not None:
+                # Also if this task was cancelled while a thread opened it.
+                if self._opened is not None and self._opened.close is not None:
                     with CancelScope(shield=True):
-                        await self._in_thread(opened.close)
+                        await self._in_thread(self._opened.close)
+
+    async def _send_to_the_end(self, opened: Opened, send: Send) -> None:
+        try:
+            await self._send_or_give_way(opened, send)
+        except TimeoutError:
+            log.warning("a download was read too slowly and was ended", name=opened.name)
+        except (ClientGone, OSError):
+            log.info("a download was given up by its reader", name=opened.name)
+        except (IncompleteOutput, HoldfastError) as error:
+            log.warning("a download was broken off", name=opened.name, reason=str(error))
 
     async def _open(self) -> Opened:
         if self._rules is None:
@@ -110,7 +115,8 @@ class Download(Response):
     def _begun(self) -> Opened:
         if self._gone.is_set():
             raise ClientGone
-        return self._begin(self._gone)
+        self._opened = self._begin(self._gone)
+        return self._opened
 
     async def _send_or_give_way(self, opened: Opened, send: Send) -> None:
         if self._rules is None or opened.in_the_way is None:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from backup_engine.command import Command
-from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
+from backup_engine.process import Adopted, Child, Spool, SpoolState, remove_spools, spools_below
 from backup_engine.stream_reader import engine_outcome
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
@@ -135,7 +135,7 @@ class InlineCalls:
         try:
             yield Hold(folder, self._stopping)
         finally:
-            if not any(spool.is_alive() for spool in spools_below(folder)):
+            if not any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folder)):
                 remove_spools(folder)
                 with suppress(OSError):
                     folder.parent.rmdir()  # unless another stream of the job has begun
@@ -158,7 +158,7 @@ class InlineCalls:
     def _let_go(self, operation_id: int) -> bool:
         """Free the lane. Return False if it is still held: an engine in it lives, or the store is unreachable."""
         folder = Path(self._spool_root) / str(operation_id)
-        if any(spool.is_alive() for spool in spools_below(folder)):
+        if any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folder)):
             return False
         try:
             with self._database.writing() as session:

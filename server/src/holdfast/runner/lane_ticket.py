@@ -87,7 +87,10 @@ def reading_without_a_lane() -> Iterator[ReadingWithoutALane]:
 async def without_a_thread(
     in_thread: InThread, call: Callable[[], Result], work: ChangeSignal, ticket: LaneTicket
 ) -> Result:
-    """Call a use case in a thread, repeatedly until its lane is free. Raise Locked when the ticket's time is up."""
+    """Call a use case in a thread, repeatedly until its lane is free. Raise Locked when the ticket's time is up.
+
+    The result may still hold the lane, as a download does until it has been sent. It then gives up the place itself.
+    """
     try:
         while True:
             seen = work.number
@@ -101,7 +104,7 @@ async def without_a_thread(
     finally:
         # In a separate thread: `in_thread` may refuse one, and an abandoned place in the queue would keep others from
         # the lane.
-        if ticket.operation_id is not None:
+        if ticket.operation_id is not None and not ticket.is_used:
             await asyncio.shield(asyncio.to_thread(ticket.withdraw))
         if ticket.leave is not None:
             await asyncio.shield(asyncio.to_thread(ticket.leave))

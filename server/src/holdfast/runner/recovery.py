@@ -91,7 +91,7 @@ class Recovery:
         with self.database.reading() as session:
             active = operation_runners.active_among(session, folders)
         for number in folders.keys() - active:
-            if not any(spool.is_alive() for spool in spools_below(folders[number])):
+            if not any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folders[number])):
                 remove_spools(folders[number])
 
     def _take_over(self, operation: Operation) -> None:
