@@ -52,10 +52,10 @@ def test_a_download_that_is_cancelled_while_it_is_opened_is_closed() -> None:
         sending = asyncio.create_task(Download(begin)({"type": "http", "method": "GET"}, receive, send))
         await asyncio.to_thread(opening.wait, PATIENCE)
         sending.cancel()
-        cancelled.set()
         with pytest.raises(asyncio.CancelledError):
             await sending
+        cancelled.set()
 
     asyncio.run(story())
 
-    assert closed.is_set()
+    assert closed.wait(PATIENCE)

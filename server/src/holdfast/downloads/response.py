@@ -91,7 +91,6 @@ class Download(Response):
                 return
             finally:
                 self._gone.set()
-                # Also if this task was cancelled while a thread opened it.
                 if self._opened is not None and self._opened.close is not None:
                     with CancelScope(shield=True):
                         await self._in_thread(self._opened.close)
@@ -115,8 +114,11 @@ class Download(Response):
     def _begun(self) -> Opened:
         if self._gone.is_set():
             raise ClientGone
-        self._opened = self._begin(self._gone)
-        return self._opened
+        self._opened = opened = self._begin(self._gone)
+        if self._gone.is_set() and opened.close is not None:  # nobody waits for it any more
+            opened.close()
+            raise ClientGone
+        return opened
 
     async def _send_or_give_way(self, opened: Opened, send: Send) -> None:
         if self._rules is None or opened.in_the_way is None:
