@@ -55,7 +55,7 @@ class Operator:
         return {word: self.client.post(f"/api/restore/{word}", json=body) for word in ("start", "preview")}
 
     def starts(self, kind: str, machine_id: int | None, destination: str, **more: Any) -> Any:
-        """As `tries`, without the preview: that one waits two minutes for a repository that is busy."""
+        """As `tries`, without the preview: that one waits for a repository that is busy, and for an agent that does not answer."""
         return self.client.post("/api/restore/start", json=self.body(kind, machine_id, destination, **more))
 
     def grant(self, kind: str, machine_id: int | None, folder: str, **more: Any) -> int:
@@ -129,7 +129,7 @@ def test_a_grant_permits_one_user_one_folder_of_one_machine(
     operator.grant("agent", agent, "/srv/restored/")
 
     def started(machine: int, destination: str) -> Any:
-        return operator.tries("agent", machine, destination)["start"]
+        return operator.starts("agent", machine, destination)
 
     assert started(agent, "/srv/restored").status_code == 200
     assert started(agent, "/srv//restored/./below").status_code == 200
@@ -148,7 +148,7 @@ def test_a_grant_to_a_role_applies_only_to_users_with_that_role(
     body = {"role": "operator", "machine_type": "ssh", "machine_id": ssh_machine, "folder": "/srv"}
     assert running.admin.post("/api/restore-grants", json=body).status_code == 201
 
-    answer = operator.tries("ssh", ssh_machine, "/srv/x")["start"]
+    answer = operator.starts("ssh", ssh_machine, "/srv/x")
 
     assert answer.status_code == 200, answer.text
     operator.client.post(f"/api/restore/cancel/{answer.json()['job_id']}")
@@ -160,7 +160,7 @@ def test_a_grant_to_a_role_applies_only_to_users_with_that_role(
 def test_a_waiting_agent_restore_fails_when_its_grant_is_revoked(machines: Machines, operator: Operator) -> None:
     agent = machines.agent()
     grant = operator.grant("agent", agent.id, "/srv")
-    job = operator.tries("agent", agent.id, "/srv/x")["start"].json()["job_id"]
+    job = operator.starts("agent", agent.id, "/srv/x").json()["job_id"]
     assert machines.admin.delete(f"/api/restore-grants/{grant}").status_code == 204
 
     assert agent.poll() == []

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tests.contract.agents.agent import Machines, now
+from tests.contract.agents.test_jobs import cancel_in_background
 
 
 def test_the_time_of_a_start_may_be_omitted(machines: Machines) -> None:
@@ -21,7 +22,7 @@ def test_a_stop_may_be_reported_as_cancel_and_as_canceled(machines: Machines) ->
     for word, body in (("cancel", None), ("cancel", {"completed_at": now()}), ("canceled", {})):
         with machines.running_backup() as (agent, job):
             assert agent.post(job, word, body).status_code == 409, "nobody has asked for it to stop"
-            machines.admin.post(f"/api/managed-machines/agent-jobs/{job}/cancel")
+            cancel_in_background(machines, job)
 
             assert agent.post(job, word, body).json()["status"] == "canceled"
             assert machines.admin.operation(job)["status"] == "cancelled"
