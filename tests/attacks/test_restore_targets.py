@@ -55,7 +55,7 @@ class Operator:
         return {word: self.client.post(f"/api/restore/{word}", json=body) for word in ("start", "preview")}
 
     def starts(self, kind: str, machine_id: int | None, destination: str, **more: Any) -> Any:
-        """As `tries`, without the preview: that one waits for a repository that is busy, and for an agent that does not answer."""
+        """As `tries`, without the preview, which waits for a busy repository and for an agent that does not answer."""
         return self.client.post("/api/restore/start", json=self.body(kind, machine_id, destination, **more))
 
     def grant(self, kind: str, machine_id: int | None, folder: str, **more: Any) -> int:
