@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import time
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tests.real.history.engine import PASSPHRASE, RealRepository, plant
 from tests.support.engines import ENGINES
 
 DEADLINE_SECONDS = 30.0
+SELECTABLE = 1024
+"""The number of descriptors that `select` accepts."""
 
 
 @pytest.fixture(scope="module", params=sorted(ENGINES))
@@ -69,6 +72,23 @@ def test_a_missing_repository_is_reported(repository: RealRepository) -> None:
     nowhere = EngineChunks(repository.program, f"{repository.location}-none", environment=repository.environment)
     with pytest.raises(ChunkRouteFailed, match="DoesNotExist"), nowhere:
         pytest.fail("opened nothing")
+
+
+def test_a_process_with_more_than_a_thousand_descriptors_reads_chunks(repository: RealRepository) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < SELECTABLE * 2:
+        pytest.skip(f"this user may open only {hard} files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, SELECTABLE * 2), hard))
+    many = [os.dup(0)]
+    try:
+        while many[-1] < SELECTABLE:
+            many.append(os.dup(0))
+        with repository.chunks() as chunks:
+            assert chunks.chunk_ids(repository.ids["one"])
+    finally:
+        for descriptor in many:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_helper_whose_reader_is_gone_releases_the_lock(repository: RealRepository) -> None:

@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from tests.support import networks
 from tests.support.installation import Installation
 from tests.support.paced_engine import PacedEngine
 from tests.support.processes import children_of, command_line
+from tests.support.running import processes_with
 from tests.support.service import PATIENCE, PROGRAM, ServiceProcess, wait_until
 
 
@@ -26,6 +30,38 @@ def test_a_service_that_is_stopped_while_it_starts_exits_cleanly(
     wait_until(lambda: "listening" in service.own_log()[said:], pause=0.001, what="the service listens")
 
     assert service.stop() == 0
+
+
+def test_a_service_stops_despite_a_download_that_nobody_reads_and_a_preview_of_a_silent_engine(tmp_path: Path) -> None:
+    engine, is_silent = tmp_path / "borg", tmp_path / "is-silent"
+    silence = f"case \" $* \" in *' list '*) if [ -e {is_silent} ]; then sleep {2 * PATIENCE:.0f}; fi;; esac"
+    engine.write_text(f'#!/bin/sh\n{silence}\nexec {ENGINE} "$@"\n')
+    engine.chmod(0o755)
+    service = ServiceProcess(tmp_path / "data", {"HOLDFAST_BORG1": str(engine)}).start()
+    admin = service.client().login()
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_bytes(random.Random(1).randbytes(30 << 20))
+    options = {"encryption": "none", "passphrase": None}
+    repositories = [admin.create_repository(tmp_path / name, [source], **options) for name in ("one", "two")]
+    made = [admin.wait_for_end(admin.start_backup(repository))["archive_name"] for repository in repositories]
+    one = f"/api/repositories/{repositories[0]['id']}/archives"
+    archive = wait_until(lambda: admin.get(one).json()["archives"], what="the archive is known")[0]["id"]
+    is_silent.touch()
+    preview = {"repository_id": repositories[1]["id"], "archive": made[1], "destination": str(tmp_path / "restored")}
+    asking = threading.Thread(target=lambda: admin.post("/api/restore/preview", json={**preview, "paths": []}))
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        credential = f"X-Backup-Authorization: {admin.headers['X-Backup-Authorization']}"
+        connection.sendall(f"GET {one}/{archive}/download HTTP/1.1\r\nHost: x\r\n{credential}\r\n\r\n".encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        asking.start()
+        wait_until(lambda: len(processes_with(str(tmp_path / "data" / "spool"))) >= 2, what="both engines run")
+
+        assert service.stop() == 0
+    asking.join(PATIENCE)
+    assert not asking.is_alive()
+    wait_until(lambda: not processes_with(str(tmp_path / "data")), what="the engines have ended")
 
 
 def test_a_second_service_on_the_same_folder_reports_the_conflict_and_exits(

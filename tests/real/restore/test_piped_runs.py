@@ -1,7 +1,9 @@
 """Engine runs whose output goes through a pipe, with real processes."""
 
+import errno
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +48,27 @@ def test_the_pipe_carries_the_output_and_closes_after_the_exit_record_is_written
     os.close(descriptor)
     assert child.wait(PATIENCE)
     assert spool.settle() is SpoolState.EXITED
+
+
+def test_a_run_that_cannot_be_started_leaves_no_descriptor_open(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process(*_arguments: object, **_more: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", no_process)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="temporarily"):
+        spool.launch_piped(shell("true"))
+
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_run_that_nobody_waits_for_leaves_no_descriptor_open(spool: Spool) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    child = spool.launch(shell("true"))
+    wait_until(lambda: spool.exit_record() is not None and not spool.is_alive(), what="the run has ended")
+    del child
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_silent_engine_is_stopped_when_its_reader_goes_away(spool: Spool) -> None:

@@ -1,14 +1,15 @@
-"""The response of a download: its file name, and what a cancelled one leaves behind."""
+"""The response of a download: its file name, its parts, and what is left of one whose client or task is gone."""
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
 from holdfast.downloads.opening import ANY_FILE, Opened
-from holdfast.downloads.response import Download, disposition
+from holdfast.downloads.response import SENT_AT_ONCE, Download, disposition
 from tests.support.service import PATIENCE
 
 
@@ -59,3 +60,53 @@ def test_a_download_that_is_cancelled_while_it_is_opened_is_closed() -> None:
     asyncio.run(story())
 
     assert closed.wait(PATIENCE)
+
+
+def test_nothing_more_is_read_for_a_client_that_has_left() -> None:
+    blocks, sent_when_it_left = 200, 3
+    read: list[int] = []
+
+    def begin(_gone: threading.Event) -> Opened:
+        def content() -> Iterator[bytes]:
+            for number in range(blocks):
+                read.append(number)
+                yield bytes(1000)
+
+        return Opened("a", ANY_FILE, blocks * 1000, content())
+
+    async def story() -> None:
+        left = asyncio.Event()
+
+        async def receive() -> Any:
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(_message: Any) -> None:  # as the server does, it ignores what follows
+            if len(read) >= sent_when_it_left:
+                left.set()
+            await asyncio.sleep(0)
+
+        await Download(begin)({"type": "http", "method": "GET"}, receive, send)
+
+    asyncio.run(story())
+
+    assert len(read) < sent_when_it_left + 10
+
+
+def test_a_large_block_is_sent_in_parts() -> None:
+    content = bytes(range(256)) * (3 * SENT_AT_ONCE // 256) + b"end"
+    sent: list[bytes] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(PATIENCE)
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    def begin(_gone: threading.Event) -> Opened:
+        return Opened("a", ANY_FILE, len(content), iter([content]))
+
+    asyncio.run(Download(begin)({"type": "http", "method": "GET"}, receive, send))
+
+    assert b"".join(sent) == content
+    assert max(map(len, sent)) == SENT_AT_ONCE

@@ -1,5 +1,7 @@
 """Log files: lines are read as they were written, from any offset, after any crash."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,28 @@ def true_entries(path: Path) -> list[int]:
     """The expected content of the index, counted naively."""
     ends = [place + 1 for place, byte in enumerate(path.read_bytes()) if byte == 0x0A]
     return ends[LINES_PER_ENTRY - 1 :: LINES_PER_ENTRY]
+
+
+def test_a_log_that_cannot_be_opened_or_mended_leaves_no_descriptor_open(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, MANY)
+    index_path(path).unlink()
+    before = len(os.listdir("/proc/self/fd"))
+
+    def full(*_arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        LogWriter(path, 0)
+    monkeypatch.undo()
+    index_path(path).unlink()
+    index_path(path).mkdir()
+    with pytest.raises(IsADirectoryError):
+        LogWriter(path, 0)
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -154,6 +154,20 @@ def test_a_read_is_left_to_the_engine_while_all_readers_are_busy(pool: Pool) -> 
     assert pool.read(pool.stored.rows[-1]) == bytes(10)
 
 
+def test_a_download_that_has_begun_waits_while_all_readers_are_busy(pool: Pool) -> None:
+    held = [pool.readers._lent(pool.repository(), LaneTicket(0.0)) for _ in range(MOST)]
+    for lent in held:
+        lent.__enter__()
+    gives_back = threading.Timer(0.3, held[0].__exit__, (None, None, None))
+    gives_back.start()
+
+    assert pool.readers.read(pool.repository(), [PART], threading.Event(), has_begun=True) == bytes(10)
+
+    gives_back.join()
+    for lent in held[1:]:
+        lent.__exit__(None, None, None)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -137,6 +137,9 @@ class Spool:
                 start_new_session=True,
                 pass_fds=passed,
             )
+        except BaseException:
+            os.close(writing)
+            raise
         finally:
             os.close(reading)
         with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
@@ -335,6 +338,10 @@ class Child:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.returncode is not None
+
+    def __del__(self) -> None:
+        if self._descriptor is not None:  # nobody waits for the shim any more
+            os.close(self._descriptor)
 
 
 class Adopted:

@@ -3,7 +3,6 @@
 import base64
 import codecs
 import re
-from threading import Event
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -12,17 +11,16 @@ from pydantic import Field
 from holdfast.access.caller import SignedIn
 from holdfast.api.answers import documented
 from holdfast.api.router import router
-from holdfast.downloads.engine_output import IncompleteOutput
+from holdfast.downloads.engine_output import ClientGone, IncompleteOutput
 from holdfast.downloads.opening import Opened
 from holdfast.downloads.routes import Chosen
 from holdfast.errors import Unprocessable
 from holdfast.kit.schema import Schema
 from holdfast.runner.engine_requests import asks_engine
+from holdfast.runner.inline import service_stops
 
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
 
-NEVER_GONE = Event()
-"""Never set: a preview is not streamed, so it does not watch for a disconnect."""
 DEFAULT_BYTES, MOST_BYTES = 64 << 10, 4 << 20
 PICTURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
@@ -59,12 +57,16 @@ def preview_file(
     downloads, path = chosen.downloads, chosen.path
     content = downloads.known(repository, archive, path)
     part = (0, min(content.size, max_bytes)) if content is not None and content.size else None
-    opened = downloads.file(repository, archive, path, NEVER_GONE, hidden, content, part)
     try:
-        beginning = _beginning(opened, max_bytes)
-    finally:
-        if opened.close is not None:
-            opened.close()
+        # A preview is not streamed, so only the end of the service ends it early.
+        opened = downloads.file(repository, archive, path, downloads.inline.stopping, hidden, content, part)
+        try:
+            beginning = _beginning(opened, max_bytes)
+        finally:
+            if opened.close is not None:
+                opened.close()
+    except ClientGone:
+        raise service_stops() from None
     return preview_of(beginning, content.size if content is not None else opened.size or 0)
 
 

@@ -39,7 +39,9 @@ STANDSTILL_SECONDS = 300.0
 """An agent that reads nothing for this long delays the repository's other work for no reason."""
 LOOK_SECONDS = 5.0
 SENT_AT_ONCE = 256 << 10
-"""Content up to this size that is already in memory is sent in one piece, like any other response."""
+"""Content up to this size that is already in memory is sent in one piece, like any other response; larger content in
+parts of this size.
+"""
 
 Result = TypeVar("Result")
 _of_agents: RunVar[CapacityLimiter] = RunVar("threads for what agents receive")
@@ -92,8 +94,10 @@ class Download(Response):
             finally:
                 self._gone.set()
                 if self._opened is not None and self._opened.close is not None:
+                    # Begun at once: a service that stops cancels this task again while it waits for a thread.
+                    closing = asyncio.get_running_loop().run_in_executor(None, self._opened.close)
                     with CancelScope(shield=True):
-                        await self._in_thread(self._opened.close)
+                        await asyncio.shield(closing)
 
     async def _send_to_the_end(self, opened: Opened, send: Send) -> None:
         try:
@@ -168,12 +172,19 @@ class Download(Response):
             return
         unsent = iter(blocks)
         while self._has_body and (block := await self._in_thread(lambda: next(unsent, None))) is not None:
-            allowed = self._pace.begin(len(block)) if self._pace is not None else STANDSTILL_SECONDS
-            with fail_after(allowed):
-                await send({"type": "http.response.body", "body": block, "more_body": True})
-            if self._pace is not None:
-                self._pace.end(len(block))
+            # In parts: the server takes a client that needs too long for one of them for one that reads nothing.
+            for start in range(0, len(block), SENT_AT_ONCE):
+                await self._send_part(block[start : start + SENT_AT_ONCE], send)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_part(self, part: bytes, send: Send) -> None:
+        if self._gone.is_set():  # the server then ignores what is sent
+            raise ClientGone
+        allowed = self._pace.begin(len(part)) if self._pace is not None else STANDSTILL_SECONDS
+        with fail_after(allowed):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if self._pace is not None:
+            self._pace.end(len(part))
 
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(call, limiter=self._rules.threads if self._rules is not None else _threads())

@@ -8,6 +8,7 @@ line between them that states how much was omitted; until the end is known, the 
 `<name>.tail`.
 """
 
+import contextlib
 import os
 import struct
 from collections import deque
@@ -55,6 +56,12 @@ def index_path(log: Path) -> Path:
     return log.with_suffix(".idx")
 
 
+def _appended(path: Path, opened: contextlib.ExitStack) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
 class LogWriter:
     """Appends the lines of one attempt, skipping those already in the log from before a restart.
 
@@ -64,9 +71,11 @@ class LogWriter:
 
     def __init__(self, path: Path, base_line: int, most_bytes: int = LOG_BYTES_MOST) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._index = os.open(index_path(path), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.lines, self._bytes = self._mend()
+        with contextlib.ExitStack() as opened:
+            self._file = _appended(path, opened)
+            self._index = _appended(index_path(path), opened)
+            self.lines, self._bytes = self._mend()
+            opened.pop_all()
         self._next = base_line
         self._most_bytes = most_bytes
         self._tail = _Tail(tail_path(path))

@@ -72,6 +72,10 @@ class NotReadable(Exception):
     """The content cannot be read by chunks, or not at present; the engine has to read it."""
 
 
+class ReadersBusy(NotReadable):
+    """Requests for other repositories use all readers."""
+
+
 class LaneTaken(NotReadable):
     """Other work holds the repository's lane, or waits for it."""
 
@@ -171,6 +175,11 @@ class Readers:
                 if not has_begun or ticket.seconds_left <= 0:
                     raise
                 if gone.wait(LANE_SECONDS) or self._supervisor.stopping.is_set():
+                    raise ClientGone from None
+            except ReadersBusy:
+                if not has_begun or ticket.seconds_left <= 0:
+                    raise
+                if gone.wait(LOOK_SECONDS) or self._supervisor.stopping.is_set():
                     raise ClientGone from None
             except GaveWay as gave_way:
                 if time.monotonic() > started + RESUME_SECONDS:
@@ -272,7 +281,7 @@ class Readers:
     def _longest_idle(self) -> str:
         idle = [(slot.used_at, uuid) for uuid, slot in self._slots.items() if not slot.users]
         if not idle:
-            raise NotReadable("all readers are busy")
+            raise ReadersBusy("all readers are busy")
         return min(idle)[1]
 
     def _reader(self, slot: _Slot, repository: Repository, ticket: LaneTicket) -> AnyReader:

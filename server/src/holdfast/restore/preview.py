@@ -1,7 +1,6 @@
 """Previews of restores, computed by the engine within a request."""
 
 import base64
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -21,7 +20,7 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
 from holdfast.downloads import errors as download_errors
-from holdfast.downloads.engine_output import EngineOutput, IncompleteOutput
+from holdfast.downloads.engine_output import ClientGone, EngineOutput, IncompleteOutput
 from holdfast.errors import HoldfastError, TooLarge, Unprocessable
 from holdfast.repositories import archived_paths
 from holdfast.repositories.location import Opener
@@ -30,7 +29,7 @@ from holdfast.restore.destination import normal_destination
 from holdfast.restore.existing_files_there import ExistingFilesThere
 from holdfast.restore.schemas import Overwrite, RestorePreview, ShownConflict, ShownFile
 from holdfast.restore.start import ValidRestore
-from holdfast.runner.inline import InlineCalls
+from holdfast.runner.inline import InlineCalls, service_stops
 from holdfast.storage.session import Database
 
 PREVIEW_SECONDS = 120.0
@@ -68,6 +67,12 @@ class Previews:
 
     def preview(self, wanted: ValidRestore) -> RestorePreview:
         """Preview a restore. Raise NotFound for a missing path, Locked, TooLarge, or an error of engine or machine."""
+        try:
+            return self._preview(wanted)
+        except ClientGone:  # nobody watches for one: the service stops
+            raise service_stops() from None
+
+    def _preview(self, wanted: ValidRestore) -> RestorePreview:
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
         destination = normal_destination(wanted.params.destination)
@@ -80,7 +85,7 @@ class Previews:
                 ExistingFiles(destination) if is_here else UnknownFiles(),
                 ProtectedTargets(wanted.guard, destination),
             )
-            source = EngineOutput(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
+            source = EngineOutput(self.inline, wanted.repository, self._command(wanted, roots), self.inline.stopping)
             stack.enter_context(closing(source))
             for item in _items(source):
                 surveyor.add(item)

@@ -66,6 +66,11 @@ class InlineCalls:
         self._supervisor = supervisor
         self._stopping = supervisor.stopping
 
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when the service stops."""
+        return self._stopping
+
     @contextmanager
     def hold(
         self,
@@ -125,7 +130,7 @@ class InlineCalls:
     def _end(self, operation_id: int, ticket: LaneTicket | None) -> None:
         if ticket is not None and ticket.operation_id == operation_id:
             ticket.operation_id = None
-        if not self._let_go(operation_id):
+        if not self._let_go(operation_id) and not self._stopping.is_set():  # the next start releases it instead
             self._supervisor.run_until_done(f"inline-{operation_id}", partial(self._let_go_in_time, operation_id))
 
     @contextmanager
@@ -189,7 +194,7 @@ class InlineCalls:
             if remaining <= 0:
                 raise busy(verdict)
             if self._stopping.is_set():
-                raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
+                raise service_stops()
             if may_come_again:
                 raise LaneNotFree(verdict)
             self._database.work.wait(seen, min(1.0, remaining))
@@ -207,6 +212,10 @@ def busy(verdict: Verdict) -> Locked:
         retry_after=10,
         operation_id=verdict.behind_id,
     )
+
+
+def service_stops() -> Unavailable:
+    return Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
 
 
 def _interrupted() -> Unavailable:

@@ -236,7 +236,9 @@ class HelperProcess:
         return b"".join(pieces)
 
     def _wait_for(self, pipe: IO[bytes], deadline: float) -> None:
-        while not select.select([pipe], [], [], min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic())))[0]:
+        poller = select.poll()  # `select` refuses descriptors above 1,023, which a service with many clients has
+        poller.register(pipe, select.POLLIN)
+        while not poller.poll(1000 * min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
             if time.monotonic() >= deadline:
                 raise self._unusable(f"the helper did not answer within {self.silence_seconds:.0f} seconds")
             if self.is_abandoned is not None and self.is_abandoned():
