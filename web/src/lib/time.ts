@@ -62,8 +62,9 @@ export const moment = (at: string) => full.format(new Date(at))
 export const exactMoment = (at: string) => exact.format(new Date(at))
 export const clockTime = (at: string) => clock.format(new Date(at))
 
+/** A date without a time is a day of the calendar, the same in every time zone. */
 export function shortDay(at: string): string {
-  const date = new Date(at)
+  const date = new Date(/^\d{4}-\d\d-\d\d$/.test(at) ? `${at}T00:00` : at)
   return (date.getFullYear() === new Date().getFullYear() ? day : dayAndYear).format(date)
 }
 
