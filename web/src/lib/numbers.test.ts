@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { bytes, counted } from './numbers'
-import { ago, duration, span } from './time'
+import { age, ago, duration, span } from './time'
 
 afterEach(() => vi.unstubAllEnvs())
 
@@ -32,6 +32,13 @@ test('an age in words reads as a sentence', () => {
   expect(ago('2026-11-16T11:00:00Z', now)).toBe('60 minutes ago')
   expect(ago('2026-11-11T12:00:00Z', now)).toBe('5 days ago')
   expect(ago('2026-11-16T12:00:01Z', now)).toBe('just now')
+})
+
+test('a time ahead is not shown as now', () => {
+  const now = Date.parse('2026-11-16T12:00:00Z')
+  expect(ago('2027-12-21T12:00:00Z', now)).toBe('in 400 days')
+  expect(age('2027-12-21T12:00:00Z', now)).toBe('in 400 d')
+  expect(age('2026-11-16T12:00:01Z', now)).toBe('0 s')
 })
 
 test.each(['America/Los_Angeles', 'UTC', 'Pacific/Auckland'])('a date is the same day in %s', async (zone) => {

@@ -13,13 +13,18 @@ export function span(seconds: number): string {
   return `${Math.round(whole / DAY)} d`
 }
 
+/** A time further ahead than this was recorded by a clock that was wrong, and is shown as it is. */
+const CLOCKS_DIFFER = 5 * MINUTE
+
 export function age(at: string, now: number): string {
-  return span((now - Date.parse(at)) / 1000)
+  const seconds = (now - Date.parse(at)) / 1000
+  return seconds < -CLOCKS_DIFFER ? `in ${span(-seconds)}` : span(seconds)
 }
 
 /** The same in words, for sentences: `12 seconds ago`, `5 days ago`. */
 export function ago(at: string, now: number): string {
-  const seconds = Math.max(0, (now - Date.parse(at)) / 1000)
+  const seconds = (now - Date.parse(at)) / 1000
+  if (seconds < -CLOCKS_DIFFER) return `in ${inWords(-seconds)}`
   if (seconds < 5) return 'just now'
   return `${inWords(seconds)} ago`
 }
