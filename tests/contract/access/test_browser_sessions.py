@@ -8,6 +8,8 @@ import time_machine
 from sqlalchemy import update
 
 from holdfast.access.models import User
+from holdfast.access.vault import Vault
+from holdfast.kit.tokens import next_token
 from tests.contract.access.application import PASSWORD, Service, header, key_of
 
 WEB = {"X-Holdfast-Web": "1", "Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
@@ -60,12 +62,36 @@ def test_the_cookie_gets_a_new_access_token_and_a_new_cookie(service: Service) -
     assert service.client.get("/api/auth/me", headers=header(token)).json()["username"] == "anna"
 
 
-def test_a_replaced_cookie_stays_valid_for_a_moment(service: Service) -> None:
+def test_a_repeated_refresh_gets_the_same_cookie_again(service: Service) -> None:
+    with time_machine.travel("2026-03-01T12:00:00Z", tick=False) as traveller:
+        first = cookie_of(log_in(service))
+        lost = cookie_of(refresh(service, first))
+        traveller.shift(timedelta(seconds=10))
+        held = cookie_of(refresh(service, first))
+        assert held == lost
+        traveller.shift(timedelta(minutes=25))
+        answer = refresh(service, held)
+        assert answer.status_code == 200
+        cookies = (first, held, cookie_of(answer))
+        assert len(set(cookies)) == 3
+        assert {len(one) for one in cookies} == {len(first)}
+
+
+def test_cookies_of_other_sessions_and_services_differ(service: Service) -> None:
+    key, other = b"k" * 32, b"o" * 32
+    made = {next_token("p", *each) for each in ((key, "1|a"), (key, "2|a"), (key, "1|b"), (other, "1|a"))}
+    assert len(made) == 4
+    assert service.access.vault.cookie_key() != service.access.vault.signing_key(service.access.vault.active_key_id)
+
+
+def test_a_repeated_refresh_after_the_key_was_replaced_gets_no_wrong_cookie(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = cookie_of(log_in(service))
     second = cookie_of(refresh(service, first))
+    monkeypatch.setattr(Vault, "cookie_key", lambda _: b"o" * 32)
     again = refresh(service, first)
-    assert again.status_code == 200
-    assert COOKIE not in again.cookies
+    assert (again.status_code, again.cookies.get(COOKIE)) == (200, None)
     assert refresh(service, second).status_code == 200
 
 

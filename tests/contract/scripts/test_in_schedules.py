@@ -221,6 +221,26 @@ def test_secrets_of_a_step_are_kept_and_used_but_never_shown(
     assert "correct-horse" not in str(row)
 
 
+def test_each_of_several_steps_keeps_its_own_secret(
+    scheduled: Scheduled, written: Written, repository: dict[str, Any]
+) -> None:
+    declared = [{"name": "password", "secret": True, "required": True}, {"name": "word"}]
+    script = written.new('[ "$HOLDFAST_PARAM_PASSWORD" = "of-$HOLDFAST_PARAM_WORD" ]\n', parameters=declared)
+    steps = [step(script, parameters={"word": word, "password": f"of-{word}"}) for word in ("one", "two")]
+    schedule = scheduled.new(repository, steps=steps)
+    place = f"{SCHEDULES}/{schedule['id']}"
+
+    answer = scheduled.client.put(place, json={"steps": schedule["steps"][::-1]})
+    assert answer.status_code == 200, answer.text
+    row = scheduled.settled(scheduled.run(schedule)["runs"][0]["id"])
+    assert row["result"] == "completed"
+
+    changed = [{**one, "parameters": {"word": "three"}} for one in schedule["steps"]]
+    refused = scheduled.client.put(place, json={"steps": changed})
+    assert error_of(refused) == (422, "scripts.secret_needed")
+    assert refused.json()["detail"]["params"]["parameter"] == "password"
+
+
 def test_operators_may_only_use_scripts_that_allow_operators(
     scheduled: Scheduled, written: Written, repository: dict[str, Any]
 ) -> None:

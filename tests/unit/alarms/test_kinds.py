@@ -104,6 +104,15 @@ def test_a_missing_first_backup_counts_from_when_the_repository_was_added(world:
     assert named(world.round()) == {("backup_overdue", "warning")}
 
 
+def test_a_success_in_the_future_is_unknown(database: Database) -> None:
+    rule = OverdueAfter(DAY.total_seconds(), 1)
+    world = World(database, Rules(backup=rule, check=rule))
+    repository = world.add(last_backup=NOW + 400 * DAY, last_check=NOW + MINUTE)
+    assert world.round() == {("backup_overdue", f"repository:{repository}", "critical")}
+    with database.reading() as session:
+        assert session.scalars(select(Alarm.evidence)).one()["last_success_at"] is None
+
+
 def test_an_observed_repository_is_never_overdue(world: World) -> None:
     world.add(mode="observe")
 
@@ -267,7 +276,7 @@ def kinds(found: set[tuple[str, str, str]]) -> set[str]:
 
 
 def test_a_storage_alarm_is_raised_below_ten_percent_free_and_cleared_above_twelve(world: World) -> None:
-    repository = world.add(last_backup=NOW + 9 * DAY)
+    repository = world.add(last_backup=NOW)
     assert world.round() == set(), "nothing is known"
     for free, expected in ((110, False), (99, True), (110, True), (120, True), (121, False), (110, False)):
         space(world, repository, free, NOW)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 from sqlalchemy.orm import Session
 
 from holdfast.archives.archive_sync import sync_archives
@@ -121,6 +122,36 @@ def test_the_newest_archive_sets_the_last_backup_but_never_to_an_earlier_time(da
         assert found.last_backup == day(2) + timedelta(seconds=5)
         assert kept is not None
         assert kept.last_backup == day(9)
+
+
+def test_an_archive_from_the_future_proves_a_backup_when_it_was_first_seen(database: Database) -> None:
+    ahead = listed("ahead", day(400))
+    with database.writing() as session, time_machine.travel(day(0), tick=False):
+        repository = a_repository(session).id
+        sync_archives(session, repository, [listed("good", day(-1)), ahead], clock.now())
+    with database.writing() as session, time_machine.travel(day(9), tick=False):
+        sync_archives(session, repository, [ahead], clock.now())
+        found = store.get(session, repository)
+
+        assert found is not None
+        assert found.last_backup == day(0)
+
+
+def test_evidence_from_the_future_is_dropped(database: Database) -> None:
+    with database.writing() as session, time_machine.travel(day(1), tick=False):
+        repository = a_repository(session, last_backup=day(400), last_check=day(400), last_prune=day(0))
+        an_archive(session, repository, "recorded while the clock was ahead", day(400), first_seen_at=day(400))
+        an_archive(session, repository, "good", day(0), first_seen_at=day(400))
+        sync_archives(
+            session,
+            repository.id,
+            [listed("recorded while the clock was ahead", day(400)), listed("good", day(0))],
+            clock.now(),
+        )
+        session.refresh(repository)
+
+        assert (repository.last_backup, repository.last_check, repository.last_prune) == (day(0), None, day(0))
+        assert repository.last_synced == day(1)
 
 
 def test_an_empty_list_sets_a_count_of_zero_and_no_last_backup(database: Database) -> None:

@@ -90,11 +90,20 @@ def test_an_index_that_is_off_is_never_overdue(database: Database) -> None:
 
 def test_an_archive_newer_than_the_last_backup_operation_determines_the_status(database: Database) -> None:
     with database.writing() as session:
-        repository = a_repository(session, last_backup=clock.now() + timedelta(hours=1))
+        repository = a_repository(session, last_backup=clock.now() + timedelta(minutes=1))
         an_operation(session, repository, "backup", Status.FAILED)
         found = cell(session, repository, "backup")
 
         assert (found.status, found.source) == ("completed", "repository")
+
+
+def test_a_success_in_the_future_is_unknown(database: Database) -> None:
+    with database.writing() as session:
+        now = clock.now()
+        repository = a_repository(session, created_at=now - timedelta(days=40), last_backup=now + timedelta(hours=1))
+        found = cell(session, repository, "backup")
+
+        assert (found.status, found.age_seconds, found.overdue) == ("never", None, True)
 
 
 # --- how fresh the list is ------------------------------------------------------------------------------------------

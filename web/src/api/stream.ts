@@ -70,6 +70,7 @@ export function follow(client: QueryClient): () => void {
   window.addEventListener('pagehide', leave)
   return () => {
     stop()
+    port.onmessage = null
     window.clearTimeout(patience)
     become({ ...live, away: false })
     retryNow = () => undefined

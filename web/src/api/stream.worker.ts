@@ -29,8 +29,8 @@ const TOPICS: (keyof Schemas['LiveEvents'])[] = [
 ]
 const LONGEST_WAIT_FOR_TOKEN = 4000
 
-const ports = new Set<MessagePort>()
-let token: string | null = null
+/** The tabs that follow the events, each with its access token; the one that sent its token last comes last. */
+const tabs = new Map<MessagePort, string>()
 let lastId: string | null = null
 let running: AbortController | null = null
 let connected = false
@@ -38,7 +38,7 @@ let wait = 1000
 let endPause = (): void => undefined
 
 function everyone(message: object): void {
-  for (const port of ports) port.postMessage(message)
+  for (const port of tabs.keys()) port.postMessage(message)
 }
 
 function setConnected(now: boolean): void {
@@ -48,20 +48,37 @@ function setConnected(now: boolean): void {
 
 function join(port: MessagePort): void {
   port.onmessage = (message: MessageEvent<{ token?: string | null; leaving?: boolean }>) => {
-    if (message.data.leaving) {
-      ports.delete(port)
-      if (ports.size === 0) stop()
+    const { token, leaving } = message.data
+    if (leaving || token === null) {
+      leave(port)
       return
     }
-    ports.add(port)
-    if (message.data.token !== undefined) token = message.data.token
-    else endPause()
-    if (token === null) stop()
-    else if (running === null) void run()
-    else port.postMessage({ type: 'connected', connected })
+    if (token === undefined) endPause()
+    else {
+      tabs.delete(port)
+      tabs.set(port, token)
+      if (running === null) {
+        void run()
+        return
+      }
+    }
+    tellState(port)
   }
   port.start()
 }
+
+/** The stream goes on for the other tabs, with the token of one of them when it has to connect again. */
+function leave(port: MessagePort): void {
+  tabs.delete(port)
+  if (tabs.size === 0) stop()
+  tellState(port)
+}
+
+function tellState(port: MessagePort): void {
+  port.postMessage({ type: 'connected', connected: connected && tabs.has(port) })
+}
+
+const newestToken = (): string | undefined => [...tabs.values()].at(-1)
 
 function stop(): void {
   running?.abort()
@@ -86,7 +103,7 @@ function pause(): Promise<void> {
 async function run(): Promise<void> {
   const mine = new AbortController()
   running = mine
-  while (running === mine && token !== null) {
+  while (running === mine) {
     const outcome = await readOnce(mine)
     if (running !== mine) return
     setConnected(false)
@@ -103,7 +120,7 @@ async function readOnce(mine: AbortController): Promise<'token' | 'ended'> {
   mine.signal.addEventListener('abort', () => attempt.abort())
   let watchdog = setTimeout(() => attempt.abort(), SILENCE)
   try {
-    const headers: Record<string, string> = { Authorization: `Bearer ${token}` }
+    const headers: Record<string, string> = { Authorization: `Bearer ${newestToken()}` }
     if (lastId !== null) headers['Last-Event-ID'] = lastId
     const answer = await fetch(`/api/events/stream?topics=${TOPICS.join(',')}`, { headers, signal: attempt.signal })
     if (answer.status === 401 || answer.status === 403) return 'token'

@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { bytes, counted } from './numbers'
-import { ago, duration, span } from './time'
+import { age, ago, duration, span } from './time'
+
+afterEach(() => vi.unstubAllEnvs())
 
 test('sizes have three digits at most and a unit', () => {
   expect([0, 999, 1000, 1536, 10_500_000, 3_200_000_000_000].map(bytes)).toEqual([
@@ -30,6 +32,23 @@ test('an age in words reads as a sentence', () => {
   expect(ago('2026-11-16T11:00:00Z', now)).toBe('60 minutes ago')
   expect(ago('2026-11-11T12:00:00Z', now)).toBe('5 days ago')
   expect(ago('2026-11-16T12:00:01Z', now)).toBe('just now')
+})
+
+test('a time ahead is not shown as now', () => {
+  const now = Date.parse('2026-11-16T12:00:00Z')
+  expect(ago('2027-12-21T12:00:00Z', now)).toBe('in 400 days')
+  expect(age('2027-12-21T12:00:00Z', now)).toBe('in 400 d')
+  expect(age('2026-11-16T12:00:01Z', now)).toBe('0 s')
+})
+
+test.each(['America/Los_Angeles', 'UTC', 'Pacific/Auckland'])('a date is the same day in %s', async (zone) => {
+  vi.stubEnv('TZ', zone)
+  vi.resetModules()
+  const { shortDay, zone: known } = await import('./time')
+  expect(known).toBe(zone)
+  expect(shortDay('2019-11-19')).toBe('19 Nov 2019')
+  expect(shortDay('2019-03-10')).toBe('10 Mar 2019')
+  expect(shortDay('2019-11-19T12:00:00Z')).toBe(zone === 'Pacific/Auckland' ? '20 Nov 2019' : '19 Nov 2019')
 })
 
 test('a duration keeps its seconds while they matter', () => {

@@ -13,13 +13,18 @@ export function span(seconds: number): string {
   return `${Math.round(whole / DAY)} d`
 }
 
+/** A time further ahead than this was recorded by a clock that was wrong, and is shown as it is. */
+const CLOCKS_DIFFER = 5 * MINUTE
+
 export function age(at: string, now: number): string {
-  return span((now - Date.parse(at)) / 1000)
+  const seconds = (now - Date.parse(at)) / 1000
+  return seconds < -CLOCKS_DIFFER ? `in ${span(-seconds)}` : span(seconds)
 }
 
 /** The same in words, for sentences: `12 seconds ago`, `5 days ago`. */
 export function ago(at: string, now: number): string {
-  const seconds = Math.max(0, (now - Date.parse(at)) / 1000)
+  const seconds = (now - Date.parse(at)) / 1000
+  if (seconds < -CLOCKS_DIFFER) return `in ${inWords(-seconds)}`
   if (seconds < 5) return 'just now'
   return `${inWords(seconds)} ago`
 }
@@ -62,8 +67,9 @@ export const moment = (at: string) => full.format(new Date(at))
 export const exactMoment = (at: string) => exact.format(new Date(at))
 export const clockTime = (at: string) => clock.format(new Date(at))
 
+/** A date without a time is a day of the calendar, the same in every time zone. */
 export function shortDay(at: string): string {
-  const date = new Date(at)
+  const date = new Date(/^\d{4}-\d\d-\d\d$/.test(at) ? `${at}T00:00` : at)
   return (date.getFullYear() === new Date().getFullYear() ? day : dayAndYear).format(date)
 }
 

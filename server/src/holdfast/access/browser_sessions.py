@@ -1,11 +1,12 @@
 """Browser logins: a cookie that can only refresh, next to the access token that the page keeps in memory.
 
 Only `/api/auth/refresh` and `/api/auth/logout` read the cookie, and both require a header that other sites cannot send,
-so no other route can be called on a user's behalf. Each use of the cookie replaces it. If a replaced cookie is used
-again, it has been copied, and its session ends.
+so no other route can be called on a user's behalf. Each use of the cookie replaces it. The next cookie is derived from
+the current one, so a request that is repeated because its response was lost gets the same one again. If a replaced
+cookie is used later than that, it has been copied, and its session ends.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
@@ -13,15 +14,16 @@ from sqlalchemy.orm import Session
 from backup_engine.frozen import frozen
 from holdfast.access import audit, sessions
 from holdfast.access.models import LoginSession, User
+from holdfast.access.vault import Vault
 from holdfast.errors import Unauthenticated
 from holdfast.kit import clock
-from holdfast.kit.tokens import new_token, token_hash
+from holdfast.kit.tokens import new_token, next_token, token_hash
 from holdfast.settings import Settings
 
 PREFIX = "bk_web_"
 GRACE = timedelta(seconds=10)
-"""How long the previous cookie is still accepted: the response may have been lost, or two tabs may have refreshed at
-once.
+"""How long the previous cookie still gets the current one: the response may have been lost, or two tabs may have
+refreshed at once.
 """
 
 
@@ -30,7 +32,7 @@ class Refreshed:
     public_id: str
     must_change_password: bool
     cookie: str | None
-    """The new cookie, or None if another tab has just received it."""
+    """The current cookie, or None if it cannot be derived because the service's key has just been replaced."""
 
 
 def begin(session: Session, public_id: str) -> str:
@@ -41,7 +43,7 @@ def begin(session: Session, public_id: str) -> str:
     return cookie
 
 
-def refresh(session: Session, settings: Settings, cookie: str, address: str | None) -> Refreshed | None:
+def refresh(session: Session, settings: Settings, vault: Vault, cookie: str, address: str | None) -> Refreshed | None:
     """Replace the cookie. Return None if it is not valid; if it had already been replaced, also end the session."""
     now, wanted = clock.now(), token_hash(cookie)
     found = session.execute(
@@ -59,10 +61,14 @@ def refresh(session: Session, settings: Settings, cookie: str, address: str | No
         or now - login.last_used_at > timedelta(days=settings.session_idle_days)
     ):
         return None
+    following = next_token(PREFIX, vault.cookie_key(), f"{login.public_id}|{cookie}")
     if login.refresh_hash == wanted:
-        return Refreshed(login.public_id, user.must_change_password, _replace(login, now))
-    if login.refreshed_at is not None and now - login.refreshed_at <= GRACE:
-        return Refreshed(login.public_id, user.must_change_password, None)
+        login.earlier_refresh_hash, login.refresh_hash = wanted, token_hash(following)
+        login.refreshed_at = login.last_used_at = now
+        return Refreshed(login.public_id, user.must_change_password, following)
+    if login.refreshed_at is not None and abs(now - login.refreshed_at) <= GRACE:
+        is_current = login.refresh_hash == token_hash(following)
+        return Refreshed(login.public_id, user.must_change_password, following if is_current else None)
     sessions.end(session, login.id, now)
     audit.add(
         session,
@@ -75,13 +81,6 @@ def refresh(session: Session, settings: Settings, cookie: str, address: str | No
         ),
     )
     return None
-
-
-def _replace(login: LoginSession, now: datetime) -> str:
-    cookie = new_token(PREFIX)
-    login.earlier_refresh_hash, login.refresh_hash = login.refresh_hash, token_hash(cookie)
-    login.refreshed_at = login.last_used_at = now
-    return cookie
 
 
 def session_ended() -> Unauthenticated:

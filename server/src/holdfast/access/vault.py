@@ -19,6 +19,7 @@ from holdfast.settings import Settings
 VERSION = "v1"
 NONCE_BYTES = 12
 SIGNING_PURPOSE = b"holdfast access token signature"
+COOKIE_PURPOSE = b"holdfast browser session cookie"
 
 
 class SecretUnreadable(Conflict):
@@ -90,7 +91,11 @@ class Vault:
 
     def signing_key(self, key_id: str) -> bytes:
         """The key that signs access tokens. It is derived, so that it reveals nothing about the key for secrets."""
-        return _signing_key(self._key(key_id).material)
+        return _derived_key(self._key(key_id).material, SIGNING_PURPOSE)
+
+    def cookie_key(self) -> bytes:
+        """The key from which the next cookie of a browser session is made, derived in the same way."""
+        return _derived_key(self.keys[0].material, COOKIE_PURPOSE)
 
     def _key(self, key_id: str) -> Key:
         for key in self.keys:
@@ -118,11 +123,11 @@ VAULT = Part[Vault]("vault")
 
 
 @lru_cache(maxsize=16)
-def _signing_key(material: bytes) -> bytes:
+def _derived_key(material: bytes, purpose: bytes) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    return HKDF(SHA256(), length=32, salt=None, info=SIGNING_PURPOSE).derive(material)
+    return HKDF(SHA256(), length=32, salt=None, info=purpose).derive(material)
 
 
 def check_key(settings: Settings) -> None:

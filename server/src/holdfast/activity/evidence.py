@@ -39,6 +39,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
 
@@ -164,7 +165,8 @@ def newest_proof(session: Session, judgements: Sequence[Judgement]) -> Proof | N
 
 
 def data_age(judgements: Sequence[Judgement]) -> DataAge:
-    known = [one.repository.last_backup for one in judgements if one.repository.last_backup]
+    now = clock.now()
+    known = [moment for one in judgements if (moment := unless_ahead(one.repository.last_backup, now))]
     return DataAge(newest=max(known, default=None), oldest=min(known, default=None))
 
 
@@ -199,7 +201,7 @@ def rows(session: Session, shown: Sequence[Judgement], zone: ZoneInfo) -> list[R
 
 def _cell(one: Judgement, cell: CellName, running: Mapping[str, int], now: datetime) -> EvidenceCell:
     kind = KIND_OF_CELL.get(cell, cell)
-    success: datetime | None = getattr(one.repository, CELLS[cell])
+    success = unless_ahead(getattr(one.repository, CELLS[cell]), now)
     ended = one.endings.get(kind)
     at, operation_id = success, ended.id if ended else None
     if kind in running:

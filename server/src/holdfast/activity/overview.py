@@ -18,6 +18,7 @@ from holdfast.operations.pages import Ended
 from holdfast.operations.present import Presenter
 from holdfast.operations.schemas import OperationItem
 from holdfast.operations.status import Status
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 
 RECURRING = tuple(kind for care in CARE for kind in care.kinds)
@@ -68,7 +69,7 @@ def read_overview(
 
 
 def _health(repository: Repository, ended: Ended | None, now: datetime, *, with_overdue: bool) -> RepositoryHealth:
-    last = repository.last_backup
+    last = unless_ahead(repository.last_backup, now)
     overdue = last is not None and BACKUP_DAYS is not None and now - last > timedelta(days=BACKUP_DAYS)
     health, summary = _judged(repository, ended, now, overdue=overdue and with_overdue)
     return RepositoryHealth(
@@ -83,7 +84,7 @@ def _health(repository: Repository, ended: Ended | None, now: datetime, *, with_
 
 
 def _judged(repository: Repository, ended: Ended | None, now: datetime, *, overdue: bool) -> tuple[Health, str]:
-    last = repository.last_backup
+    last = unless_ahead(repository.last_backup, now)
     since = f"last success {_ago(now - last)}" if last else "never succeeded"
     outdated = bool(ended and ended.completed_at and last and last > ended.completed_at)
     if ended and ended.status == Status.FAILED and not outdated:

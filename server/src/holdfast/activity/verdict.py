@@ -8,6 +8,7 @@ from typing import Literal
 from backup_engine.frozen import frozen
 from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
 
@@ -101,7 +102,7 @@ def _at_risk(
     repository: Repository, failures: Mapping[str, Failure], now: datetime, rules: Mapping[str, OverdueAfter]
 ) -> Judged | None:
     failed = failures.get("backup")
-    last = repository.last_backup
+    last = unless_ahead(repository.last_backup, now)
     if failed is not None and not (last and failed.at and last > failed.at):
         return _of("at_risk", "backup_failed", failed)
     if repository.setup_state != "ready":
@@ -117,11 +118,12 @@ def _unknown(repository: Repository, now: datetime, reconcile_minutes: int) -> J
     """Old evidence proves nothing, however good it was."""
     if repository.index_mode == "off":
         return None
-    if repository.last_synced is None:
+    last = unless_ahead(repository.last_synced, now)
+    if last is None:
         return Judged("unknown", "never_synced", repository.created_at)
     oldest = timedelta(minutes=RECONCILES_MISSED * reconcile_minutes)
-    if reconcile_minutes and now - repository.last_synced > max(oldest, timedelta(hours=1)):
-        return Judged("unknown", "evidence_old", repository.last_synced)
+    if reconcile_minutes and now - last > max(oldest, timedelta(hours=1)):
+        return Judged("unknown", "evidence_old", last)
     return None
 
 
@@ -136,7 +138,7 @@ def _unproven(
     failed = failures.get("restore_check")
     if failed is not None:
         return _of("unproven", "restore_check_failed", failed)
-    last = repository.last_restore_check
+    last = unless_ahead(repository.last_restore_check, now)
     if last is None and (ended is None or ended.status != Status.COMPLETED):
         return Judged(
             "unproven",

@@ -13,7 +13,7 @@ from backup_jobs.archive_keys import PREFIX, key_in
 from holdfast.kit import clock
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation
-from holdfast.repositories import archive_records, store
+from holdfast.repositories import archive_records, evidence_times, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
@@ -58,8 +58,10 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
     for archive in listed:
         if stored := known.get(archive.id):
             _refresh(stored, archive, template, now)
+    evidence_times.forget_ahead(repository, now)
     session.flush()
     archive_records.publish(session, "archive.added", repository_id, added)
+    found = [*(row for row in known.values() if row.engine_id in present), *added]
     total = archive_records.count(session, repository_id)
     store.note_evidence(
         session,
@@ -68,7 +70,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
         archive_count=total,
         last_index=end_of_work(session),
         last_synced=end_of_work(session),
-        last_backup=_newest_backup(repository, listed),
+        last_backup=_newest_backup(repository, found, now),
     )
     return Synced(added=len(new), removed=len(gone), total=total)
 
@@ -117,7 +119,11 @@ def _makers(session: Session, archives: Iterable[ArchiveInfo]) -> dict[str, int]
     return found
 
 
-def _newest_backup(repository: Repository, listed: Sequence[ArchiveInfo]) -> datetime | None:
-    """Return the time of the newest backup; every archive is evidence of one, whoever made it."""
-    times = [archive.end or archive.start for archive in listed]
-    return max([*times, *([repository.last_backup] if repository.last_backup else [])], default=None)
+def _newest_backup(repository: Repository, archives: Iterable[Archive], now: datetime) -> datetime | None:
+    """Return the time of the newest backup; every archive is evidence of one, whoever made it.
+
+    Its own time may come from a clock that was ahead, but it was made no later than it was first seen.
+    """
+    times = [min(archive.end or archive.start, archive.first_seen_at) for archive in archives]
+    known = [evidence_times.unless_ahead(moment, now) for moment in (*times, repository.last_backup)]
+    return max((moment for moment in known if moment is not None), default=None)

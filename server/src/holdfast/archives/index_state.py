@@ -16,6 +16,7 @@ from holdfast.operations.status import Status, Trigger
 from holdfast.operations.waiting_reasons import cannot_go_on
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 from holdfast.settings import Settings
 
@@ -71,9 +72,11 @@ class IndexState:
         """
         if _is_being_read(session, repository):
             return "syncing"
-        if repository.last_synced is None:
+        now = clock.now()
+        last = unless_ahead(repository.last_synced, now)
+        if last is None:
             return "never"
-        age = clock.now() - repository.last_synced
+        age = now - last
         return "stale" if age > STALE_AFTER_INTERVALS * self._interval else "fresh"
 
     def troubled(self, session: Session, repository_id: int) -> TroubledArchives:
@@ -111,7 +114,9 @@ class IndexState:
             return False
         if self._stages.is_at_work(session, repository.id):
             return False
-        if at_once or repository.last_synced is None or clock.now() - repository.last_synced >= self._interval:
+        now = clock.now()
+        last = unless_ahead(repository.last_synced, now)
+        if at_once or last is None or now - last >= self._interval:
             return True
         if not self._stages.builds_history(repository.index_mode):
             return False

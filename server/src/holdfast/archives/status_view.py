@@ -16,6 +16,7 @@ from holdfast.operations.pages import Filter
 from holdfast.operations.status import TERMINAL, Status
 from holdfast.repositories import agent_target
 from holdfast.repositories.cadence import Cadence, NoCadence, Threshold
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 
 DAY_SECONDS = 86_400.0
@@ -65,7 +66,7 @@ def _cell(
     *,
     with_overdue: bool,
 ) -> StatusCell:
-    success: datetime | None = getattr(repository, care.column) if care.column else None
+    success = unless_ahead(getattr(repository, care.column), clock.now()) if care.column else None
     ended = _last_ended(session, repository.id, care.kinds)
     if care.cell == "backup" and _is_outdated(ended, success):
         ended = None

@@ -16,8 +16,11 @@ Step = Mapping[str, Any]
 
 
 class StepRules(Protocol):
-    def stored(self, session: Session, caller: Caller, step: Step, previous: Sequence[Step]) -> dict[str, Any]:
-        """Given a step that a caller wants, return it as the schedule stores it; `previous` are its steps so far.
+    def stored(
+        self, session: Session, caller: Caller, steps: Sequence[Step], previous: Sequence[Step]
+    ) -> list[dict[str, Any]]:
+        """Given all steps of the kind that a caller wants, return them in the same order as the schedule stores them;
+        `previous` are those that it stores so far.
 
         Raise NotFound, Forbidden or Unprocessable.
         """

@@ -26,4 +26,7 @@ def reconcile_if_due(database: Database, source: DerivedDataSource, interval_min
 
 
 def _is_due(last: str | None, interval: timedelta) -> bool:
-    return last is None or clock.now() - datetime.fromisoformat(last) >= interval
+    if last is None:
+        return True
+    passed = clock.now() - datetime.fromisoformat(last)
+    return passed >= interval or passed < -interval  # the clock went back

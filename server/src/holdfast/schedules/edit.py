@@ -204,12 +204,12 @@ class Editor:
         previous: Sequence[Mapping[str, Any]],
     ) -> list[dict[str, Any]]:
         """Return the steps in execution order; kinds with step rules decide on the stored form of their steps."""
-        kept = []
-        for step in steps:
-            row = STEPS.get(str(step["kind"]))
-            kind = self.registry.kinds.get(row.operation) if row is not None else None
+        kept: list[dict[str, Any]] = []
+        for name in dict.fromkeys(str(step["kind"]) for step in steps):
+            wanted, stored = _of_kind(steps, name), _of_kind(previous, name)
+            kind = self.registry.kinds.get(STEPS[name].operation) if name in STEPS else None
             rules = kind.step_rules if kind is not None else None
-            kept.append(rules.stored(session, caller, step, previous) if rules is not None else dict(step))
+            kept += rules.stored(session, caller, wanted, stored) if rules is not None else map(dict, wanted)
         return sorted(kept, key=_place)
 
     def _changes(
@@ -357,6 +357,10 @@ def _without_doubles(targets: Targets) -> dict[str, Any]:
 
 def _given_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
     return [step.model_dump(mode="json", exclude_none=True) for step in steps]
+
+
+def _of_kind(steps: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [step for step in steps if str(step["kind"]) == kind]
 
 
 def _place(step: Mapping[str, Any]) -> int:

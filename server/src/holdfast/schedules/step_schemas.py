@@ -105,7 +105,10 @@ class ScriptStep(Closed):
     parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=50)] = Field(
         {}, description="Omitted secret parameters keep their values."
     )
-    has_secrets: StrictBool | None = Field(None, description="Read-only; ignored in requests.")
+    has_secrets: StrictBool | None = Field(
+        None,
+        description="Whether secret parameters are stored. Send it back as shown; a step with `false` keeps none.",
+    )
 
     @model_validator(mode="after")
     def _uses_what_its_place_has(self) -> Self:

@@ -1,6 +1,6 @@
 """Errors about scripts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import Conflict, NotFound, Unprocessable
@@ -25,6 +25,19 @@ def uses_do_not_fit(schedules: Sequence[dict[str, Any]], parameter: str) -> Unpr
 
 def bad_parameter(name: str, why: str) -> Unprocessable:
     return Unprocessable("scripts.bad_parameter", f"The parameter {name} {why}.", parameter=name)
+
+
+def secret_needed(script: str, name: str, plain: Mapping[str, str]) -> Unprocessable:
+    """The step may be one of several with different secrets. `plain` helps a person to find it."""
+    where = ", ".join(f"{key}={value}" for key, value in plain.items())
+    return Unprocessable(
+        "scripts.secret_needed",
+        f"Enter {name} again for the script {script}{f' ({where})' if where else ''}: several of the schedule's steps "
+        "run it, and it is unclear which stored value belongs to this one. Nothing was changed.",
+        script=script,
+        parameter=name,
+        parameters=dict(plain),
+    )
 
 
 def wrong_place(where: str, repository: str) -> Unprocessable:

@@ -47,6 +47,15 @@ def checked(
     return plain, secret
 
 
+def plain(declared: Declared, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the plain ones among given values as text, in the order declared. Raise Unprocessable."""
+    return {
+        str(parameter["name"]): _text(parameter, given[parameter["name"]])
+        for parameter in declared
+        if not parameter["secret"] and parameter["name"] in given
+    }
+
+
 def _text(parameter: Mapping[str, Any], value: Any) -> str:
     """Return the value as the script receives it. Raise Unprocessable if it has the wrong type."""
     match parameter["type"], value:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy.orm import Session
@@ -24,6 +25,7 @@ from holdfast.repositories import store as repositories
 from holdfast.repositories.job_kinds import report_of
 from holdfast.repositories.location import SshMachines, runs_on
 from holdfast.scripts import environment, errors, library, parameters, store
+from holdfast.scripts.kept_secrets import KeptSecrets
 from holdfast.scripts.models import StoredScript
 from holdfast.scripts.schemas import ScriptParams, ScriptStep, Where
 
@@ -201,28 +203,32 @@ class StepsOfScripts:
 
     secrets: parameters.Secrets
 
-    def stored(self, session: Session, caller: Caller, step: Step, previous: Sequence[Step]) -> dict[str, Any]:
-        wanted = ScriptStep.model_validate({name: value for name, value in step.items() if name != "secret_id"})
-        found = library.require_usable(session, caller, wanted.script_id)
-        _require_place(wanted, found)
-        kept = self._kept_before(session, wanted, previous)
+    def stored(
+        self, session: Session, caller: Caller, steps: Sequence[Step], previous: Sequence[Step]
+    ) -> list[dict[str, Any]]:
+        wanted = [ScriptStep.model_validate(step) for step in steps]
+        before = [ScriptStep.model_validate(step) for step in previous]
+        kept: dict[int, dict[str, Any]] = {}
+        for script_id in dict.fromkeys(step.script_id for step in wanted):
+            script = library.require_usable(session, caller, script_id)
+            numbers = [number for number, step in enumerate(wanted) if step.script_id == script_id]
+            names = KeptSecrets(script, partial(self.secrets.read, session)).of(
+                [wanted[number] for number in numbers], [step for step in before if step.script_id == script_id]
+            )
+            for number, name in zip(numbers, names, strict=True):
+                kept[number] = self._stored(session, script, wanted[number], name)
+        return [kept[number] for number in range(len(wanted))]
+
+    def _stored(self, session: Session, script: StoredScript, wanted: ScriptStep, kept: str | None) -> dict[str, Any]:
+        """Return the stored form of a step. `kept` names its secrets so far, which stay unless they are given again."""
+        _require_place(wanted, script)
         known = self.secrets.read(session, kept) or {}
-        plain, secret = parameters.checked(found.parameters, wanted.parameters, known)
+        plain, secret = parameters.checked(script.parameters, wanted.parameters, known)
         name = kept if secret == known else self.secrets.keep(session, secret)
         result = wanted.model_dump(mode="json", include={"kind", "when", "script_id"})
         result |= {"on_failure": wanted.on_failure} if wanted.when == "before" else {"run_on": wanted.run_on}
         result |= {"scope": wanted.scope} if wanted.scope == "once" else {}
         return {**result, "parameters": plain, **({"secret_id": name} if name else {})}
-
-    def _kept_before(self, session: Session, wanted: ScriptStep, previous: Sequence[Step]) -> str | None:
-        """Return the name of secrets stored for the same script in the same place; they are kept unless given again."""
-        del session
-        names = (
-            step.get("secret_id")
-            for step in previous
-            if (step.get("kind"), step.get("when"), step.get("script_id")) == ("script", wanted.when, wanted.script_id)
-        )
-        return next((str(name) for name in names if name), None)
 
     def params(self, session: Session, step: Step) -> dict[str, Any]:
         wanted = ScriptStep.model_validate(step)

@@ -108,6 +108,7 @@ class ScriptStep(Schema):
     scope: Literal["each", "once"] = "each"
     parameters: Values = {}
     secret_id: str | None = None
+    has_secrets: bool | None = None
 
     @model_validator(mode="after")
     def _uses_what_its_place_has(self) -> Self:

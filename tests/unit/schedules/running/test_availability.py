@@ -41,6 +41,21 @@ def test_a_laptop_is_backed_up_when_it_is_online_and_its_last_success_is_long_en
     assert world.rows(schedule)[1].due_at == at(5)
 
 
+def test_a_success_in_the_future_does_not_stop_the_backups_of_a_laptop(world: World) -> None:
+    repository = world.repository(last_backup=at(2) + timedelta(days=400))
+    schedule = world.schedule(repository, **LAPTOP)
+    world.tick(at(2))
+    assert [row.outcome for row in world.rows(schedule)] == ["ran"]
+    world.now += timedelta(days=400)  # the clock is ahead while this backup ends
+    world.end_all()
+    world.tick()
+    assert world.rows(schedule)[0].settled_at == world.now
+    world.tick(at(2, 12))
+    assert [row.due_at for row in world.rows(schedule)] == [at(2)]
+    world.tick(at(3))
+    assert [row.due_at for row in world.rows(schedule)] == [at(2), at(3)]
+
+
 def test_a_failed_laptop_backup_is_retried_after_one_two_and_four_hours(world: World) -> None:
     repository = world.repository()
     schedule = world.schedule(repository, **LAPTOP)

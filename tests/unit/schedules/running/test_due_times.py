@@ -202,6 +202,13 @@ def test_a_due_time_is_skipped_if_the_last_success_is_recent_enough(world: World
     assert world.told(schedule) == [(at(2, 2), "skipped", "too_soon")]
 
 
+def test_a_success_in_the_future_is_never_recent_enough(world: World) -> None:
+    repository = world.repository(last_backup=at(2, 2) + timedelta(days=400))
+    schedule = world.schedule(repository, min_success_interval_minutes=600)
+    world.tick(at(2, 2))
+    assert world.told(schedule) == [(at(2, 2), "ran", None)]
+
+
 @pytest.mark.parametrize("reason", [Reason.DELETED, Reason.DISABLED])
 def test_deleting_or_disabling_a_schedule_ends_its_waiting_runs(world: World, reason: Reason) -> None:
     agent = world.agent("offline")
@@ -264,6 +271,13 @@ def test_a_run_without_due_steps_is_skipped(world: World) -> None:
     schedule = world.schedule(world.repository(last_check=at(1)), steps=[{"kind": "check", "every_days": 30}])
     world.tick(at(2, 2))
     assert world.told(schedule) == [(at(2, 2), "skipped", "nothing_due")]
+
+
+def test_a_step_whose_last_success_is_in_the_future_is_due(world: World) -> None:
+    repository = world.repository(last_check=at(2, 2) + timedelta(days=400))
+    world.schedule(repository, steps=[{"kind": "check", "every_days": 30}])
+    world.tick(at(2, 2))
+    assert kinds(world.operations()) == ["check"]
 
 
 def test_a_failed_backup_fails_the_run_but_its_check_still_runs(world: World) -> None:

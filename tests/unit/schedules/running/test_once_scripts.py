@@ -28,7 +28,7 @@ BACKUP = {"kind": "backup"}
 class Rules:
     """The part of the script library's step rules that schedules use."""
 
-    def stored(self, *_: Any) -> dict[str, Any]:
+    def stored(self, *_: Any) -> list[dict[str, Any]]:
         raise AssertionError("nothing is edited here")
 
     def params(self, _session: object, step: Mapping[str, Any]) -> dict[str, Any]:

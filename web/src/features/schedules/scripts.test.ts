@@ -9,7 +9,7 @@ test('scripts are put before and after the backup, in their order', () => {
 
 test('a script that moves behind the backup loses what it has only before it', () => {
   const moved = changed({ ...scriptStep(1), on_failure: 'warn', scope: 'once' }, { when: 'after' })
-  expect(moved).toEqual({ kind: 'script', script_id: 1, when: 'after', scope: 'once', on_failure: null })
+  expect(moved).toEqual({ ...scriptStep(1), when: 'after', scope: 'once', on_failure: null })
   expect(changed({ ...moved, run_on: 'failure' }, { when: 'before' }).run_on).toBe(null)
 })
 
@@ -18,4 +18,8 @@ test('a step names its script, and that it runs once for all repositories', () =
   expect(stepWord({ kind: 'script', script_id: 7, scope: 'once' }, scripts)).toBe('Script mount, once for all')
   expect(stepWord({ kind: 'script', script_id: 8 }, scripts)).toBe('Script')
   expect(stepWord({ kind: 'restore_check' }, scripts)).toBe('Restore check')
+})
+
+test('a new step says that it has no secrets, so that it does not get those of another one', () => {
+  expect(withScripts([], [scriptStep(1)])[0]).toMatchObject({ script_id: 1, has_secrets: false })
 })

@@ -10,13 +10,19 @@ export interface ScriptStep {
   on_failure?: 'stop' | 'warn' | null
   run_on?: 'always' | 'success' | 'warning' | 'failure' | null
   parameters?: Record<string, string | number | boolean>
+  /** False: the step is new, so it keeps no secrets of another one that runs the same script. */
   has_secrets?: boolean | null
 }
 
 type Step = Record<string, unknown>
 
 export const isScript = (step: Step): boolean => step.kind === 'script'
-export const scriptStep = (script_id: number): ScriptStep => ({ kind: 'script', script_id, when: 'before' })
+export const scriptStep = (script_id: number): ScriptStep => ({
+  kind: 'script',
+  script_id,
+  when: 'before',
+  has_secrets: false,
+})
 
 /** What belongs to one place alone is left out in the other. */
 export function changed(step: ScriptStep, more: Partial<ScriptStep>): ScriptStep {

@@ -130,7 +130,7 @@ def refresh(request: Request, response: Response, caller: SessionToRefresh, logi
     if cookie is None:
         raise browser_sessions.session_ended()
     with login.database.writing() as session:
-        found = browser_sessions.refresh(session, login.settings, cookie, address_of(request))
+        found = browser_sessions.refresh(session, login.settings, login.vault, cookie, address_of(request))
     if found is None:
         raise browser_sessions.session_ended()
     if found.cookie is not None:

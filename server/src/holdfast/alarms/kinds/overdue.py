@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Select, column, func, or_, select, table, true
+from sqlalchemy import Select, case, column, func, or_, select, table, true
 from sqlalchemy.orm import InstrumentedAttribute
 
 from holdfast.alarms.kind import AlarmKind, EvaluationContext, Finding, Subject, age, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import AlarmThresholds
+from holdfast.repositories.evidence_times import CLOCKS_DIFFER
 from holdfast.repositories.models import Repository
 from holdfast.storage.bulk import flushed_connection
 
@@ -21,13 +22,9 @@ _mirrors = table(
 )
 
 
-def _candidates(column_: InstrumentedAttribute[datetime | None], asked: Any) -> Select[*tuple[Any, ...]]:
-    """Select repositories with their last success, the time from which its age is measured, and whether the alarm
-    applies without a schedule.
-    """
-    since = func.coalesce(column_, Repository.created_at)
-    chosen = select(Repository.id, column_.label("success"), since.label("since"), asked.label("asked"))
-    return chosen.where(Repository.mode != "observe")
+def _candidates(asked: Any) -> Select[*tuple[Any, ...]]:
+    """Select repositories, and whether the alarm applies to them without a schedule."""
+    return select(Repository.id, asked.label("asked")).where(Repository.mode != "observe")
 
 
 def _find(
@@ -35,15 +32,21 @@ def _find(
     *,
     cell: str,
     candidates: Select[*tuple[Any, ...]],
-    since: Any,
+    success: Any,
+    created: Any,
     own: Callable[[AlarmThresholds], float | None],
 ) -> Iterator[Finding]:
-    """Find repositories whose last success is too old. `own` returns a threshold set for alarms, if there is one."""
+    """Find repositories whose last success is too old; without one, its age counts from `created`.
+
+    `own` returns a threshold set for alarms, if there is one.
+    """
     least = _least(context, cell, own)
     if least is None:
         return
-    old = candidates.where(since < context.now - timedelta(seconds=least))
-    for number, success, counted_from, asked in flushed_connection(context.session).execute(old).all():
+    known = case((success <= context.now + CLOCKS_DIFFER, success))
+    since = func.coalesce(known, created)
+    old = candidates.add_columns(known, since).where(since < context.now - timedelta(seconds=least))
+    for number, asked, last, counted_from in flushed_connection(context.session).execute(old).all():
         rule = context.overdue.get(number, {}).get(cell)
         thresholds = context.thresholds.of(number)
         seconds = own(thresholds) or (rule.seconds if rule else None)
@@ -53,7 +56,7 @@ def _find(
             continue
         critical = passed > seconds * thresholds.critical_factor
         evidence = {
-            "last_success_at": shown(success),
+            "last_success_at": shown(last),
             "counted_from": shown(counted_from),
             "threshold_seconds": int(seconds),
             "schedule_id": rule.schedule_id if rule else None,
@@ -90,9 +93,8 @@ def _kind(
     With `always`, it applies to every repository, not only where a schedule asks for the job or the job has succeeded
     before.
     """
-    since = func.coalesce(column_, Repository.created_at)
-    asked = true() if always else column_.is_not(None)
-    find = partial(_find, cell=cell, candidates=_candidates(column_, asked), since=since, own=own)
+    candidates = _candidates(true() if always else column_.is_not(None))
+    find = partial(_find, cell=cell, candidates=candidates, success=column_, created=Repository.created_at, own=own)
     return AlarmKind(name, find, partial(_message, what))
 
 
@@ -118,19 +120,20 @@ RESTORE_CHECK = _kind(
 
 # A mirror that is synced manually is late only if a schedule requires it. A mirror that contains the latest backup is
 # not behind, however old both are.
-_SINCE_MIRROR = func.coalesce(Repository.last_mirror, _mirrors.c.created_at)
 _BEHIND = (
-    select(
-        Repository.id,
-        Repository.last_mirror.label("success"),
-        _SINCE_MIRROR.label("since"),
-        (_mirrors.c.mode != "manual").label("asked"),
-    )
+    select(Repository.id, (_mirrors.c.mode != "manual").label("asked"))
     .join(_mirrors, _mirrors.c.repository_id == Repository.id)
     .where(or_(Repository.last_mirror.is_(None), Repository.last_backup > Repository.last_mirror))
 )
 MIRROR = AlarmKind(
     "mirror_behind",
-    partial(_find, cell="mirror", candidates=_BEHIND, since=_SINCE_MIRROR, own=_of("mirror_behind_days", DAY)),
+    partial(
+        _find,
+        cell="mirror",
+        candidates=_BEHIND,
+        success=Repository.last_mirror,
+        created=_mirrors.c.created_at,
+        own=_of("mirror_behind_days", DAY),
+    ),
     partial(_message, "sync of the mirror"),
 )

@@ -17,6 +17,7 @@ from holdfast.operations.queue import Link, Subject
 from holdfast.operations.queue import Origin as Asked
 from holdfast.operations.status import Needs, Status, Trigger
 from holdfast.repositories import store as repositories
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import OnWindowClose, Origin, Outcome, Reason, Schedule, ScheduleRun
 from holdfast.schedules.running import final_states, once_scripts, retry
@@ -160,7 +161,7 @@ class _Preparing:
         surroundings = Surroundings(
             due_at=row.due_at,
             gap=gap_of(schedule),
-            evidence={kind: getattr(repository, name) for kind, name in EVIDENCE.items()},
+            evidence={kind: unless_ahead(getattr(repository, name), now) for kind, name in EVIDENCE.items()},
             template=schedule.archive_name_template,
             repository_template=repository.archive_name_template,
             upload_kib=upload_limit(schedule, now) if repository.engine_version == 1 else None,

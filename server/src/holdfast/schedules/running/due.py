@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from backup_engine.frozen import frozen
 from holdfast.kit import zones
 from holdfast.kit.request_priority import give_way
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.calendar import availability, plan, spread
@@ -394,7 +395,7 @@ def _availability_rows(
     gap = timedelta(minutes=schedule.min_success_interval_minutes or 0)
     ids = [target.id for target in targets]
     waiting = set(store.open_repositories(session, schedule.id))
-    history = _history(session, schedule, ids)
+    history = _history(session, schedule, ids, around.now)
     rows, coming = [], [latest]
     for target in targets:
         if target.id in waiting:
@@ -438,7 +439,7 @@ class _History:
             self.last_try = max(self.last_try or ended_at, ended_at)
 
 
-def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[int, _History]:
+def _history(session: Session, schedule: Schedule, ids: Sequence[int], now: datetime) -> dict[int, _History]:
     found = {number: _History() for number in ids}
     if needs_backup(schedule.steps):
         for first in range(0, len(ids), store.AT_ONCE):
@@ -446,9 +447,15 @@ def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[i
                 Repository.id.in_(ids[first : first + store.AT_ONCE])
             )
             for row in session.execute(statement):
-                found[row.id].last_success = row.last_backup
+                found[row.id].last_success = unless_ahead(row.last_backup, now)
     runs = (
-        select(ScheduleRun.repository_id, ScheduleRun.outcome, ScheduleRun.result, ScheduleRun.settled_at)
+        select(
+            ScheduleRun.repository_id,
+            ScheduleRun.outcome,
+            ScheduleRun.result,
+            ScheduleRun.due_at,
+            ScheduleRun.settled_at,
+        )
         .where(
             ScheduleRun.schedule_id == schedule.id,
             ScheduleRun.settled_at.is_not(None),
@@ -458,8 +465,9 @@ def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[i
         .limit(20 * max(len(ids), 10))
     )
     for run in session.execute(runs):
-        if run.repository_id in found and run.settled_at is not None:
-            found[run.repository_id].note(run.outcome, run.result, run.settled_at)
+        ended_at = unless_ahead(run.settled_at, now) or run.due_at  # the clock was ahead when it ended
+        if run.repository_id in found:
+            found[run.repository_id].note(run.outcome, run.result, ended_at)
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from backup_engine.frozen import frozen
+from holdfast.repositories.evidence_times import unless_ahead
 from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, WaitingFor
 
 OpensAt = Callable[[datetime], datetime | None]
@@ -158,9 +159,8 @@ def _start(row: Row, rules: Rules, place: Place, deadline: datetime | None, now:
 
 
 def _is_too_soon(rules: Rules, place: Place, now: datetime) -> bool:
-    if rules.min_success_interval is None or place.last_success is None:
-        return False
-    return now - place.last_success < rules.min_success_interval
+    last = unless_ahead(place.last_success, now)
+    return rules.min_success_interval is not None and last is not None and now - last < rules.min_success_interval
 
 
 def _no_later(moment: datetime, deadline: datetime | None) -> datetime:
