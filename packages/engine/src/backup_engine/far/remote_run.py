@@ -40,6 +40,8 @@ KEPT_SECONDS = 7 * 24 * 3600.0
 """How long the record of a run is kept if nobody fetches it."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = os.path.join(os.path.dirname(HERE), "runs")
+FORGOTTEN = os.path.join(os.path.dirname(HERE), "forgotten")
+"""A file for each run that was removed before its output was fetched. Such a run must never be started again."""
 RESERVED = ("started.json", "engine.json", "exit.json")
 RESERVED_BYTES = 4096
 LARGEST_REQUEST = 8 * 1024 * 1024
@@ -64,7 +66,7 @@ def main() -> int:
     if request is None:
         return 0
     control.silence_seconds = request.get("silence_seconds")
-    forget_old_runs()
+    forget_old_runs(besides=request["run"])
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
         frames.send_end({"state": "interrupted"})  # forgotten after everything was sent once
@@ -167,9 +169,10 @@ def require_at_most(most: int, size: int) -> None:
 class Run:
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self._forgotten = os.path.join(FORGOTTEN, os.path.basename(folder))
 
     def was_started(self) -> bool:
-        return self._has("started.json")
+        return self._has("started.json") or os.path.exists(self._forgotten)
 
     def start(self, request: dict[str, Any]) -> int | bool | None:
         """Start the shim unless it was started before.
@@ -177,6 +180,7 @@ class Run:
         Return False if it cannot be started, or the output's pipe if one was requested.
         """
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        os.utime(self.folder)  # while this process follows the run, others must not take it for an old one
         starting = os.open(self._file("starting"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(starting, fcntl.LOCK_EX)
         try:
@@ -264,6 +268,16 @@ class Run:
             os.close(descriptor)
         return True
 
+    def forget(self) -> None:
+        """Remove everything except the fact that the run was started. From then on, it counts as interrupted."""
+        os.makedirs(FORGOTTEN, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._file("exit.json"))  # first: without it, what is left cannot be taken for a complete run
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self._file("started.json"), self._forgotten)
+        sync_folder(FORGOTTEN)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _signal(self, word: bytes) -> bool:
         """Send the signal named by a word to the engine's process group. Return False if the engine has not started
         yet.
@@ -344,17 +358,24 @@ def narrowed(argv: list[str]) -> list[str]:
     return argv if python is None else [*python, os.path.join(HERE, "narrowed.py"), *argv]
 
 
-def forget_old_runs() -> None:
+def sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def forget_old_runs(besides: str) -> None:
+    """Remove the runs that have ended and that nobody has asked for in a long time, except the one to follow now."""
     now = time.time()
     try:
         names = os.listdir(RUNS)
     except FileNotFoundError:
         return
     for name in names:
-        folder = os.path.join(RUNS, name)
+        run = Run(os.path.join(RUNS, name))
         with contextlib.suppress(OSError):
-            if now - os.stat(folder).st_mtime > KEPT_SECONDS and Run(folder).is_free():
-                shutil.rmtree(folder, ignore_errors=True)
+            if name != besides and now - os.stat(run.folder).st_mtime > KEPT_SECONDS and run.is_free():
+                run.forget()
 
 
 if __name__ == "__main__":
