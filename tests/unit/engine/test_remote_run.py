@@ -1,5 +1,6 @@
 """The far side of a run, as it is copied to a machine, driven over pipes in place of a connection."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -10,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from backup_engine import shim
 from backup_engine.far import remote_run, run
+from tests.support.processes import command_line
+from tests.support.service import wait_until
 
 OLDER_PYTHON = next(map(str, Path.home().glob(".pyenv/versions/3.9*/bin/python3.9")), sys.executable)
 LONG_AGO = 1.0
@@ -137,3 +141,61 @@ def test_a_forgotten_run_that_never_started_can_be_started(far_side: FarSide, tm
     assert not far_side.run_folder("a").exists()
 
     assert far_side.connect("a", counting(tmp_path)).end()["state"] == "exited"
+
+
+def test_a_cancel_overtakes_output_that_waits_for_the_connection(far_side: FarSide, tmp_path: Path) -> None:
+    trap = f"trap 'touch {tmp_path}/stopped; exit 1' TERM"
+    connection = far_side.connect(
+        "a", f"{trap}; head -c 8000000 /dev/zero; touch {tmp_path}/written; while :; do sleep 0.05; done"
+    )
+    wait_until((tmp_path / "written").exists, what="the engine has written its output")
+    connection.send("TERM")
+
+    wait_until((tmp_path / "stopped").exists, 10, what="the engine was stopped")
+    assert connection.end()["record"]["code"] == 1
+
+
+@pytest.fixture
+def stranger() -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def ended_run(folder: Path, pid: int, start_time: str | None) -> remote_run.Run:
+    (folder / "engine.json").write_text(json.dumps({"pid": pid, "start_time": start_time}))
+    return remote_run.Run(str(folder))
+
+
+def test_a_run_that_is_over_signals_nobody(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
+    run = ended_run(tmp_path, stranger.pid, shim.process_start_time(stranger.pid))
+
+    assert run._signal(b"KILL"), "the word has been dealt with"
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(0.2)
+
+
+def test_a_process_that_got_the_number_of_an_ended_engine_is_not_signalled(
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    run = ended_run(tmp_path, stranger.pid, "1")
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        assert run._signal(b"KILL"), "the word has been dealt with"
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(0.2)
+
+
+def test_what_an_ended_engine_left_in_its_group_is_signalled(tmp_path: Path) -> None:
+    engine = subprocess.Popen(
+        ["sh", "-c", "sleep 60 >/dev/null & echo $!"], start_new_session=True, stdout=subprocess.PIPE
+    )
+    left = int(engine.communicate()[0])
+    run = ended_run(tmp_path, engine.pid, "1")
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        assert run._signal(b"KILL")
+    wait_until(lambda: not command_line(left), what="the process was stopped")
