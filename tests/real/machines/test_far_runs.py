@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backup_engine.command import Command, Machine, Secret
-from backup_engine.far.request import FarStop, request_file
+from backup_engine.far.request import FarStop, request_file, was_started_remotely
 from backup_engine.process import ExitRecord, Spool
 from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, wait_until
@@ -158,6 +158,24 @@ def test_a_cancel_stops_the_process_group_on_the_machine(
 
     assert ended(spool).code == 128 + signal.SIGTERM
     assert processes_naming("sleep\x001234.5") == {}
+
+
+def test_a_command_that_is_cancelled_before_its_machine_is_reached_never_starts(tmp_path: Path) -> None:
+    slow = tmp_path / "slow-ssh"
+    slow.write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/dialled; while [ ! -e {tmp_path}/reachable ]; do sleep 0.05; done\n"
+        f'HOME={tmp_path} exec /bin/sh -c "$1"\n'
+    )
+    slow.chmod(0o700)
+    spool = Spool(tmp_path / "spool")
+    spool.launch(shell(f"touch {tmp_path}/begun", Machine("slow", (str(slow),), sys.executable)))
+    wait_for(tmp_path / "dialled")
+    FarStop(spool.folder).act()
+    (tmp_path / "reachable").touch()
+
+    assert ended(spool).code == 128 + signal.SIGTERM
+    assert not was_started_remotely(spool.folder)
+    assert not (tmp_path / "begun").exists()
 
 
 @pytest.mark.campaign

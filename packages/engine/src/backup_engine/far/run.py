@@ -54,6 +54,7 @@ LARGEST_FRAME = 1 << 20
 UNREADABLE = "The machine sent data that is not part of a run; the engine there may still be running."
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
+CANCELLED = 128 + signal.SIGTERM
 NOT_FOUND = 127
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 NOT_EXECUTABLE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR)
@@ -140,6 +141,10 @@ class Unreadable(Exception):
     """The machine sends data that does not belong to a run."""
 
 
+class CancelledBefore(Exception):
+    """The engine should stop, and has not been requested to start."""
+
+
 class Keepalive:
     """Sends signs of life to a machine, even while the engine's output waits for a reader."""
 
@@ -199,6 +204,8 @@ class FarRun:
                 return self._lost("The reader of the engine's output is gone.", 2)
             except Unreadable:
                 return self._lost(UNREADABLE, 2)
+            except CancelledBefore:
+                return CANCELLED
             if code is not None:
                 return code
             if self._request["piped"]:
@@ -252,6 +259,7 @@ class FarRun:
         assert link.stdout is not None
         is_marked, received = False, b""
         while True:
+            self._require_no_cancel()
             self._pass_on_cancel(link)
             errors.trim()
             if not select.select([link.stdout], [], [], LOOK_SECONDS)[0]:
@@ -284,6 +292,7 @@ class FarRun:
         ends.
         """
         assert link.stdin is not None
+        self._require_no_cancel()
         self._greeted = True
         mark(self._place + ".begun")
         request = {
@@ -300,6 +309,11 @@ class FarRun:
         link.stdin.flush()
         Keepalive(link).start()
         self._asked.clear()
+
+    def _require_no_cancel(self) -> None:
+        """Raise CancelledBefore if the engine should stop and cannot have been started."""
+        if self._cancel.is_asked() and not self._may_have_begun():
+            raise CancelledBefore
 
     def _pass_on(self, letter: str, content: bytes) -> None:
         self._progressed = True
