@@ -9,7 +9,7 @@ from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.ssh import Answer
 from holdfast.machines import errors, store
-from holdfast.machines.keys import write_private
+from holdfast.machines.keys import keep_private
 from holdfast.machines.models import SshConnection, SshKey
 from holdfast.machines.ssh_links import Links
 from holdfast.storage.session import Database
@@ -55,8 +55,7 @@ class KeyDeployment:
         key = self._links.keys.newest()
         link = self._links.link_of(connection, key)
         askpass = self._links.keys.folder / "askpass"
-        if not askpass.exists():
-            write_private(askpass, ssh.ASKPASS, 0o700)
+        keep_private(askpass, ssh.ASKPASS, 0o700)
         _check(ssh.run_script_with_password(link, adding(key), password, askpass), by_password=True)
         return self._accepted(caller, connection, key, "ssh.key_deployed")
 

@@ -64,12 +64,17 @@ import json, os, sys
 os.umask(0o077)
 folder = os.path.join(os.path.expanduser("~"), {folder!r}, {version!r})
 os.makedirs(folder, exist_ok=True)
+entry = os.open(folder, os.O_RDONLY)
 for name, text in json.load(sys.stdin).items():
     part = os.path.join(folder, "%s.%d" % (name, os.getpid()))
     with open(part, "w", encoding="utf-8") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(part, os.path.join(folder, name))
+    os.fsync(entry)
 """
+"""Each file is synced before the next one, so that a power cut never leaves the mark of a complete copy without it."""
 PLAIN_NOTE = b"This machine has no Python 3.9 or newer: the engine runs under plain ssh, and ends if the link is cut.\n"
 PLAIN = """
 IFS= read -r line || exit 1
@@ -521,8 +526,11 @@ def copy_script() -> str:
 
 
 def side_command(python: str) -> str:
+    """The command that starts the far side, or ends with NOT_COPIED if a file of it is missing or empty."""
     folder = f'"$HOME"/{FOLDER}/{version()}'
-    script = f"[ -f {folder}/ready ] || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/remote_run.py"
+    *copied, ready = sources()
+    tests = " && ".join((f"[ -f {folder}/{ready} ]", *(f"[ -s {folder}/{name} ]" for name in copied)))
+    script = f"{tests} || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/remote_run.py"
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
