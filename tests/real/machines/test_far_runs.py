@@ -257,7 +257,9 @@ def test_a_far_side_that_cannot_work_fails_the_run(far_host: Sshd, far: Machine,
     first.launch(shell("true", far))
     assert ended(first).code == 0
     (side,) = (far_host.home / ".cache" / "holdfast-shim").glob("*/remote_run.py")
-    side.write_text(side.read_text().replace("    words = Words()", "    raise RuntimeError('broken')"))
+    works = "    control.silence_seconds = "
+    assert works in side.read_text()
+    side.write_text(side.read_text().replace(works, f"    raise RuntimeError('broken')\n{works}"))
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("echo never", far))
 
