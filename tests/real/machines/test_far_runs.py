@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backup_engine.command import Command, Machine, Secret
-from backup_engine.far.request import FarStop, request_file
+from backup_engine.far.request import FarStop, request_file, was_started_remotely
 from backup_engine.process import ExitRecord, Spool
 from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, wait_until
@@ -160,6 +160,24 @@ def test_a_cancel_stops_the_process_group_on_the_machine(
     assert processes_naming("sleep\x001234.5") == {}
 
 
+def test_a_command_that_is_cancelled_before_its_machine_is_reached_never_starts(tmp_path: Path) -> None:
+    slow = tmp_path / "slow-ssh"
+    slow.write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/dialled; while [ ! -e {tmp_path}/reachable ]; do sleep 0.05; done\n"
+        f'HOME={tmp_path} exec /bin/sh -c "$1"\n'
+    )
+    slow.chmod(0o700)
+    spool = Spool(tmp_path / "spool")
+    spool.launch(shell(f"touch {tmp_path}/begun", Machine("slow", (str(slow),), sys.executable)))
+    wait_for(tmp_path / "dialled")
+    FarStop(spool.folder).act()
+    (tmp_path / "reachable").touch()
+
+    assert ended(spool).code == 128 + signal.SIGTERM
+    assert not was_started_remotely(spool.folder)
+    assert not (tmp_path / "begun").exists()
+
+
 @pytest.mark.campaign
 def test_a_cut_link_ends_a_command_under_plain_ssh(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
@@ -239,7 +257,9 @@ def test_a_far_side_that_cannot_work_fails_the_run(far_host: Sshd, far: Machine,
     first.launch(shell("true", far))
     assert ended(first).code == 0
     (side,) = (far_host.home / ".cache" / "holdfast-shim").glob("*/remote_run.py")
-    side.write_text(side.read_text().replace("    words = Words()", "    raise RuntimeError('broken')"))
+    works = "    control.silence_seconds = "
+    assert works in side.read_text()
+    side.write_text(side.read_text().replace(works, f"    raise RuntimeError('broken')\n{works}"))
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("echo never", far))
 

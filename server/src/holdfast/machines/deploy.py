@@ -7,9 +7,9 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
-from holdfast.execution.ssh import Answer
+from holdfast.execution.ssh import Answer, HostKey
 from holdfast.machines import errors, store
-from holdfast.machines.keys import write_private
+from holdfast.machines.keys import keep_private
 from holdfast.machines.models import SshConnection, SshKey
 from holdfast.machines.ssh_links import Links
 from holdfast.storage.session import Database
@@ -17,6 +17,7 @@ from holdfast.storage.session import Database
 DONE = "holdfast-key-is-there"
 FILE = """
 umask 077
+export LC_ALL=C
 file="$HOME/.ssh/authorized_keys"
 mkdir -p "$HOME/.ssh" && touch "$file" || exit 1
 """
@@ -29,11 +30,20 @@ fi
 grep -qxF -e "$key" "$file" && echo {done}
 """
 REMOVE = """
-old={key}
-grep -vxF -e "$old" "$file" >"$file.holdfast"
-[ $? -lt 2 ] && cat "$file.holdfast" >"$file"
-rm -f "$file.holdfast"
-echo {done}
+old={old}
+new={new}
+[ ! -L "$file" ] || file=$(readlink -f "$file") || exit 1
+part=$file.holdfast
+trap 'rm -f "$part"' EXIT
+rm -f "$part" && cp -p "$file" "$part" || exit 1
+grep -avxF -e "$old" "$file" >"$part"
+[ "$(cat "$part")" = "$(grep -avxF -e "$old" "$file")" ] && grep -qxF -e "$new" "$part" || exit 1
+mv -f "$part" "$file" && grep -qxF -e "$new" "$file" || exit 1
+grep -qF -e {blob} "$file"
+[ $? = 1 ] && echo {done}
+"""
+"""The file is replaced by a complete copy with the same mode and owner, so a full disk leaves it as it was. Lines that
+are not valid UTF-8 must not make it a binary file, of which grep omits lines.
 """
 
 
@@ -55,8 +65,7 @@ class KeyDeployment:
         key = self._links.keys.newest()
         link = self._links.link_of(connection, key)
         askpass = self._links.keys.folder / "askpass"
-        if not askpass.exists():
-            write_private(askpass, ssh.ASKPASS, 0o700)
+        keep_private(askpass, ssh.ASKPASS, 0o700)
         _check(ssh.run_script_with_password(link, adding(key), password, askpass), by_password=True)
         return self._accepted(caller, connection, key, "ssh.key_deployed")
 
@@ -87,12 +96,12 @@ class KeyDeployment:
         if connection.host_key is None:
             return "ssh.no_host_key"
         added = ssh.run_script(self._links.link_of(connection, old), adding(new))
-        if added.failure is not None or DONE not in added.output:
+        if not _is_done(added):
             return added.failure or "ssh.deploy_failed"
         trial = self._links.link_of(connection, new, on_trial=True)
-        tried = ssh.run_script(trial, FILE + REMOVE.format(key=_quoted(old), done=DONE))
-        if tried.failure is not None:
-            return tried.failure
+        tried = ssh.run_script(trial, replacing(old, new))
+        if not _is_done(tried):
+            return tried.failure or "ssh.deploy_failed"
         self._links.link_of(self._accepted(caller, connection, new, "ssh.key_moved"), new)
         trial.key_file.unlink(missing_ok=True)
         return None
@@ -114,8 +123,18 @@ def adding(key: SshKey) -> str:
     return FILE + ADD.format(key=_quoted(key), done=DONE)
 
 
+def replacing(old: SshKey, new: SshKey) -> str:
+    """The script that removes the old key, and succeeds only if it is gone and the new one is there."""
+    blob = HostKey.of(old.public_key).blob
+    return FILE + REMOVE.format(old=_quoted(old), new=_quoted(new), blob=shlex.quote(blob), done=DONE)
+
+
 def _quoted(key: SshKey) -> str:
     return shlex.quote(key.public_key)
+
+
+def _is_done(answer: Answer) -> bool:
+    return answer.failure is None and DONE in answer.output
 
 
 def _check(answer: Answer, *, by_password: bool) -> None:

@@ -60,9 +60,7 @@ class Keys:
     def put(self, key: SshKey, name: str) -> Path:
         """Write the private key to a file with this name, readable only by its owner, and return the path."""
         path = self.folder / name
-        content = self._vault.decrypt(key.private_key, secret_context(key.uuid))
-        if not path.exists() or path.read_text() != content:
-            write_private(path, content)
+        keep_private(path, self._vault.decrypt(key.private_key, secret_context(key.uuid)))
         return path
 
 
@@ -70,8 +68,10 @@ def fingerprint(key: SshKey) -> str:
     return HostKey.of(key.public_key).fingerprint
 
 
-def write_private(path: Path, content: str, mode: int = 0o600) -> None:
-    """Create a private file atomically."""
+def keep_private(path: Path, content: str, mode: int = 0o600) -> None:
+    """Create a private file atomically, unless it has this content: a power cut may have left it empty."""
+    if path.exists() and path.read_text() == content:
+        return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as stream:

@@ -10,7 +10,7 @@ from holdfast.execution import ssh
 from holdfast.execution.ssh import HostKey, SshLink
 from holdfast.kit import clock
 from holdfast.machines import errors, store
-from holdfast.machines.keys import Keys, write_private
+from holdfast.machines.keys import Keys, keep_private
 from holdfast.machines.models import SshConnection, SshKey
 from holdfast.storage.session import Database, after_commit
 
@@ -51,9 +51,7 @@ class Links:
         """
         alias = f"holdfast-{connection.id}"
         known = self.keys.folder / f"known-hosts-{connection.id}"
-        line = f"{alias} {connection.host_key}\n"
-        if not known.exists() or known.read_text() != line:
-            write_private(known, line)
+        keep_private(known, f"{alias} {connection.host_key}\n")
         identity = self.keys.put(key, f"{'trial' if on_trial else 'identity'}-{connection.id}")
         return SshLink(connection.username, connection.host, connection.port, alias, identity, known)
 

@@ -30,6 +30,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # loading it takes almost half as long as starting Python
+    from collections.abc import Callable
     from typing import Any
 
 FRAME = struct.Struct(">cQ")
@@ -40,11 +41,14 @@ KEPT_SECONDS = 7 * 24 * 3600.0
 """How long the record of a run is kept if nobody fetches it."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = os.path.join(os.path.dirname(HERE), "runs")
+FORGOTTEN = os.path.join(os.path.dirname(HERE), "forgotten")
+"""A file for each run that was removed before its output was fetched. Such a run must never be started again."""
 RESERVED = ("started.json", "engine.json", "exit.json")
 RESERVED_BYTES = 4096
 LARGEST_REQUEST = 8 * 1024 * 1024
 """More than a command's arguments and secrets can take."""
 LARGEST_WORD = 64 * 1024
+SIGNALS = {b"TERM": signal.SIGTERM, b"KILL": signal.SIGKILL}
 
 
 class TooMuchSaid(Exception):
@@ -64,7 +68,7 @@ def main() -> int:
     if request is None:
         return 0
     control.silence_seconds = request.get("silence_seconds")
-    forget_old_runs()
+    forget_old_runs(besides=request["run"])
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
         frames.send_end({"state": "interrupted"})  # forgotten after everything was sent once
@@ -90,18 +94,17 @@ class Frames:
         self._control = control
 
     def begin(self) -> None:
-        os.write(1, MARK)
-        os.set_blocking(1, False)  # even while a write blocks, a closed connection must be noticed
-        self.send(b"h", b"")
+        os.write(1, MARK + FRAME.pack(b"h", 0))
+        os.set_blocking(1, False)  # even while a write blocks, words and a closed connection must be noticed
 
     def send(self, letter: bytes, content: bytes) -> None:
         data = memoryview(FRAME.pack(letter, len(content)) + content)
         while data:
+            self._control.receive()
             try:
                 data = data[os.write(1, data) :]
             except BlockingIOError:
                 select.select([], [1], [], LOOK_SECONDS)
-                self._control.receive()
 
     def send_end(self, end: dict[str, Any]) -> None:
         self.send(b"x", json.dumps(end).encode())
@@ -115,6 +118,10 @@ class ControlInput:
     def __init__(self) -> None:
         self._received = b""
         self._heard_at = time.monotonic()
+        self._signals: list[bytes] = []
+        self._is_done = False
+        self.send_signal: Callable[[bytes], bool] = lambda _: False
+        """Sends the signal named by a word. Returns False if the engine has not started yet."""
         self.ended = False
 
     def request(self) -> dict[str, Any] | None:
@@ -130,27 +137,24 @@ class ControlInput:
         request: dict[str, Any] = json.loads(line)
         return request
 
-    def new(self) -> list[bytes]:
-        """Return the words received since the last call, without waiting. Raise NobodyIsThere after too long a
-        silence.
-        """
-        self.receive()
-        *words, self._received = self._received.split(b"\n")
-        return words
-
     def receive(self) -> None:
+        """Process the words that have arrived, without waiting. Raise NobodyIsThere after too long a silence."""
         while not self.ended and select.select([0], [], [], 0)[0]:
             self._read()
             require_at_most(LARGEST_WORD + BLOCK, len(self._received))
+        *words, self._received = self._received.split(b"\n")
+        self._is_done = self._is_done or b"DONE" in words
+        signals = (*self._signals, *(word for word in words if word in SIGNALS))
+        self._signals = [word for word in signals if not self.send_signal(word)]
         if self.silence_seconds is not None and time.monotonic() - self._heard_at > self.silence_seconds:
             raise NobodyIsThere
 
     def wait_for_done(self) -> bool:
-        while b"DONE" not in (words := self.new()):
-            if self.ended:
-                return False
+        self.receive()
+        while not self._is_done and not self.ended:
             select.select([0], [], [], 60)
-        return b"DONE" in words
+            self.receive()
+        return self._is_done
 
     def _read(self) -> None:
         block = os.read(0, BLOCK)
@@ -167,9 +171,10 @@ def require_at_most(most: int, size: int) -> None:
 class Run:
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self._forgotten = os.path.join(FORGOTTEN, os.path.basename(folder))
 
     def was_started(self) -> bool:
-        return self._has("started.json")
+        return self._has("started.json") or os.path.exists(self._forgotten)
 
     def start(self, request: dict[str, Any]) -> int | bool | None:
         """Start the shim unless it was started before.
@@ -177,6 +182,7 @@ class Run:
         Return False if it cannot be started, or the output's pipe if one was requested.
         """
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        os.utime(self.folder)  # while this process follows the run, others must not take it for an old one
         starting = os.open(self._file("starting"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(starting, fcntl.LOCK_EX)
         try:
@@ -213,10 +219,10 @@ class Run:
 
     def follow(self, control: ControlInput, frames: Frames, request: dict[str, Any], pipe: int | None) -> bool:
         """Stream the engine's output until the engine has ended. Return False if the connection ended first."""
+        control.send_signal = self._signal
         streams = [Stream(frames, self._file("err"), b"e", request["err"])]
         if not request["piped"]:
             streams.append(Stream(frames, self._file("out"), b"o", request["out"]))
-        wanted: list[bytes] = []
         while True:
             free = pipe is None and self.is_free()
             for stream in streams:
@@ -224,7 +230,7 @@ class Run:
             if free:
                 frames.send_end(self._end())
                 return True
-            wanted = [word for word in (*wanted, *control.new()) if not self._signal(word)]
+            control.receive()
             if control.ended:
                 return False
             ready = select.select([0] if pipe is None else [0, pipe], [], [], LOOK_SECONDS)[0]
@@ -264,20 +270,29 @@ class Run:
             os.close(descriptor)
         return True
 
+    def forget(self) -> None:
+        """Remove everything except the fact that the run was started. From then on, it counts as interrupted."""
+        os.makedirs(FORGOTTEN, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._file("exit.json"))  # first: without it, what is left cannot be taken for a complete run
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self._file("started.json"), self._forgotten)
+        sync_folder(FORGOTTEN)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _signal(self, word: bytes) -> bool:
-        """Send the signal named by a word to the engine's process group. Return False if the engine has not started
-        yet.
+        """Send the signal named by a word to the engine's process group, unless the engine has ended. Return False if
+        it has not started yet.
         """
-        number = {b"TERM": signal.SIGTERM, b"KILL": signal.SIGKILL}.get(word)
-        if number is None:
-            return True
         try:
             with open(self._file("engine.json"), "rb") as record:
-                pid = json.load(record)["pid"]
+                engine = json.load(record)
         except FileNotFoundError:
             return False
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, number)
+        # If the engine itself has ended, its number can only name what is left of its group, or a stranger.
+        if not self.is_free() and process_start_time(engine["pid"]) in (None, engine["start_time"]):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(engine["pid"], SIGNALS[word])
         return True
 
     def _has(self, name: str) -> bool:
@@ -344,17 +359,33 @@ def narrowed(argv: list[str]) -> list[str]:
     return argv if python is None else [*python, os.path.join(HERE, "narrowed.py"), *argv]
 
 
-def forget_old_runs() -> None:
+def process_start_time(pid: int) -> str | None:
+    """The same as in the shim."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rsplit(b")", 1)[1].split()[19].decode()
+    except (OSError, IndexError):
+        return None
+
+
+def sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def forget_old_runs(besides: str) -> None:
+    """Remove the runs that have ended and that nobody has asked for in a long time, except the one to follow now."""
     now = time.time()
     try:
         names = os.listdir(RUNS)
     except FileNotFoundError:
         return
     for name in names:
-        folder = os.path.join(RUNS, name)
+        run = Run(os.path.join(RUNS, name))
         with contextlib.suppress(OSError):
-            if now - os.stat(folder).st_mtime > KEPT_SECONDS and Run(folder).is_free():
-                shutil.rmtree(folder, ignore_errors=True)
+            if name != besides and now - os.stat(run.folder).st_mtime > KEPT_SECONDS and run.is_free():
+                run.forget()
 
 
 if __name__ == "__main__":

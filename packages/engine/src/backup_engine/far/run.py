@@ -54,6 +54,7 @@ LARGEST_FRAME = 1 << 20
 UNREADABLE = "The machine sent data that is not part of a run; the engine there may still be running."
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
+CANCELLED = 128 + signal.SIGTERM
 NOT_FOUND = 127
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 NOT_EXECUTABLE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR)
@@ -63,12 +64,17 @@ import json, os, sys
 os.umask(0o077)
 folder = os.path.join(os.path.expanduser("~"), {folder!r}, {version!r})
 os.makedirs(folder, exist_ok=True)
+entry = os.open(folder, os.O_RDONLY)
 for name, text in json.load(sys.stdin).items():
     part = os.path.join(folder, "%s.%d" % (name, os.getpid()))
     with open(part, "w", encoding="utf-8") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(part, os.path.join(folder, name))
+    os.fsync(entry)
 """
+"""Each file is synced before the next one, so that a power cut never leaves the mark of a complete copy without it."""
 PLAIN_NOTE = b"This machine has no Python 3.9 or newer: the engine runs under plain ssh, and ends if the link is cut.\n"
 PLAIN = """
 IFS= read -r line || exit 1
@@ -140,6 +146,10 @@ class Unreadable(Exception):
     """The machine sends data that does not belong to a run."""
 
 
+class CancelledBefore(Exception):
+    """The engine should stop, and has not been requested to start."""
+
+
 class Keepalive:
     """Sends signs of life to a machine, even while the engine's output waits for a reader."""
 
@@ -199,6 +209,8 @@ class FarRun:
                 return self._lost("The reader of the engine's output is gone.", 2)
             except Unreadable:
                 return self._lost(UNREADABLE, 2)
+            except CancelledBefore:
+                return CANCELLED
             if code is not None:
                 return code
             if self._request["piped"]:
@@ -252,6 +264,7 @@ class FarRun:
         assert link.stdout is not None
         is_marked, received = False, b""
         while True:
+            self._require_no_cancel()
             self._pass_on_cancel(link)
             errors.trim()
             if not select.select([link.stdout], [], [], LOOK_SECONDS)[0]:
@@ -284,6 +297,7 @@ class FarRun:
         ends.
         """
         assert link.stdin is not None
+        self._require_no_cancel()
         self._greeted = True
         mark(self._place + ".begun")
         request = {
@@ -300,6 +314,11 @@ class FarRun:
         link.stdin.flush()
         Keepalive(link).start()
         self._asked.clear()
+
+    def _require_no_cancel(self) -> None:
+        """Raise CancelledBefore if the engine should stop and cannot have been started."""
+        if self._cancel.is_asked() and not self._may_have_begun():
+            raise CancelledBefore
 
     def _pass_on(self, letter: str, content: bytes) -> None:
         self._progressed = True
@@ -507,8 +526,11 @@ def copy_script() -> str:
 
 
 def side_command(python: str) -> str:
+    """The command that starts the far side, or ends with NOT_COPIED if a file of it is missing or empty."""
     folder = f'"$HOME"/{FOLDER}/{version()}'
-    script = f"[ -f {folder}/ready ] || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/remote_run.py"
+    *copied, ready = sources()
+    tests = " && ".join((f"[ -f {folder}/{ready} ]", *(f"[ -s {folder}/{name} ]" for name in copied)))
+    script = f"{tests} || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/remote_run.py"
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
