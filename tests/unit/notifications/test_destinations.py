@@ -3,7 +3,7 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from standardwebhooks import WebhookVerificationError
 
 from holdfast.errors import Unprocessable
 from holdfast.notifications.deliver import addresses, apprise_child, http_request, ping, smtp, webhook
+from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.destinations import Destinations
 from holdfast.notifications.schemas import DestinationChange, DestinationOptions
 from tests.support.mail import MailServer, mail_server
@@ -20,6 +21,7 @@ from tests.support.stores import a_store
 from tests.support.tls import own_certificate
 from tests.unit.notifications.world import ADMIN, SECRET, World
 
+A_LONG_TLS_RECORD = b"\x16\x03\x03\x40\x00"
 BODY = {"subject": "Backup failed", "text": "It broke.\n", "html": "<b>It broke.</b>", "payload": '{"type":"test"}'}
 HOSTILE = "evil\r\nBcc: everybody@example.org\n<script>alert(1)</script>\u202e\u2066@everyone" + "x" * 10_000
 
@@ -89,6 +91,66 @@ def test_a_receiver_that_sends_a_byte_at_a_time_is_abandoned_in_time() -> None:
 
     assert not result.ok
     assert "No response within" in result.message
+
+
+def send_webhook(port: int) -> Result:
+    return http_request.post(f"https://localhost:{port}/", b"", {}, seconds=0.5)
+
+
+def send_mail(port: int) -> Result:
+    wanted = {"host": "localhost", "port": port, "security": "tls", "from": "a@example.org", "to": ["b@example.org"]}
+    return smtp.send(wanted, {}, BODY, "abc")
+
+
+@pytest.mark.parametrize("send", [send_webhook, send_mail])
+def test_a_tls_handshake_that_never_ends_is_abandoned_in_time(
+    monkeypatch: pytest.MonkeyPatch, send: Callable[[int], Result]
+) -> None:
+    monkeypatch.setattr(smtp, "SECONDS", 0.5)
+    with dripping_receiver(A_LONG_TLS_RECORD) as port:
+        result = send(port)
+
+    assert not result.ok
+    assert "No response within" in result.message
+
+
+def test_a_name_that_is_not_resolved_in_time_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalled = threading.Event()
+
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        stalled.wait(60)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    try:
+        result = http_request.post("http://slow.example/", b"", {}, seconds=0.2)
+    finally:
+        stalled.set()
+
+    assert "No response within" in result.message
+
+
+def test_the_addresses_of_a_name_share_the_time_for_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the last drop packets, so that connecting to them takes all the time that each is given."""
+    places = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{number}", 25)) for number in range(1, 9)]
+    tried: list[str] = []
+    now = 0.0
+
+    def connect(address: tuple[str, int], timeout: float) -> socket.socket:
+        nonlocal now
+        tried.append(address[0])
+        if address[0] == "127.0.0.8":
+            return socket.socket()
+        now += timeout
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: places)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(addresses, "monotonic", lambda: now)
+    with addresses.connect("mail.example", 25, 16.0) as connection:
+        assert connection.gettimeout() == pytest.approx(2.0)
+
+    assert len(tried) == 8
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The delivery queue: at least once under one id, in order, without holding up others or losing messages."""
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -7,10 +8,12 @@ import time_machine
 from sqlalchemy import select
 
 from holdfast.kit import clock
+from holdfast.notifications.deliver import http_request
 from holdfast.notifications.deliver.queue import BACK_OFF_SECONDS, LEASE_SECONDS
 from holdfast.notifications.events import grouping
 from holdfast.operations.models import OutboxEntry
 from tests.support.receivers import Received, WebReceiver, web_receiver
+from tests.support.service import wait_until
 from tests.support.stores import statements
 from tests.unit.notifications.world import SECRET, World
 
@@ -93,6 +96,30 @@ def test_one_message_is_in_flight_for_each_destination(world: World, receiver: W
 
     assert {each.destination_id for each in claimed if each is not None} == {1, 2}
     assert claimed[2] is None
+
+
+def test_while_one_sender_waits_for_a_receiver_another_looks_for_messages(world: World, receiver: WebReceiver) -> None:
+    with web_receiver() as slow:
+        slow.stall = threading.Event()
+        for name, url, events in (("quick", receiver.url, "backup.*"), ("slow", slow.url, "check.*")):
+            world.rule(name, events=[events], destination_ids=[world.webhook(url, name)])
+        world.notifications.queue.start()
+        world.ends("failed", name="first")
+        world.read()
+        wait_until(lambda: len(receiver.items) == 1, what="the quick receiver has its first message")
+        world.ends("failed", kind="check")
+        world.read()
+        wait_until(lambda: attempts(world) == 1, what="a sender waits for the slow receiver")
+        world.ends("completed_with_warnings", name="second")
+        world.read()
+        wait_until(
+            lambda: len(receiver.items) > 1, http_request.SECONDS / 2, what="the quick receiver has its second message"
+        )
+        world.supervisor.stop()
+
+
+def attempts(world: World) -> int:
+    return sum(delivery.attempts for delivery in world.deliveries() if delivery.destination_id == 2)
 
 
 def test_a_failing_destination_keeps_its_order_and_does_not_hold_up_the_others(

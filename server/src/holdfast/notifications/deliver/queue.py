@@ -4,6 +4,7 @@ Each is sent at least once, always with the same id, and in order for each desti
 """
 
 import random
+import threading
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -15,7 +16,6 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from holdfast.kit import clock
-from holdfast.kit.change_signal import ChangeSignal
 from holdfast.kit.supervisor import Supervisor
 from holdfast.notifications.deliver.render import body_of
 from holdfast.notifications.deliver.result import Result
@@ -57,28 +57,25 @@ class Queue:
         self._database = database
         self._supervisor = supervisor
         self._send = send
-        self._more = ChangeSignal()
+        self._looking = threading.Lock()
+        """Held by the sender that looks for due messages. The other idle ones wait for it."""
+        self._seen = -1
         self._nothing_due: tuple[Version | None, datetime | None] = (None, None)
         """The commit at which nothing was due, if known, and when the next message is due or a lease ends."""
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
-        """Start the senders. The first one looks for due messages; the others wake up when it finds some."""
-        self._supervisor.keep_running(
-            "notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS)
-        )
-        for number in range(2, SENDERS + 1):
+        """Start the senders. One idle sender looks for due messages; when it has found one, the next one looks."""
+        for number in range(1, SENDERS + 1):
             name = f"notify-{number}"
-            self._supervisor.keep_running(name, lambda name=name: self._send_forever(name, self._more, 60.0))  # type: ignore[misc]
+            self._supervisor.keep_running(name, lambda name=name: self._send_forever(name))  # type: ignore[misc]
 
     def step(self) -> bool:
         """Send one due message. Return whether there was one."""
         claimed = self.claim()
-        if claimed is None:
-            return False
-        self._more.notify()
-        self.record(claimed, self._send(claimed.destination_id, claimed.body, claimed.uuid))
-        return True
+        if claimed is not None:
+            self._attempt(claimed)
+        return claimed is not None
 
     def claim(self) -> Claimed | None:
         """Claim the next message. Each destination has one in flight at a time; a failed one precedes later ones."""
@@ -135,7 +132,7 @@ class Queue:
             rule = session.get(Rule, delivery.rule_id) if delivery.rule_id is not None else None
             delivery.body = body_of(delivery, rule.template if rule is not None else None)
         delivery.state, delivery.lease = DeliveryState.SENDING, uuid.uuid4().hex
-        delivery.lease_until = now + timedelta(seconds=LEASE_SECONDS)
+        delivery.lease_until = clock.now() + timedelta(seconds=LEASE_SECONDS)
         delivery.attempts += 1
         delivery.first_attempt_at = delivery.first_attempt_at or now
         return Claimed(delivery.id, delivery.uuid, delivery.lease, destination.id, delivery.body)
@@ -155,20 +152,32 @@ class Queue:
         delivery.state = DeliveryState.WAITING
         delivery.next_attempt_at = now + timedelta(seconds=seconds)
 
-    def _send_forever(self, name: str, wake: ChangeSignal, seconds: float) -> None:
-        seen = -1
+    def _send_forever(self, name: str) -> None:
         while not self._supervisor.stopping.is_set():
-            while not self._supervisor.stopping.is_set() and self.step():
-                self._supervisor.record_working(name)
-            self._supervisor.record_working(name)
-            seen = wake.wait(seen, self._pause(seconds))
+            with self._looking:
+                claimed = self._next(name)
+            if claimed is not None:
+                self._attempt(claimed)
 
-    def _pause(self, seconds: float) -> float:
-        """Return how long to wait. Only the polling sender waits for the next due message; the others are woken."""
+    def _next(self, name: str) -> Claimed | None:
+        """Wait for a due message and claim it. Return None when the service stops."""
+        while not self._supervisor.stopping.is_set():
+            claimed = self.claim()
+            self._supervisor.record_working(name)
+            if claimed is not None:
+                return claimed
+            self._seen = self._database.wake.wait(self._seen, self._pause())
+        return None
+
+    def _attempt(self, claimed: Claimed) -> None:
+        self.record(claimed, self._send(claimed.destination_id, claimed.body, claimed.uuid))
+
+    def _pause(self) -> float:
+        """Return how long to wait for the next due message."""
         _, next_at = self._nothing_due
-        if seconds > POLL_SECONDS or next_at is None:
-            return seconds
-        return min(seconds, max(SHORTEST_POLL_SECONDS, (next_at - clock.now()).total_seconds()))
+        if next_at is None:
+            return POLL_SECONDS
+        return min(POLL_SECONDS, max(SHORTEST_POLL_SECONDS, (next_at - clock.now()).total_seconds()))
 
 
 def _note(session: Session, destination: Destination, result: Result, now: datetime) -> None:

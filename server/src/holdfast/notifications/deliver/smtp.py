@@ -51,12 +51,10 @@ def _talk(guard: Deadline, options: dict[str, Any], secrets: dict[str, Any], mes
     context = ssl.create_default_context()
     security = options["security"]
     client = _Smtp(guard, context if security == "tls" else None)
-    client.connect(options["host"], options["port"])
     try:
+        client.connect(options["host"], options["port"])
         if security == "starttls":
             client.starttls(context=context)
-            assert client.sock is not None
-            guard.watch(client.sock)
         if options.get("username"):
             client.login(options["username"], secrets.get("password") or "")
         client.send_message(message)
@@ -66,13 +64,14 @@ def _talk(guard: Deadline, options: dict[str, Any], secrets: dict[str, Any], mes
 
 
 class _Smtp(smtplib.SMTP):
-    """Connects to the checked address, and lets the deadline end the connection."""
+    """Connects to the checked address, in the time that the deadline leaves."""
 
     def __init__(self, guard: Deadline, tls: ssl.SSLContext | None) -> None:
         self._guard, self._tls = guard, tls
-        super().__init__(timeout=SECONDS)
+        super().__init__()
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        connection = self._guard.watch(addresses.connect(host, port, timeout))
+        del timeout
+        connection = self._guard.connect(host, port)
         self._host = host
-        return self._guard.watch(self._tls.wrap_socket(connection, server_hostname=host)) if self._tls else connection
+        return self._tls.wrap_socket(connection, server_hostname=host) if self._tls else connection
