@@ -281,6 +281,30 @@ def test_a_refusal_by_the_mail_server_is_quoted() -> None:
     assert (result.ok, "452" in result.message, "full" in result.message) == (False, True, True)
 
 
+@pytest.mark.parametrize(
+    ("command", "answer", "is_refused"),
+    [
+        ("handle_DATA", "452 the disk is full", False),
+        ("handle_DATA", "554 not accepted", True),
+        ("handle_RCPT", "450 try again later", False),
+        ("handle_RCPT", "550 no such user", True),
+        ("handle_MAIL", "550 this sender is not allowed", False),
+    ],
+)
+def test_only_a_final_refusal_of_the_message_or_its_recipients_ends_it(
+    monkeypatch: pytest.MonkeyPatch, command: str, answer: str, is_refused: bool
+) -> None:
+    async def refuse(*_: Any) -> str:
+        return answer
+
+    monkeypatch.setattr(MailServer, command, refuse, raising=False)
+    with mail_server() as server:
+        result = smtp.send(options(server, "none", host="127.0.0.1"), {}, BODY, "abc")
+
+    code, words = answer.split(" ", 1)
+    assert result == Result(ok=False, message=f"The mail server answered {code}: {words}.", is_refused=is_refused)
+
+
 def test_a_password_is_never_sent_without_tls(world: World) -> None:
     with pytest.raises(Unprocessable):
         world.destination(

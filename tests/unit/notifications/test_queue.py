@@ -7,6 +7,9 @@ import pytest
 import time_machine
 from sqlalchemy import select
 
+from holdfast.alarms import thresholds
+from holdfast.alarms.kind import EvaluationContext, Finding
+from holdfast.alarms.kinds import notifications_failing
 from holdfast.kit import clock
 from holdfast.notifications.deliver import http_request
 from holdfast.notifications.deliver.queue import BACK_OFF_SECONDS, LEASE_SECONDS
@@ -212,6 +215,81 @@ def test_after_three_days_a_message_fails_and_the_other_destinations_are_notifie
     assert states == {1: "sent", 2: "failed"}
     assert titles(receiver)[-1] == "Messages to broken are not delivered"
     assert len(world.deliveries()) == 3, "the broken one is not told of itself"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_refused_message_fails_at_once_and_the_next_one_is_sent(
+    world: World, receiver: WebReceiver, status: int
+) -> None:
+    destination = every(world, receiver)
+    receiver.answer = lambda got: (status, {}) if b"odd" in got.body else (204, {})
+    world.ends("failed", repository=1, name="odd")
+    world.ends("failed", repository=2, name="important")
+    world.flow()
+
+    assert titles(receiver) == ["Backup of important failed"]
+    refused, _ = world.deliveries()
+    assert (refused.state, refused.attempts, refused.ended_at is not None) == ("failed", 1, True)
+    assert refused.last_error == f"The receiver answered {status}."
+    assert world.the_destination(destination).failing_since is None, "the next message was delivered"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"), [(408, {}), (425, {}), (429, {}), (403, {"Retry-After": "60"}), (500, {}), (302, {})]
+)
+def test_a_message_that_may_be_accepted_later_is_kept(
+    world: World, receiver: WebReceiver, status: int, headers: dict[str, str]
+) -> None:
+    every(world, receiver)
+    receiver.answer = lambda _got: (status, headers)
+    world.ends("failed")
+    world.flow()
+
+    assert [delivery.state for delivery in world.deliveries()] == ["waiting"]
+
+
+def test_a_destination_that_refuses_every_message_is_reported_once_and_alarmed_until_one_is_delivered(
+    world: World, receiver: WebReceiver
+) -> None:
+    with web_receiver() as broken:
+        broken.answer = lambda _got: (500, {})
+        world.rule()
+        world.webhook(receiver.url)
+        failing = world.webhook(broken.url, "broken")
+        with time_machine.travel(clock.now(), tick=False) as traveller:
+            for repository, status in enumerate((500, 404, 404, 404)):
+                broken.answer = lambda _got, status=status: (status, {})  # type: ignore[misc]
+                world.ends("failed", repository=repository)
+                world.flow()
+                traveller.shift(timedelta(hours=1))
+            assert [finding.subject.id for finding in alarmed(world)] == [failing]
+            broken.answer = lambda _got: (204, {})
+            world.ends("failed", repository=9)
+            world.flow()
+            assert alarmed(world) == []
+            world.flow()
+
+    about = [title for title in titles(receiver) if "broken" in title]
+    assert about == ["Messages to broken are not delivered", "Recovered: Messages to broken are not delivered"]
+
+
+def alarmed(world: World) -> list[Finding]:
+    with world.database.reading() as session:
+        context = EvaluationContext(session, clock.now(), thresholds.in_force(session), {})
+        return list(notifications_failing.find(context))
+
+
+def test_destinations_that_refuse_everything_do_not_report_each_other_without_end(
+    world: World, receiver: WebReceiver
+) -> None:
+    receiver.answer = lambda _got: (404, {})
+    every(world, receiver)
+    world.webhook(receiver.url, "second")
+    world.ends("failed")
+    for _ in range(10):
+        world.flow()
+
+    assert len(world.deliveries()) == 4, "the failure to both, and the failure of each to the other"
 
 
 def test_the_back_off_grows_to_a_day() -> None:

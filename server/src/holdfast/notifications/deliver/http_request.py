@@ -20,6 +20,8 @@ from holdfast.notifications.events.text import clean
 SECONDS = 15.0
 MOST_ANSWER = 2000
 LONGEST_RETRY_AFTER = 86400.0
+TEMPORARY = frozenset({408, 425, 429})
+"""Client errors that may pass by themselves."""
 
 
 def post(url: str, body: bytes, headers: dict[str, str], seconds: float = SECONDS) -> Result:
@@ -49,11 +51,13 @@ def _judged(answer: http.client.HTTPResponse, content: bytes) -> Result:
     message = f"The receiver answered {answer.status}{f': {words}' if words else ''}."
     if 300 <= answer.status < 400:
         message = f"The receiver answered {answer.status}; redirects are not followed."
+    wait = retry_after(answer.headers.get("Retry-After"))
     return Result(
         ok=False,
         message=message,
-        retry_after=retry_after(answer.headers.get("Retry-After")),
+        retry_after=wait,
         is_gone=answer.status == 410,
+        is_refused=400 <= answer.status < 500 and answer.status not in TEMPORARY and wait is None,
     )
 
 

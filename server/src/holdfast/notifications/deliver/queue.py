@@ -19,7 +19,8 @@ from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.notifications.deliver.render import body_of
 from holdfast.notifications.deliver.result import Result
-from holdfast.notifications.models import Delivery, DeliveryState, Destination, Rule
+from holdfast.notifications.events.from_outbox import failing_key
+from holdfast.notifications.models import Delivery, DeliveryState, Destination, Incident, Rule
 from holdfast.operations import outbox
 from holdfast.storage.read_cache import Version
 from holdfast.storage.session import Database
@@ -142,9 +143,9 @@ class Queue:
     ) -> None:
         delivery.last_error = result.message
         is_over = delivery.first_attempt_at is not None and now - delivery.first_attempt_at >= GIVE_UP_AFTER
-        if result.is_gone or is_over:
+        if result.is_gone or result.is_refused or is_over:
             delivery.state, delivery.ended_at = DeliveryState.FAILED, now
-            if destination is not None:
+            if destination is not None and not (result.is_refused and _is_reported(session, destination)):
                 _tell(session, FAILED_TOPIC, destination, result.message)
             return
         wait = BACK_OFF_SECONDS[min(delivery.attempts, len(BACK_OFF_SECONDS)) - 1]
@@ -196,6 +197,15 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
             .values(state=DeliveryState.FAILED, ended_at=now, last_error=result.message)
         )
         _count(session, destination, DeliveryState.FAILED, cast("CursorResult[Any]", ended).rowcount)
+
+
+def _is_reported(session: Session, destination: Destination) -> bool:
+    """Whether the other destinations know that this one fails.
+
+    Without this check, two destinations that refuse everything would report each other without end.
+    """
+    opened = select(Incident.id).where(Incident.key == failing_key(destination.id), Incident.closed_at.is_(None))
+    return session.scalar(opened) is not None
 
 
 def _tell(session: Session, topic: outbox.Topic, destination: Destination, reason: str | None) -> None:

@@ -13,6 +13,11 @@ from holdfast.notifications.deliver.http_request import SECONDS, Deadline, deadl
 from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.events.text import clean
 
+PERMANENT = 500
+"""Codes from here on are final if they concern the message or all its recipients. Others, such as those to a login or
+a sender, may be corrected by changing the destination.
+"""
+
 
 def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> Result:
     try:
@@ -27,11 +32,19 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
     except smtplib.SMTPNotSupportedError as error:
         return Result(ok=False, message=f"The mail server lacks a required feature: {clean(error)}.")
     except smtplib.SMTPResponseException as error:
-        words = clean(error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error)
-        return Result(ok=False, message=f"The mail server answered {error.smtp_code}: {words}.")
+        is_refused = isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= PERMANENT
+        return Result(ok=False, message=_answer(error.smtp_code, error.smtp_error), is_refused=is_refused)
+    except smtplib.SMTPRecipientsRefused as error:
+        code, words = min(error.recipients.values())
+        return Result(ok=False, message=_answer(code, words), is_refused=code >= PERMANENT)
     except (OSError, smtplib.SMTPException, EOFError) as error:
         return Result(ok=False, message=f"Not delivered: {clean(error) or type(error).__name__}.")
     return Result(ok=True, message="The mail server accepted the message.")
+
+
+def _answer(code: int, words: bytes | str) -> str:
+    shown = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
+    return f"The mail server answered {code}: {clean(shown)}."
 
 
 def message_of(options: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> EmailMessage:
