@@ -4,6 +4,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import pytest
 from standardwebhooks import WebhookVerificationError
 
 from holdfast.errors import Unprocessable
+from holdfast.kit import clock
 from holdfast.notifications.deliver import addresses, apprise_child, http_request, ping, smtp, webhook
 from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.destinations import Destinations
 from holdfast.notifications.schemas import DestinationChange, DestinationOptions
+from holdfast.schedules.models import Schedule, ScheduleRun
+from holdfast.schedules.running import final_states
 from tests.support.mail import MailServer, mail_server
 from tests.support.receivers import WebReceiver, dripping_receiver
 from tests.support.stores import a_store
 from tests.support.tls import own_certificate
-from tests.unit.notifications.world import ADMIN, SECRET, World
+from tests.unit.notifications.world import ADMIN, SECRET, World, at
 
 A_LONG_TLS_RECORD = b"\x16\x03\x03\x40\x00"
 BODY = {"subject": "Backup failed", "text": "It broke.\n", "html": "<b>It broke.</b>", "payload": '{"type":"test"}'}
@@ -337,8 +341,28 @@ def test_hostile_names_inject_nothing_into_a_mail(world: World) -> None:
 # --- pings ------------------------------------------------------------------------------------------------------------
 
 
-def run(**more: Any) -> dict[str, Any]:
-    return {"id": 1, "schedule_id": 3, "schedule_name": "nightly", "repository_id": 7, "due_at": "2026-11-16", **more}
+NIGHT, NEXT_NIGHT = at("2026-11-16T02:00:00+00:00"), at("2026-11-17T02:00:00+00:00")
+
+
+def run_of(world: World, repository: int, run_id: str, *, due_at: datetime = NIGHT) -> int:
+    """A run of schedule 3 for one repository begins."""
+    values: dict[str, Any] = {"schedule_id": 3, "repository_id": repository, "run_id": run_id, "due_at": due_at}
+    row = ScheduleRun(**values, start_at=due_at, revision=1, outcome="waiting")
+    with world.database.writing() as session:
+        session.add(row)
+        session.flush()
+        return row.id
+
+
+def ends(
+    world: World, repository: int, run_id: str, outcome: str, result: str | None = None, row_id: int | None = None
+) -> None:
+    """A run ends for one repository, and the outbox tells of it."""
+    row_id = row_id or run_of(world, repository, run_id)
+    with world.database.writing() as session:
+        schedule, row = session.get_one(Schedule, 3), session.get_one(ScheduleRun, row_id)
+        row.outcome, row.result, row.reason = outcome, result, "why"
+        final_states.settle(session, schedule, row, clock.now())
 
 
 def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiver: WebReceiver) -> None:
@@ -352,8 +376,7 @@ def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiv
             world.ends("pending", kind="prune", schedule_id=3, run_id=run_id)
             world.ends("pending", schedule_id=4, run_id="f" * 32)
         world.flow()
-        known = {"run_id": run_id} if outcome == "ran" else {}
-        world.tell("schedule.run", 7, **run(outcome=outcome, result=result, reason="why", **known, id=number))
+        ends(world, number, run_id, outcome, result)
         world.flow()
 
     assert [each.path.split("?")[0] for each in receiver.received] == [
@@ -362,6 +385,58 @@ def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiv
     assert receiver.received[0].path.endswith("?rid=00000000-0000-0000-0000-000000000000")
     assert receiver.received[1].path.split("rid=")[1] == receiver.received[0].path.split("rid=")[1]
     assert b"reason: why" in receiver.received[-1].body
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (("ran", "completed"), ("ran", "completed_with_warnings"), [""]),
+        (("ran", "failed"), ("ran", "completed"), ["/fail"]),
+        (("ran", "completed"), ("ran", "failed"), ["/fail"]),
+        (("missed", None), ("ran", "completed"), ["/fail"]),
+        (("ran", "completed"), ("skipped", None), ["/log", ""]),
+        (("skipped", None), ("ran", "completed"), ["/log", ""]),
+        (("skipped", None), ("skipped", None), ["/log", "/log"]),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_run_over_two_repositories_is_a_success_only_if_both_succeeded(
+    world: World, receiver: WebReceiver, first: Any, second: Any, expected: list[str], together: bool
+) -> None:
+    world.destination("check", "ping", url=receiver.url, schedule_id=3)
+    rows = {repository: run_of(world, repository, "a" * 32) for repository in (7, 8)}
+    for repository, end in ((7, first), (8, second)):
+        ends(world, repository, "a" * 32, *end, row_id=rows[repository])
+        if not together:
+            world.flow()
+    world.flow()
+
+    assert [each.path.split("?")[0] for each in receiver.received] == [f"/hook{action}" for action in expected]
+
+
+def test_a_run_whose_rows_are_still_being_written_is_no_success_yet(world: World, receiver: WebReceiver) -> None:
+    world.destination("check", "ping", url=receiver.url, schedule_id=3)
+    written = run_of(world, 7, "a" * 32, due_at=NEXT_NIGHT)
+    with world.database.writing() as session:
+        session.get_one(Schedule, 3).next_due_at = NEXT_NIGHT
+    ends(world, 7, "a" * 32, "ran", "completed", row_id=written)
+    world.flow()
+    assert receiver.received == []
+    with world.database.writing() as session:
+        session.get_one(Schedule, 3).next_due_at = NEXT_NIGHT + timedelta(days=1)
+    ends(world, 8, "a" * 32, "ran", "completed")
+    world.flow()
+
+    assert [each.path.split("?")[0] for each in receiver.received] == ["/hook"]
+
+
+def test_the_pings_of_two_runs_keep_their_order(world: World, receiver: WebReceiver) -> None:
+    world.destination("check", "ping", url=receiver.url, schedule_id=3)
+    ends(world, 7, "a" * 32, "ran", "completed")
+    ends(world, 8, "b" * 32, "ran", "failed")
+    world.flow()
+
+    assert [each.path.split("?")[0] for each in receiver.received] == ["/hook", "/hook/fail"]
 
 
 def test_a_ping_address_keeps_its_query() -> None:
