@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.notifications.deliver import ping
-from holdfast.notifications.events import grouping, incidents, rules
+from holdfast.notifications.events import deleted_subjects, grouping, incidents, rules
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.events.from_outbox import TOPICS, events_of
 from holdfast.notifications.events.incidents import Change
@@ -24,7 +24,9 @@ DELIVERED = (DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.WAITING)
 
 
 def reader() -> Reader:
-    return Reader(NAME, handle, topics=TOPICS, ends_only=lambda session: not ping.is_used(session))
+    return Reader(
+        NAME, handle, topics=TOPICS | deleted_subjects.TOPICS, ends_only=lambda session: not ping.is_used(session)
+    )
 
 
 def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
@@ -38,6 +40,7 @@ def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
                     if destination.id != event.not_to:
                         _RuleDispatcher(session, rule, destination, now).handle(event, change, labels)
             _plan_reminder(change.incident, active)
+    deleted_subjects.close_incidents(session, rows, now)
     ping.queue(session, rows, now)
 
 
@@ -85,6 +88,8 @@ class _RuleDispatcher:
         notice = incident.notices.get(self._key)
         if notice is None or self._rule.send != "change" or not self._rule.remind_hours:
             return
+        if incidents.is_one_off(incident):
+            return
         if datetime.fromisoformat(notice["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
             self._say(incident, "reminder")
 
@@ -119,6 +124,9 @@ class _RuleDispatcher:
 def _plan_reminder(incident: Incident | None, active: ActiveRules) -> None:
     """Set when the incident is next examined: the earliest reminder of any rule that has reported it."""
     if incident is None or incident.closed_at is not None:
+        return
+    if incidents.is_one_off(incident):
+        incident.remind_at = None
         return
     hours = {str(rule.id): rule.remind_hours for rule in active.rules if rule.send == "change" and rule.remind_hours}
     times = [
