@@ -101,6 +101,20 @@ def test_a_reminder_is_sent_after_each_day(told: World, receiver: WebReceiver) -
     assert states(receiver) == ["opened", "reminder", "reminder"]
 
 
+def test_a_reminder_planned_while_the_clock_was_ahead_is_due(told: World, receiver: WebReceiver) -> None:
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(timedelta(days=365))
+        told.ends("failed")
+        told.flow()
+        traveller.shift(timedelta(days=-365))
+        for expected in (1, 0, 1, 0):
+            told.notifications.tick()
+            assert told.send() == expected
+            traveller.shift(timedelta(hours=12))
+
+    assert states(receiver) == ["opened", "reminder", "reminder"]
+
+
 def three_days(world: World) -> None:
     with time_machine.travel(clock.now(), tick=False) as traveller:
         for _ in range(3):

@@ -296,6 +296,64 @@ def test_the_back_off_grows_to_a_day() -> None:
     assert BACK_OFF_SECONDS == (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
 
 
+# --- a clock that was ahead -------------------------------------------------------------------------------------------
+
+
+AHEAD = pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=365)], ids=["an hour", "a year"])
+
+
+@AHEAD
+def test_a_message_sent_while_the_clock_was_ahead_delays_no_other(
+    world: World, receiver: WebReceiver, ahead: timedelta
+) -> None:
+    every(world, receiver, group_seconds=30)
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(ahead)
+        world.ends("failed", name="first")
+        world.flow()
+        traveller.shift(-ahead)
+        world.ends("failed", name="second")
+        world.flow()
+
+    assert titles(receiver) == ["Backup of first failed", "Backup of second failed"]
+
+
+@AHEAD
+def test_an_attempt_that_failed_while_the_clock_was_ahead_is_repeated_with_the_usual_back_off(
+    world: World, receiver: WebReceiver, ahead: timedelta
+) -> None:
+    destination = every(world, receiver)
+    receiver.answer = lambda _got: (500, {})
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(ahead)
+        world.ends("failed", name="first")
+        world.flow()
+        traveller.shift(-ahead)
+        assert world.flow() == 1
+        assert world.flow() == 0, "it is not hammered"
+        assert world.the_destination(destination).failing_since == clock.now()
+        traveller.shift(timedelta(days=3))
+        assert world.flow() == 1
+
+    assert [delivery.state for delivery in world.deliveries()] == ["failed"]
+
+
+@AHEAD
+def test_a_lease_taken_while_the_clock_was_ahead_has_expired(
+    world: World, receiver: WebReceiver, ahead: timedelta
+) -> None:
+    every(world, receiver)
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(ahead)
+        world.ends("failed")
+        world.read()
+        assert world.notifications.queue.claim() is not None
+        traveller.shift(-ahead)
+        world.flow()
+
+    assert titles(receiver) == ["Backup of photos failed"]
+
+
 # --- grouping and quiet hours -----------------------------------------------------------------------------------------
 
 

@@ -26,4 +26,4 @@ def reconcile_if_due(database: Database, source: DerivedDataSource, interval_min
 
 
 def _is_due(last: str | None, interval: timedelta) -> bool:
-    return last is None or clock.now() - datetime.fromisoformat(last) >= interval
+    return last is None or clock.is_due(datetime.fromisoformat(last) + interval, clock.now(), interval)

@@ -34,6 +34,8 @@ LEASE_SECONDS = 30.0
 """Longer than any attempt may take: 15 seconds for webhooks and mail, 20 for Apprise."""
 BACK_OFF_SECONDS = (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
 JITTER = 0.1
+LONGEST_WAIT = timedelta(seconds=BACK_OFF_SECONDS[-1] * (1 + JITTER))
+"""No message waits longer: `Retry-After`, groups and quiet hours last a day at most."""
 GIVE_UP_AFTER = timedelta(days=3)
 ENDED_TOPIC: Final = "notification.delivery"
 FAILED_TOPIC: Final = "notification.failed"
@@ -63,6 +65,7 @@ class Queue:
         self._seen = -1
         self._nothing_due: tuple[Version | None, datetime | None] = (None, None)
         """The commit at which nothing was due, if known, and when the next message is due or a lease ends."""
+        self._looked_at = clock.now()
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
@@ -83,11 +86,11 @@ class Queue:
         now = clock.now()
         commits = self._database.commits()
         known, until = self._nothing_due
-        if commits and commits == known and (until is None or now < until):
+        if commits and commits == known and self._looked_at <= now and (until is None or now < until):
             return None
         with self._database.reading() as session:
             found, next_at = _look(session, now)
-        self._nothing_due = (None if found else commits, next_at)
+        self._nothing_due, self._looked_at = (None if found else commits, next_at), now
         if not found:
             return None
         with self._database.writing() as session:
@@ -135,7 +138,9 @@ class Queue:
         delivery.state, delivery.lease = DeliveryState.SENDING, uuid.uuid4().hex
         delivery.lease_until = clock.now() + timedelta(seconds=LEASE_SECONDS)
         delivery.attempts += 1
-        delivery.first_attempt_at = delivery.first_attempt_at or now
+        # The times may be of the future if the clock was ahead.
+        delivery.created_at = min(delivery.created_at, now)
+        delivery.first_attempt_at = min(delivery.first_attempt_at or now, now)
         return Claimed(delivery.id, delivery.uuid, delivery.lease, destination.id, delivery.body)
 
     def _failed(
@@ -187,7 +192,7 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
             _tell(session, RECOVERED_TOPIC, destination, None)
         destination.last_sent_at, destination.failing_since, destination.last_error = now, None, None
         return
-    destination.failing_since = destination.failing_since or now
+    destination.failing_since = min(destination.failing_since or now, now)
     destination.last_error = result.message
     if result.is_gone:
         destination.enabled, destination.disabled_reason = False, "gone"
@@ -222,13 +227,27 @@ def _count(session: Session, destination: Destination, state: str, number: int =
 
 
 def _looking() -> Select[Any]:
-    """Select for each destination: what is being sent, what was tried, what may be sent now, and what is due later."""
-    now = bindparam("now", type_=Delivery.next_attempt_at.type)
-    is_leased = and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now)
+    """Select for each destination: what is being sent, what was tried, what may be sent now, and what is due later.
+
+    Times that were set while the clock was ahead count as due.
+    """
+    now, latest_now, latest_lease, latest_wait = (
+        bindparam(name, type_=Delivery.next_attempt_at.type)
+        for name in ("now", "latest_now", "latest_lease", "latest_wait")
+    )
+    is_leased = and_(
+        Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now, Delivery.lease_until <= latest_lease
+    )
     is_tried = Delivery.attempts > 0
+    is_due = or_(
+        Delivery.next_attempt_at <= now,
+        Delivery.next_attempt_at > latest_wait,
+        Delivery.created_at > latest_now,
+        Delivery.first_attempt_at > latest_now,
+    )
     may_go = or_(
-        and_(Delivery.state == DeliveryState.WAITING, Delivery.next_attempt_at <= now),
-        and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until <= now),
+        and_(Delivery.state == DeliveryState.WAITING, is_due),
+        and_(Delivery.state == DeliveryState.SENDING, ~is_leased),
     )
     return (
         select(
@@ -255,10 +274,17 @@ _LOOKING_AT_ONE = _LOOKING.where(Delivery.destination_id == bindparam("destinati
 
 def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
     """Return each destination's message that may be sent now, the longest due first, and when the next one may be."""
+    latest = now + clock.WENT_BACK
+    times = {
+        "now": now,
+        "latest_now": latest,
+        "latest_lease": latest + timedelta(seconds=LEASE_SECONDS),
+        "latest_wait": latest + LONGEST_WAIT,
+    }
     if destination_id is None:
-        rows = session.execute(_LOOKING, {"now": now}).all()
+        rows = session.execute(_LOOKING, times).all()
     else:
-        rows = session.execute(_LOOKING_AT_ONE, {"now": now, "destination_id": destination_id}).all()
+        rows = session.execute(_LOOKING_AT_ONE, {**times, "destination_id": destination_id}).all()
     chosen = [row.tried_due if row.tried is not None else row.due for row in rows if not row.leased]
     following = min((row.following for row in rows if row.following is not None), default=None)
     return [delivery_id for delivery_id in chosen if delivery_id is not None], following
