@@ -51,6 +51,7 @@ MAY_START_THREADS = {
     "holdfast/history/chunks/metadata_chunks.py": "reads ahead from one helper while its caller waits",
     "holdfast/access/passwords.py": "hashes passwords",
     "holdfast/notifications/deliver/http_request.py": "closes one connection at its deadline",
+    "holdfast/notifications/deliver/addresses.py": "resolves one name, without a time limit, while its sender waits",
     "holdfast/access/last_used.py": "writes one batch; the next use submits another",
     "holdfast/schedules/running/machines.py": "tries several machines at once while its loop waits",
 }

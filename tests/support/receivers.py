@@ -93,7 +93,7 @@ def web_receiver() -> Iterator[WebReceiver]:
 
 
 @contextmanager
-def dripping_receiver() -> Iterator[int]:
+def dripping_receiver(beginning: bytes = b"HTTP/1.1 200 OK\r\n") -> Iterator[int]:
     """A server that answers one byte at a time, endlessly."""
     import socket
 
@@ -108,7 +108,7 @@ def dripping_receiver() -> Iterator[int]:
                 return
             with connection:
                 try:
-                    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                    connection.sendall(beginning)
                     while not stopped.is_set():
                         connection.sendall(b"X")
                         time.sleep(0.02)

@@ -13,7 +13,7 @@ from holdfast.agents.fleet import STORED_EVERY_SECONDS, Fleet, Heartbeat
 from holdfast.agents.models import AgentMachine
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
-from tests.unit.agents.test_memory import NOON, add_agent, hear, heartbeat, read
+from tests.unit.agents.test_memory import NOON, add_agent, hear, heartbeat, read, stored_time
 
 MANY = 3000
 MOST_BYTES_A_SECOND = 20_000 * MANY / 10_000
@@ -66,6 +66,45 @@ def test_an_agent_marked_offline_by_mistake_is_online_again_once_its_times_are_s
     with time_machine.travel(NOON + timedelta(seconds=61), tick=False):
         fleet.store_seen()
     assert read(database, agent).status == AgentStatus.ONLINE
+
+
+def test_after_the_clock_was_ahead_times_are_stored_again_and_an_agent_can_be_silent(
+    database: Database, tmp_path: Path
+) -> None:
+    """In the process that ran all the time, and in one that has just started."""
+    silent, alive = add_agent(database), add_agent(database, "bk_agent_another")
+    fleet = fleet_of(database, tmp_path)
+    wrong = NOON + timedelta(days=365)
+    with time_machine.travel(wrong, tick=False) as traveller:
+        fleet.process([Heartbeat(agent, heartbeat(agent), wrong) for agent in (silent, alive)])
+        for agent in (silent, alive):
+            fleet.note_unchanged(agent, heartbeat(agent), wrong + timedelta(seconds=90))
+        traveller.shift(timedelta(seconds=90))
+        fleet.store_seen()
+        fleet.find_silent()
+    restarted = fleet_of(database, tmp_path, NOON)
+    for seconds in range(0, 300, 5):
+        later = NOON + timedelta(seconds=seconds)
+        with time_machine.travel(later, tick=False):
+            assert fleet.note_unchanged(alive, heartbeat(alive), later)
+            for each in (fleet, restarted):
+                each.store_seen()
+                each.find_silent()
+        if seconds < 110:
+            assert read(database, silent).status == AgentStatus.ONLINE, "silence counts from the correction on"
+    assert read(database, silent).status == AgentStatus.OFFLINE
+    assert read(database, alive).status == AgentStatus.ONLINE
+    seen = stored_time(database, alive)
+    assert seen is not None
+    assert later - timedelta(seconds=65) <= seen <= later
+
+
+def test_a_time_of_the_future_is_replaced(database: Database) -> None:
+    for moment in (NOON + timedelta(days=365), NOON):
+        with time_machine.travel(moment, tick=False), database.writing() as session:
+            last_seen_times.store_times(session, {1: moment})
+    with database.reading() as session:
+        assert last_seen_times.one(session, 1) == NOON
 
 
 def test_after_a_kill_the_last_seen_time_is_at_most_a_minute_too_old(sqlite: Database, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,20 @@ import pytest
 from standardwebhooks import WebhookVerificationError
 
 from holdfast.errors import Unprocessable
+from holdfast.kit import clock
 from holdfast.notifications.deliver import addresses, apprise_child, http_request, ping, smtp, webhook
+from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.destinations import Destinations
 from holdfast.notifications.schemas import DestinationChange, DestinationOptions
+from holdfast.schedules.models import Schedule, ScheduleRun
+from holdfast.schedules.running import final_states
 from tests.support.mail import MailServer, mail_server
 from tests.support.receivers import WebReceiver, dripping_receiver
 from tests.support.stores import a_store
 from tests.support.tls import own_certificate
-from tests.unit.notifications.world import ADMIN, SECRET, World
+from tests.unit.notifications.world import ADMIN, SECRET, World, at
 
+A_LONG_TLS_RECORD = b"\x16\x03\x03\x40\x00"
 BODY = {"subject": "Backup failed", "text": "It broke.\n", "html": "<b>It broke.</b>", "payload": '{"type":"test"}'}
 HOSTILE = "evil\r\nBcc: everybody@example.org\n<script>alert(1)</script>\u202e\u2066@everyone" + "x" * 10_000
 
@@ -89,6 +95,66 @@ def test_a_receiver_that_sends_a_byte_at_a_time_is_abandoned_in_time() -> None:
 
     assert not result.ok
     assert "No response within" in result.message
+
+
+def send_webhook(port: int) -> Result:
+    return http_request.post(f"https://localhost:{port}/", b"", {}, seconds=0.5)
+
+
+def send_mail(port: int) -> Result:
+    wanted = {"host": "localhost", "port": port, "security": "tls", "from": "a@example.org", "to": ["b@example.org"]}
+    return smtp.send(wanted, {}, BODY, "abc")
+
+
+@pytest.mark.parametrize("send", [send_webhook, send_mail])
+def test_a_tls_handshake_that_never_ends_is_abandoned_in_time(
+    monkeypatch: pytest.MonkeyPatch, send: Callable[[int], Result]
+) -> None:
+    monkeypatch.setattr(smtp, "SECONDS", 0.5)
+    with dripping_receiver(A_LONG_TLS_RECORD) as port:
+        result = send(port)
+
+    assert not result.ok
+    assert "No response within" in result.message
+
+
+def test_a_name_that_is_not_resolved_in_time_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalled = threading.Event()
+
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        stalled.wait(60)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    try:
+        result = http_request.post("http://slow.example/", b"", {}, seconds=0.2)
+    finally:
+        stalled.set()
+
+    assert "No response within" in result.message
+
+
+def test_the_addresses_of_a_name_share_the_time_for_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the last drop packets, so that connecting to them takes all the time that each is given."""
+    places = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{number}", 25)) for number in range(1, 9)]
+    tried: list[str] = []
+    now = 0.0
+
+    def connect(address: tuple[str, int], timeout: float) -> socket.socket:
+        nonlocal now
+        tried.append(address[0])
+        if address[0] == "127.0.0.8":
+            return socket.socket()
+        now += timeout
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: places)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(addresses, "monotonic", lambda: now)
+    with addresses.connect("mail.example", 25, 16.0) as connection:
+        assert connection.gettimeout() == pytest.approx(2.0)
+
+    assert len(tried) == 8
 
 
 @pytest.mark.parametrize(
@@ -219,6 +285,30 @@ def test_a_refusal_by_the_mail_server_is_quoted() -> None:
     assert (result.ok, "452" in result.message, "full" in result.message) == (False, True, True)
 
 
+@pytest.mark.parametrize(
+    ("command", "answer", "is_refused"),
+    [
+        ("handle_DATA", "452 the disk is full", False),
+        ("handle_DATA", "554 not accepted", True),
+        ("handle_RCPT", "450 try again later", False),
+        ("handle_RCPT", "550 no such user", True),
+        ("handle_MAIL", "550 this sender is not allowed", False),
+    ],
+)
+def test_only_a_final_refusal_of_the_message_or_its_recipients_ends_it(
+    monkeypatch: pytest.MonkeyPatch, command: str, answer: str, is_refused: bool
+) -> None:
+    async def refuse(*_: Any) -> str:
+        return answer
+
+    monkeypatch.setattr(MailServer, command, refuse, raising=False)
+    with mail_server() as server:
+        result = smtp.send(options(server, "none", host="127.0.0.1"), {}, BODY, "abc")
+
+    code, words = answer.split(" ", 1)
+    assert result == Result(ok=False, message=f"The mail server answered {code}: {words}.", is_refused=is_refused)
+
+
 def test_a_password_is_never_sent_without_tls(world: World) -> None:
     with pytest.raises(Unprocessable):
         world.destination(
@@ -251,8 +341,28 @@ def test_hostile_names_inject_nothing_into_a_mail(world: World) -> None:
 # --- pings ------------------------------------------------------------------------------------------------------------
 
 
-def run(**more: Any) -> dict[str, Any]:
-    return {"id": 1, "schedule_id": 3, "schedule_name": "nightly", "repository_id": 7, "due_at": "2026-11-16", **more}
+NIGHT, NEXT_NIGHT = at("2026-11-16T02:00:00+00:00"), at("2026-11-17T02:00:00+00:00")
+
+
+def run_of(world: World, repository: int, run_id: str, *, due_at: datetime = NIGHT) -> int:
+    """A run of schedule 3 for one repository begins."""
+    values: dict[str, Any] = {"schedule_id": 3, "repository_id": repository, "run_id": run_id, "due_at": due_at}
+    row = ScheduleRun(**values, start_at=due_at, revision=1, outcome="waiting")
+    with world.database.writing() as session:
+        session.add(row)
+        session.flush()
+        return row.id
+
+
+def ends(
+    world: World, repository: int, run_id: str, outcome: str, result: str | None = None, row_id: int | None = None
+) -> None:
+    """A run ends for one repository, and the outbox tells of it."""
+    row_id = row_id or run_of(world, repository, run_id)
+    with world.database.writing() as session:
+        schedule, row = session.get_one(Schedule, 3), session.get_one(ScheduleRun, row_id)
+        row.outcome, row.result, row.reason = outcome, result, "why"
+        final_states.settle(session, schedule, row, clock.now())
 
 
 def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiver: WebReceiver) -> None:
@@ -266,8 +376,7 @@ def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiv
             world.ends("pending", kind="prune", schedule_id=3, run_id=run_id)
             world.ends("pending", schedule_id=4, run_id="f" * 32)
         world.flow()
-        known = {"run_id": run_id} if outcome == "ran" else {}
-        world.tell("schedule.run", 7, **run(outcome=outcome, result=result, reason="why", **known, id=number))
+        ends(world, number, run_id, outcome, result)
         world.flow()
 
     assert [each.path.split("?")[0] for each in receiver.received] == [
@@ -276,6 +385,58 @@ def test_the_runs_of_a_schedule_are_pinged_at_start_and_end(world: World, receiv
     assert receiver.received[0].path.endswith("?rid=00000000-0000-0000-0000-000000000000")
     assert receiver.received[1].path.split("rid=")[1] == receiver.received[0].path.split("rid=")[1]
     assert b"reason: why" in receiver.received[-1].body
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (("ran", "completed"), ("ran", "completed_with_warnings"), [""]),
+        (("ran", "failed"), ("ran", "completed"), ["/fail"]),
+        (("ran", "completed"), ("ran", "failed"), ["/fail"]),
+        (("missed", None), ("ran", "completed"), ["/fail"]),
+        (("ran", "completed"), ("skipped", None), ["/log", ""]),
+        (("skipped", None), ("ran", "completed"), ["/log", ""]),
+        (("skipped", None), ("skipped", None), ["/log", "/log"]),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_run_over_two_repositories_is_a_success_only_if_both_succeeded(
+    world: World, receiver: WebReceiver, first: Any, second: Any, expected: list[str], together: bool
+) -> None:
+    world.destination("check", "ping", url=receiver.url, schedule_id=3)
+    rows = {repository: run_of(world, repository, "a" * 32) for repository in (7, 8)}
+    for repository, end in ((7, first), (8, second)):
+        ends(world, repository, "a" * 32, *end, row_id=rows[repository])
+        if not together:
+            world.flow()
+    world.flow()
+
+    assert [each.path.split("?")[0] for each in receiver.received] == [f"/hook{action}" for action in expected]
+
+
+def test_a_run_whose_rows_are_still_being_written_is_no_success_yet(world: World, receiver: WebReceiver) -> None:
+    world.destination("check", "ping", url=receiver.url, schedule_id=3)
+    written = run_of(world, 7, "a" * 32, due_at=NEXT_NIGHT)
+    with world.database.writing() as session:
+        session.get_one(Schedule, 3).next_due_at = NEXT_NIGHT
+    ends(world, 7, "a" * 32, "ran", "completed", row_id=written)
+    world.flow()
+    assert receiver.received == []
+    with world.database.writing() as session:
+        session.get_one(Schedule, 3).next_due_at = NEXT_NIGHT + timedelta(days=1)
+    ends(world, 8, "a" * 32, "ran", "completed")
+    world.flow()
+
+    assert [each.path.split("?")[0] for each in receiver.received] == ["/hook"]
+
+
+def test_the_pings_of_two_runs_keep_their_order(world: World, receiver: WebReceiver) -> None:
+    world.destination("check", "ping", url=receiver.url, schedule_id=3)
+    ends(world, 7, "a" * 32, "ran", "completed")
+    ends(world, 8, "b" * 32, "ran", "failed")
+    world.flow()
+
+    assert [each.path.split("?")[0] for each in receiver.received] == ["/hook", "/hook/fail"]
 
 
 def test_a_ping_address_keeps_its_query() -> None:

@@ -7,11 +7,20 @@ from typing import Any
 
 import pytest
 import time_machine
+from sqlalchemy import update
 
+from holdfast.agents import store
+from holdfast.agents.models import AgentMachine
 from holdfast.kit import clock
+from holdfast.notifications.edit import delete_destination
+from holdfast.notifications.models import Incident
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.schedules import edit
+from holdfast.schedules.models import Schedule
 from tests.support.evidence import add_agent_machine, add_repository
 from tests.support.receivers import WebReceiver, web_receiver
-from tests.unit.notifications.world import World
+from tests.unit.notifications.world import ADMIN, World, a_schedule
 
 
 def states(receiver: WebReceiver) -> list[str]:
@@ -90,6 +99,119 @@ def test_a_reminder_is_sent_after_each_day(told: World, receiver: WebReceiver) -
             assert len(receiver.items) == expected, hours
 
     assert states(receiver) == ["opened", "reminder", "reminder"]
+
+
+def test_a_reminder_planned_while_the_clock_was_ahead_is_due(told: World, receiver: WebReceiver) -> None:
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(timedelta(days=365))
+        told.ends("failed")
+        told.flow()
+        traveller.shift(timedelta(days=-365))
+        for expected in (1, 0, 1, 0):
+            told.notifications.tick()
+            assert told.send() == expected
+            traveller.shift(timedelta(hours=12))
+
+    assert states(receiver) == ["opened", "reminder", "reminder"]
+
+
+def three_days(world: World) -> None:
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        for _ in range(3):
+            traveller.shift(timedelta(days=1))
+            world.notifications.tick()
+            world.flow()
+
+
+@pytest.mark.parametrize("kind", ["restore", "script_execution"])
+def test_one_off_work_sends_no_reminders(told: World, receiver: WebReceiver, kind: str) -> None:
+    told.ends("failed", kind=kind)
+    told.flow()
+    with told.database.writing() as session:  # as an earlier version planned it
+        session.execute(update(Incident).values(remind_at=clock.now()))
+    three_days(told)
+
+    assert states(receiver) == ["opened"]
+
+
+def test_a_script_of_a_schedule_sends_reminders(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed", kind="script_execution", schedule_id=3, schedule_name="nightly")
+    told.flow()
+    three_days(told)
+
+    assert states(receiver) == ["opened", *["reminder"] * 3]
+
+
+def test_the_incidents_of_a_deleted_repository_end_without_a_message(told: World, receiver: WebReceiver) -> None:
+    with told.database.writing() as session:
+        add_repository(session, id=7)
+        add_repository(session, id=8)
+    for repository in (7, 8):
+        told.ends("failed", repository=repository)
+    told.flow()
+    receiver.received.clear()
+    with told.database.writing() as session:
+        session.delete(session.get_one(Repository, 7))
+        repositories.publish(session, 7, "deleted")
+    told.flow()
+    three_days(told)
+
+    assert [item["repository_id"] for item in receiver.items] == [8] * 3
+    assert open_keys(told) == ["repository:8:backup"]
+
+
+def test_the_incidents_of_a_deleted_schedule_end_without_a_message(told: World, receiver: WebReceiver) -> None:
+    with told.database.writing() as session:
+        for number in (3, 31):
+            session.add(a_schedule(number))
+    for number in (3, 31):
+        told.tell("schedule.run", 7, **run(outcome="missed", reason="service_down", schedule_id=number))
+        told.ends("failed", kind="script_execution", repository=0, schedule_id=number)
+    told.flow()
+    receiver.received.clear()
+    with told.database.writing() as session:
+        edit.delete(session, ADMIN, session.get_one(Schedule, 3))
+    told.flow()
+    three_days(told)
+
+    assert {item["schedule_id"] for item in receiver.items} == {31}
+    assert open_keys(told) == ["schedule:31:7", "schedule:31:script"]
+
+
+def test_the_incidents_of_a_deleted_agent_end_without_a_message(world: World, receiver: WebReceiver) -> None:
+    world.webhook(receiver.url)
+    world.rule(least_severity="info")
+    with world.database.writing() as session:
+        agent = add_agent_machine(session)
+    for number in (agent.id, 777):
+        world.tell("agent.updated", id=number, name="laptop", status="offline")
+    world.flow()
+    with world.database.writing() as session:
+        store.forget(session, session.get_one(AgentMachine, agent.id))
+    world.flow()
+
+    assert open_keys(world) == ["agent:777"]
+    assert len(receiver.items) == 2
+
+
+def test_the_failure_of_a_deleted_destination_ends_without_a_message(told: World, receiver: WebReceiver) -> None:
+    with web_receiver() as broken:
+        broken.answer = lambda _got: (422, {})
+        failing = told.webhook(broken.url, "broken")
+        told.ends("failed")
+        told.flow()
+        told.flow()
+    assert open_keys(told) == [f"alarm:notifications_failing:destination:{failing}", "repository:7:backup"]
+    with told.database.writing() as session:
+        delete_destination(session, ADMIN, failing)
+    three_days(told)
+
+    assert open_keys(told) == ["repository:7:backup"]
+    assert {item["event"] for item in receiver.items[2:]} == {"backup.failed"}
+
+
+def open_keys(world: World) -> list[str]:
+    return sorted(incident.key for incident in world.incidents() if incident.closed_at is None)
 
 
 def test_a_rule_without_reminders_sends_none(world: World, receiver: WebReceiver) -> None:

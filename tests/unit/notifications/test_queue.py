@@ -1,16 +1,22 @@
 """The delivery queue: at least once under one id, in order, without holding up others or losing messages."""
 
+import threading
 from datetime import timedelta
 
 import pytest
 import time_machine
 from sqlalchemy import select
 
+from holdfast.alarms import thresholds
+from holdfast.alarms.kind import EvaluationContext, Finding
+from holdfast.alarms.kinds import notifications_failing
 from holdfast.kit import clock
+from holdfast.notifications.deliver import http_request
 from holdfast.notifications.deliver.queue import BACK_OFF_SECONDS, LEASE_SECONDS
 from holdfast.notifications.events import grouping
 from holdfast.operations.models import OutboxEntry
 from tests.support.receivers import Received, WebReceiver, web_receiver
+from tests.support.service import wait_until
 from tests.support.stores import statements
 from tests.unit.notifications.world import SECRET, World
 
@@ -93,6 +99,30 @@ def test_one_message_is_in_flight_for_each_destination(world: World, receiver: W
 
     assert {each.destination_id for each in claimed if each is not None} == {1, 2}
     assert claimed[2] is None
+
+
+def test_while_one_sender_waits_for_a_receiver_another_looks_for_messages(world: World, receiver: WebReceiver) -> None:
+    with web_receiver() as slow:
+        slow.stall = threading.Event()
+        for name, url, events in (("quick", receiver.url, "backup.*"), ("slow", slow.url, "check.*")):
+            world.rule(name, events=[events], destination_ids=[world.webhook(url, name)])
+        world.notifications.queue.start()
+        world.ends("failed", name="first")
+        world.read()
+        wait_until(lambda: len(receiver.items) == 1, what="the quick receiver has its first message")
+        world.ends("failed", kind="check")
+        world.read()
+        wait_until(lambda: attempts(world) == 1, what="a sender waits for the slow receiver")
+        world.ends("completed_with_warnings", name="second")
+        world.read()
+        wait_until(
+            lambda: len(receiver.items) > 1, http_request.SECONDS / 2, what="the quick receiver has its second message"
+        )
+        world.supervisor.stop()
+
+
+def attempts(world: World) -> int:
+    return sum(delivery.attempts for delivery in world.deliveries() if delivery.destination_id == 2)
 
 
 def test_a_failing_destination_keeps_its_order_and_does_not_hold_up_the_others(
@@ -187,8 +217,142 @@ def test_after_three_days_a_message_fails_and_the_other_destinations_are_notifie
     assert len(world.deliveries()) == 3, "the broken one is not told of itself"
 
 
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
+def test_a_refused_message_fails_at_once_and_the_next_one_is_sent(
+    world: World, receiver: WebReceiver, status: int
+) -> None:
+    destination = every(world, receiver)
+    receiver.answer = lambda got: (status, {}) if b"odd" in got.body else (204, {})
+    world.ends("failed", repository=1, name="odd")
+    world.ends("failed", repository=2, name="important")
+    world.flow()
+
+    assert titles(receiver) == ["Backup of important failed"]
+    refused, _ = world.deliveries()
+    assert (refused.state, refused.attempts, refused.ended_at is not None) == ("failed", 1, True)
+    assert refused.last_error == f"The receiver answered {status}."
+    assert world.the_destination(destination).failing_since is None, "the next message was delivered"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [*((status, {}) for status in (302, 401, 403, 404, 408, 409, 425, 429, 500)), (400, {"Retry-After": "60"})],
+)
+def test_a_message_that_may_be_accepted_later_is_kept(
+    world: World, receiver: WebReceiver, status: int, headers: dict[str, str]
+) -> None:
+    every(world, receiver)
+    receiver.answer = lambda _got: (status, headers)
+    world.ends("failed")
+    world.flow()
+
+    assert [delivery.state for delivery in world.deliveries()] == ["waiting"]
+
+
+def test_a_destination_that_refuses_every_message_is_reported_once_and_alarmed_until_one_is_delivered(
+    world: World, receiver: WebReceiver
+) -> None:
+    with web_receiver() as broken:
+        broken.answer = lambda _got: (500, {})
+        world.rule()
+        world.webhook(receiver.url)
+        failing = world.webhook(broken.url, "broken")
+        with time_machine.travel(clock.now(), tick=False) as traveller:
+            for repository, status in enumerate((500, 422, 422, 422)):
+                broken.answer = lambda _got, status=status: (status, {})  # type: ignore[misc]
+                world.ends("failed", repository=repository)
+                world.flow()
+                traveller.shift(timedelta(hours=1))
+            assert [finding.subject.id for finding in alarmed(world)] == [failing]
+            broken.answer = lambda _got: (204, {})
+            world.ends("failed", repository=9)
+            world.flow()
+            assert alarmed(world) == []
+            world.flow()
+
+    about = [title for title in titles(receiver) if "broken" in title]
+    assert about == ["Messages to broken are not delivered", "Recovered: Messages to broken are not delivered"]
+
+
+def alarmed(world: World) -> list[Finding]:
+    with world.database.reading() as session:
+        context = EvaluationContext(session, clock.now(), thresholds.in_force(session), {})
+        return list(notifications_failing.find(context))
+
+
+def test_destinations_that_refuse_everything_do_not_report_each_other_without_end(
+    world: World, receiver: WebReceiver
+) -> None:
+    receiver.answer = lambda _got: (422, {})
+    every(world, receiver)
+    world.webhook(receiver.url, "second")
+    world.ends("failed")
+    for _ in range(10):
+        world.flow()
+
+    assert len(world.deliveries()) == 4, "the failure to both, and the failure of each to the other"
+
+
 def test_the_back_off_grows_to_a_day() -> None:
     assert BACK_OFF_SECONDS == (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
+
+
+# --- a clock that was ahead -------------------------------------------------------------------------------------------
+
+
+AHEAD = pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=365)], ids=["an hour", "a year"])
+
+
+@AHEAD
+def test_a_message_sent_while_the_clock_was_ahead_delays_no_other(
+    world: World, receiver: WebReceiver, ahead: timedelta
+) -> None:
+    every(world, receiver, group_seconds=30)
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(ahead)
+        world.ends("failed", name="first")
+        world.flow()
+        traveller.shift(-ahead)
+        world.ends("failed", name="second")
+        world.flow()
+
+    assert titles(receiver) == ["Backup of first failed", "Backup of second failed"]
+
+
+@AHEAD
+def test_an_attempt_that_failed_while_the_clock_was_ahead_is_repeated_with_the_usual_back_off(
+    world: World, receiver: WebReceiver, ahead: timedelta
+) -> None:
+    destination = every(world, receiver)
+    receiver.answer = lambda _got: (500, {})
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(ahead)
+        world.ends("failed", name="first")
+        world.flow()
+        traveller.shift(-ahead)
+        assert world.flow() == 1
+        assert world.flow() == 0, "it is not hammered"
+        assert world.the_destination(destination).failing_since == clock.now()
+        traveller.shift(timedelta(days=3))
+        assert world.flow() == 1
+
+    assert [delivery.state for delivery in world.deliveries()] == ["failed"]
+
+
+@AHEAD
+def test_a_lease_taken_while_the_clock_was_ahead_has_expired(
+    world: World, receiver: WebReceiver, ahead: timedelta
+) -> None:
+    every(world, receiver)
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        traveller.shift(ahead)
+        world.ends("failed")
+        world.read()
+        assert world.notifications.queue.claim() is not None
+        traveller.shift(-ahead)
+        world.flow()
+
+    assert titles(receiver) == ["Backup of photos failed"]
 
 
 # --- grouping and quiet hours -----------------------------------------------------------------------------------------

@@ -47,6 +47,26 @@ def test_the_next_report_is_due_at_its_local_time(
     assert next_time(at_time, zone, weekday, at(after)) == at(expected)
 
 
+def test_reports_go_on_after_the_clock_was_ahead(world: World, receiver: WebReceiver) -> None:
+    with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
+        world.webhook(receiver.url)
+        add_report(world)
+        traveller.shift(timedelta(days=365))
+        world.notifications.tick()
+        world.send()
+        traveller.shift(timedelta(days=-365))
+        world.notifications.tick()
+        world.send()
+        assert len(receiver.received) == 2, "that of the 16th, and the one that counts as due"
+        receiver.received.clear()
+        for _ in range(72):
+            traveller.shift(timedelta(hours=1))
+            world.notifications.tick()
+            world.send()
+
+    assert len(receiver.received) == 2
+
+
 def test_a_report_is_sent_once_a_day_even_when_all_is_well(world: World, receiver: WebReceiver) -> None:
     with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
         world.webhook(receiver.url)

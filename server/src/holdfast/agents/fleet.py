@@ -64,7 +64,7 @@ class Fleet:
         self._heard: dict[int, AgentState] = {}
         self._recorded: dict[int, datetime] = {}
         """The times stored by all processes, as of the last read."""
-        self._next_look = self._next_store = self._began
+        self._next_look = self._next_store = self._checked_at = self._began
         self.on_online: list[Callable[[Session, Sequence[int]], None]] = []
         """Called with the ids of agents that have come online, in the transaction that records it."""
 
@@ -161,6 +161,7 @@ class Fleet:
     def store_seen(self, *, at_once: bool = False) -> None:
         """Store when agents last connected. All are written together, because neighbouring agents share a row."""
         now = clock.now()
+        self._check_clock(now)
         if now < self._next_store and not at_once:
             return
         with self._guard:
@@ -187,6 +188,7 @@ class Fleet:
     def find_silent(self) -> None:
         """Set agents offline that have been silent for too long. Their jobs stay as they are."""
         now = clock.now()
+        self._check_clock(now)
         if now - self._began < self._threshold:
             self._read_recorded()
             return  # agents could not report while the service was down
@@ -217,10 +219,26 @@ class Fleet:
         self.forget(agent_id)
 
     def _read_recorded(self) -> None:
+        now = clock.now()
         with self._database.reading() as session:
             recorded = last_seen_times.all_agents(session)
+            is_ahead = last_seen_times.is_any_ahead(session, recorded, now)
+        if is_ahead:
+            with self._database.writing() as session:
+                last_seen_times.clip(session, now)
+                recorded = last_seen_times.all_agents(session)
         with self._guard:
             self._recorded = recorded
+
+    def _check_clock(self, now: datetime) -> None:
+        """After the clock went back, begin as after a start: no agent was seen, and nothing is due, later than now."""
+        if self._checked_at > now + clock.WENT_BACK:
+            self._began = self._next_look = self._next_store = now
+            with self._guard:
+                for agent_id, heard in self._heard.items():
+                    seen, stored = min(heard.seen, now), min(heard.stored, now)
+                    self._heard[agent_id] = replace(heard, seen=seen, stored=stored)
+        self._checked_at = now
 
 
 def refusal(machine: AgentMachine | None) -> HoldfastError | None:

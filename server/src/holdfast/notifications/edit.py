@@ -14,9 +14,11 @@ from holdfast.kit import clock, zones
 from holdfast.notifications import errors
 from holdfast.notifications.deliver import queue
 from holdfast.notifications.destinations import Destinations
+from holdfast.notifications.events import deleted_subjects
+from holdfast.notifications.events.from_outbox import failing_key
 from holdfast.notifications.events.quiet import DAYS
 from holdfast.notifications.events.text import FIELDS, unknown_fields
-from holdfast.notifications.models import Delivery, DeliveryState, Destination, Report, Rule, Severity
+from holdfast.notifications.models import Delivery, DeliveryState, Destination, Incident, Report, Rule, Severity
 from holdfast.notifications.reports.times import next_time
 from holdfast.notifications.schemas import DestinationChange, DestinationOptions, NewDestination, ReportBody, RuleBody
 from holdfast.operations import outbox
@@ -67,6 +69,7 @@ def delete_destination(session: Session, caller: Caller, destination_id: int) ->
     destination = require_destination(session, destination_id)
     cancelled = queue.cancel_all(session, destination_id, clock.now())
     _record(session, caller, "notification_destination.deleted", destination, cancelled=cancelled)
+    deleted_subjects.close(session, Incident.key == failing_key(destination_id), clock.now())
     session.delete(destination)
 
 

@@ -26,7 +26,4 @@ def reconcile_if_due(database: Database, source: DerivedDataSource, interval_min
 
 
 def _is_due(last: str | None, interval: timedelta) -> bool:
-    if last is None:
-        return True
-    passed = clock.now() - datetime.fromisoformat(last)
-    return passed >= interval or passed < -interval  # the clock went back
+    return last is None or clock.is_due(datetime.fromisoformat(last) + interval, clock.now(), interval)

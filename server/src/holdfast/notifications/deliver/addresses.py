@@ -4,7 +4,11 @@ The check happens after the name is resolved, and the connection goes to the che
 """
 
 import socket
+import threading
+from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from time import monotonic
+from typing import Any
 
 METADATA = frozenset(
     ip_address(address) for address in ("169.254.169.254", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")
@@ -16,10 +20,9 @@ class AddressRefused(Exception):
     """The name leads to an address that messages are never sent to."""
 
 
-def resolve(host: str, port: int) -> list[str]:
+def resolve(host: str, port: int, seconds: float) -> list[str]:
     """Return the addresses of a host. Raise AddressRefused if any of them is refused, OSError if there is none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(place[0]) for _, _, _, _, place in found]
+    addresses = [str(place[0]) for _, _, _, _, place in _looked_up(host, port, seconds)]
     for address in addresses:
         if is_refused(address):
             raise AddressRefused(f"{host} is a link-local, metadata or otherwise unusable address")
@@ -56,12 +59,37 @@ def _inside(address: IPv4Address | IPv6Address) -> IPv4Address | None:
     return None
 
 
-def connect(host: str, port: int, timeout: float) -> socket.socket:
-    """Connect to the first address that answers. Raise AddressRefused or OSError."""
+def connect(host: str, port: int, seconds: float) -> socket.socket:
+    """Connect to the first address that answers, within a time limit for all of them. Raise AddressRefused or OSError.
+
+    Each address gets an equal share of the remaining time, so that one that drops packets leaves some for the next.
+    """
+    end = monotonic() + seconds
     failure: OSError | None = None
-    for address in resolve(host, port):
+    found = resolve(host, port, seconds)
+    for tried, address in enumerate(found):
+        remaining = end - monotonic()
+        if remaining <= 0:
+            raise TimeoutError from failure
         try:
-            return socket.create_connection((address, port), timeout)
+            connection = socket.create_connection((address, port), remaining / (len(found) - tried))
         except OSError as error:
             failure = error
+            continue
+        connection.settimeout(remaining)
+        return connection
     raise failure or OSError(f"{host} has no address")
+
+
+def _looked_up(host: str, port: int, seconds: float) -> list[tuple[Any, ...]]:
+    """Resolve a name in a thread of its own, which is abandoned when the time is up: the lookup has no time limit."""
+    found: Future[list[tuple[Any, ...]]] = Future()
+
+    def look_up() -> None:
+        try:
+            found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, ValueError) as error:
+            found.set_exception(error)
+
+    threading.Thread(target=look_up, name="notify-name", daemon=True).start()
+    return found.result(seconds)

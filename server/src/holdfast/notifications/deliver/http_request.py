@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
@@ -20,6 +20,10 @@ from holdfast.notifications.events.text import clean
 SECONDS = 15.0
 MOST_ANSWER = 2000
 LONGEST_RETRY_AFTER = 86400.0
+ABOUT_THE_MESSAGE = frozenset({400, 413, 414, 415, 422, 431})
+"""Answers that concern this message. Others, such as 401, 403 and 404, may end when a person, a proxy or a restart has
+corrected the receiver, so the message waits for that.
+"""
 
 
 def post(url: str, body: bytes, headers: dict[str, str], seconds: float = SECONDS) -> Result:
@@ -27,13 +31,10 @@ def post(url: str, body: bytes, headers: dict[str, str], seconds: float = SECOND
     is_tls = parts.scheme == "https"
     host, port = parts.hostname or "", parts.port or (443 if is_tls else 80)
     try:
-        with deadline(seconds) as guard:
-            connection = http.client.HTTPConnection(host, port, timeout=seconds)
-            connection.sock = guard.watch(connect(host, port, seconds))
+        with deadline(seconds) as guard, closing(http.client.HTTPConnection(host, port)) as connection:
+            connection.sock = guard.connect(host, port)
             if is_tls:
-                connection.sock = guard.watch(
-                    ssl.create_default_context().wrap_socket(connection.sock, server_hostname=host)
-                )
+                connection.sock = ssl.create_default_context().wrap_socket(connection.sock, server_hostname=host)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", target, body, {"User-Agent": "Holdfast", "Connection": "close", **headers})
             answer = connection.getresponse()
@@ -52,11 +53,13 @@ def _judged(answer: http.client.HTTPResponse, content: bytes) -> Result:
     message = f"The receiver answered {answer.status}{f': {words}' if words else ''}."
     if 300 <= answer.status < 400:
         message = f"The receiver answered {answer.status}; redirects are not followed."
+    wait = retry_after(answer.headers.get("Retry-After"))
     return Result(
         ok=False,
         message=message,
-        retry_after=retry_after(answer.headers.get("Retry-After")),
+        retry_after=wait,
         is_gone=answer.status == 410,
+        is_refused=answer.status in ABOUT_THE_MESSAGE and wait is None,
     )
 
 
@@ -90,28 +93,31 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
-        self._socket: socket.socket | None = None
+        self._own: socket.socket | None = None
+        """A second handle of the connection: TLS takes the first one over before its handshake."""
         self.is_over = False
         self._timer = threading.Timer(seconds, self._cut)
         self._timer.daemon = True
         self._timer.start()
 
-    def watch(self, connection: socket.socket) -> socket.socket:
-        self._socket = connection
+    def connect(self, host: str, port: int) -> socket.socket:
+        """Connect within the remaining time. Raise AddressRefused or OSError."""
+        connection = connect(host, port, max(self._end - time.monotonic(), 0.0))
+        self._own = connection.dup()
         if self.is_over:
             self._cut()
         return connection
 
     def close(self) -> None:
         self._timer.cancel()
-        if self._socket is not None:
-            self._socket.close()
+        if self._own is not None:
+            self._own.close()
 
     def _cut(self) -> None:
         self.is_over = True
-        if self._socket is not None:
+        if self._own is not None:
             with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+                self._own.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

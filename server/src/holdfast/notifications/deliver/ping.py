@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from sqlalchemy import select
+from sqlalchemy import and_, bindparam, column, func, or_, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.notifications.deliver import http_request
@@ -38,13 +38,32 @@ def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
         for destination in by_schedule[operation.schedule_id]:
             if operation.created_at >= destination.created_at:  # a new destination gets no pings about earlier runs
                 _once(session, destination, "start", operation.run_id, "", now)
-    for row in rows:
-        if row.topic == "schedule.run" and row.payload.get("schedule_id") in by_schedule:
-            action = action_of(row.payload)
-            run = str(row.payload.get("run_id") or row.payload.get("id"))
-            about = f"{run}:{row.payload.get('id')}"
-            for destination in by_schedule[row.payload["schedule_id"]]:
-                _once(session, destination, action, about, _lines(session, row.payload), now)
+    ended = [row.payload for row in rows if row.topic == "schedule.run"]
+    ended = [run for run in ended if run.get("schedule_id") in by_schedule]
+    last = {(run["schedule_id"], run.get("run_id")): run for run in ended}
+    for run in ended:
+        destinations = by_schedule[run["schedule_id"]]
+        _end(session, destinations, run, now)
+        if run is last[run["schedule_id"], run.get("run_id")]:
+            _success(session, destinations, run, now)
+
+
+def _end(session: Session, destinations: Sequence[Destination], run: dict[str, Any], now: datetime) -> None:
+    """Ping the end of a run for one repository, unless it succeeded."""
+    action = action_of(run)
+    if action == "success":
+        return
+    for destination in destinations:
+        about = f"{run.get('run_id') or run.get('id')}:{run.get('id')}"
+        _once(session, destination, action, about, _lines(session, run), now)
+
+
+def _success(session: Session, destinations: Sequence[Destination], run: dict[str, Any], now: datetime) -> None:
+    """Ping the success of a run if it has succeeded for every repository."""
+    run_id = run.get("run_id")
+    if run_id and _has_succeeded(session, run["schedule_id"], run_id):
+        for destination in destinations:
+            _once(session, destination, "success", run_id, _lines(session, run), now)
 
 
 def action_of(run: dict[str, Any]) -> str:
@@ -71,6 +90,12 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
         str(body.get("text") or "").encode(),
         {"Content-Type": "text/plain; charset=utf-8"},
     )
+
+
+def _has_succeeded(session: Session, schedule_id: int, run_id: str) -> bool:
+    """Whether a run has succeeded for every repository. Those skipped by a rule do not count."""
+    of_run = {"schedule_id": schedule_id, "run_id": run_id}
+    return session.scalar(_SUCCEEDED, of_run) is not None and session.scalar(_UNFINISHED_OR_BAD, of_run) is None
 
 
 def _once(session: Session, destination: Destination, action: str, about: str, text: str, now: datetime) -> None:
@@ -100,3 +125,30 @@ def _lines(session: Session, run: dict[str, Any]) -> str:
 
 _WANTED = select(Destination).where(Destination.enabled, Destination.kind == DestinationKind.PING)
 _ANY = _WANTED.with_only_columns(Destination.id).limit(1)
+
+_schedules = table("schedules", column("id"), column("next_due_at"))
+_runs = table(
+    "schedule_runs",
+    *(column(name) for name in ("schedule_id", "run_id", "origin", "due_at", "outcome", "result")),
+    *(column(name) for name in ("settled_at", "voided_at")),
+)
+"""The tables of another feature, known here only by name."""
+_OF_RUN = (
+    select(_runs.c.run_id)
+    .where(
+        _runs.c.schedule_id == bindparam("schedule_id"),
+        _runs.c.run_id == bindparam("run_id"),
+        _runs.c.voided_at.is_(None),
+    )
+    .limit(1)
+)
+_IS_GOOD = and_(_runs.c.outcome == "ran", func.coalesce(_runs.c.result, "").in_(GOOD))
+_SUCCEEDED = _OF_RUN.where(_IS_GOOD)
+_UNFINISHED_OR_BAD = _OF_RUN.join(_schedules, _schedules.c.id == _runs.c.schedule_id).where(
+    or_(
+        _runs.c.settled_at.is_(None),
+        and_(_runs.c.outcome != "skipped", ~_IS_GOOD),
+        # The rows of many repositories are written in several transactions.
+        and_(_runs.c.origin == "calendar", _runs.c.due_at >= _schedules.c.next_due_at),
+    )
+)

@@ -4,6 +4,7 @@ Each is sent at least once, always with the same id, and in order for each desti
 """
 
 import random
+import threading
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -15,11 +16,11 @@ from sqlalchemy.orm import Session
 
 from backup_engine.frozen import frozen
 from holdfast.kit import clock
-from holdfast.kit.change_signal import ChangeSignal
 from holdfast.kit.supervisor import Supervisor
 from holdfast.notifications.deliver.render import body_of
 from holdfast.notifications.deliver.result import Result
-from holdfast.notifications.models import Delivery, DeliveryState, Destination, Rule
+from holdfast.notifications.events.from_outbox import failing_key
+from holdfast.notifications.models import Delivery, DeliveryState, Destination, Incident, Rule
 from holdfast.operations import outbox
 from holdfast.storage.read_cache import Version
 from holdfast.storage.session import Database
@@ -33,6 +34,8 @@ LEASE_SECONDS = 30.0
 """Longer than any attempt may take: 15 seconds for webhooks and mail, 20 for Apprise."""
 BACK_OFF_SECONDS = (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
 JITTER = 0.1
+LONGEST_WAIT = timedelta(seconds=BACK_OFF_SECONDS[-1] * (1 + JITTER))
+"""No message waits longer: `Retry-After`, groups and quiet hours last a day at most."""
 GIVE_UP_AFTER = timedelta(days=3)
 ENDED_TOPIC: Final = "notification.delivery"
 FAILED_TOPIC: Final = "notification.failed"
@@ -57,39 +60,37 @@ class Queue:
         self._database = database
         self._supervisor = supervisor
         self._send = send
-        self._more = ChangeSignal()
+        self._looking = threading.Lock()
+        """Held by the sender that looks for due messages. The other idle ones wait for it."""
+        self._seen = -1
         self._nothing_due: tuple[Version | None, datetime | None] = (None, None)
         """The commit at which nothing was due, if known, and when the next message is due or a lease ends."""
+        self._looked_at = clock.now()
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
-        """Start the senders. The first one looks for due messages; the others wake up when it finds some."""
-        self._supervisor.keep_running(
-            "notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS)
-        )
-        for number in range(2, SENDERS + 1):
+        """Start the senders. One idle sender looks for due messages; when it has found one, the next one looks."""
+        for number in range(1, SENDERS + 1):
             name = f"notify-{number}"
-            self._supervisor.keep_running(name, lambda name=name: self._send_forever(name, self._more, 60.0))  # type: ignore[misc]
+            self._supervisor.keep_running(name, lambda name=name: self._send_forever(name))  # type: ignore[misc]
 
     def step(self) -> bool:
         """Send one due message. Return whether there was one."""
         claimed = self.claim()
-        if claimed is None:
-            return False
-        self._more.notify()
-        self.record(claimed, self._send(claimed.destination_id, claimed.body, claimed.uuid))
-        return True
+        if claimed is not None:
+            self._attempt(claimed)
+        return claimed is not None
 
     def claim(self) -> Claimed | None:
         """Claim the next message. Each destination has one in flight at a time; a failed one precedes later ones."""
         now = clock.now()
         commits = self._database.commits()
         known, until = self._nothing_due
-        if commits and commits == known and (until is None or now < until):
+        if commits and commits == known and self._looked_at <= now and (until is None or now < until):
             return None
         with self._database.reading() as session:
             found, next_at = _look(session, now)
-        self._nothing_due = (None if found else commits, next_at)
+        self._nothing_due, self._looked_at = (None if found else commits, next_at), now
         if not found:
             return None
         with self._database.writing() as session:
@@ -135,9 +136,11 @@ class Queue:
             rule = session.get(Rule, delivery.rule_id) if delivery.rule_id is not None else None
             delivery.body = body_of(delivery, rule.template if rule is not None else None)
         delivery.state, delivery.lease = DeliveryState.SENDING, uuid.uuid4().hex
-        delivery.lease_until = now + timedelta(seconds=LEASE_SECONDS)
+        delivery.lease_until = clock.now() + timedelta(seconds=LEASE_SECONDS)
         delivery.attempts += 1
-        delivery.first_attempt_at = delivery.first_attempt_at or now
+        # The times may be of the future if the clock was ahead.
+        delivery.created_at = min(delivery.created_at, now)
+        delivery.first_attempt_at = min(delivery.first_attempt_at or now, now)
         return Claimed(delivery.id, delivery.uuid, delivery.lease, destination.id, delivery.body)
 
     def _failed(
@@ -145,9 +148,9 @@ class Queue:
     ) -> None:
         delivery.last_error = result.message
         is_over = delivery.first_attempt_at is not None and now - delivery.first_attempt_at >= GIVE_UP_AFTER
-        if result.is_gone or is_over:
+        if result.is_gone or result.is_refused or is_over:
             delivery.state, delivery.ended_at = DeliveryState.FAILED, now
-            if destination is not None:
+            if destination is not None and not (result.is_refused and _is_reported(session, destination)):
                 _tell(session, FAILED_TOPIC, destination, result.message)
             return
         wait = BACK_OFF_SECONDS[min(delivery.attempts, len(BACK_OFF_SECONDS)) - 1]
@@ -155,20 +158,32 @@ class Queue:
         delivery.state = DeliveryState.WAITING
         delivery.next_attempt_at = now + timedelta(seconds=seconds)
 
-    def _send_forever(self, name: str, wake: ChangeSignal, seconds: float) -> None:
-        seen = -1
+    def _send_forever(self, name: str) -> None:
         while not self._supervisor.stopping.is_set():
-            while not self._supervisor.stopping.is_set() and self.step():
-                self._supervisor.record_working(name)
-            self._supervisor.record_working(name)
-            seen = wake.wait(seen, self._pause(seconds))
+            with self._looking:
+                claimed = self._next(name)
+            if claimed is not None:
+                self._attempt(claimed)
 
-    def _pause(self, seconds: float) -> float:
-        """Return how long to wait. Only the polling sender waits for the next due message; the others are woken."""
+    def _next(self, name: str) -> Claimed | None:
+        """Wait for a due message and claim it. Return None when the service stops."""
+        while not self._supervisor.stopping.is_set():
+            claimed = self.claim()
+            self._supervisor.record_working(name)
+            if claimed is not None:
+                return claimed
+            self._seen = self._database.wake.wait(self._seen, self._pause())
+        return None
+
+    def _attempt(self, claimed: Claimed) -> None:
+        self.record(claimed, self._send(claimed.destination_id, claimed.body, claimed.uuid))
+
+    def _pause(self) -> float:
+        """Return how long to wait for the next due message."""
         _, next_at = self._nothing_due
-        if seconds > POLL_SECONDS or next_at is None:
-            return seconds
-        return min(seconds, max(SHORTEST_POLL_SECONDS, (next_at - clock.now()).total_seconds()))
+        if next_at is None:
+            return POLL_SECONDS
+        return min(POLL_SECONDS, max(SHORTEST_POLL_SECONDS, (next_at - clock.now()).total_seconds()))
 
 
 def _note(session: Session, destination: Destination, result: Result, now: datetime) -> None:
@@ -177,7 +192,7 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
             _tell(session, RECOVERED_TOPIC, destination, None)
         destination.last_sent_at, destination.failing_since, destination.last_error = now, None, None
         return
-    destination.failing_since = destination.failing_since or now
+    destination.failing_since = min(destination.failing_since or now, now)
     destination.last_error = result.message
     if result.is_gone:
         destination.enabled, destination.disabled_reason = False, "gone"
@@ -187,6 +202,15 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
             .values(state=DeliveryState.FAILED, ended_at=now, last_error=result.message)
         )
         _count(session, destination, DeliveryState.FAILED, cast("CursorResult[Any]", ended).rowcount)
+
+
+def _is_reported(session: Session, destination: Destination) -> bool:
+    """Whether the other destinations know that this one fails.
+
+    Without this check, two destinations that refuse everything would report each other without end.
+    """
+    opened = select(Incident.id).where(Incident.key == failing_key(destination.id), Incident.closed_at.is_(None))
+    return session.scalar(opened) is not None
 
 
 def _tell(session: Session, topic: outbox.Topic, destination: Destination, reason: str | None) -> None:
@@ -203,13 +227,27 @@ def _count(session: Session, destination: Destination, state: str, number: int =
 
 
 def _looking() -> Select[Any]:
-    """Select for each destination: what is being sent, what was tried, what may be sent now, and what is due later."""
-    now = bindparam("now", type_=Delivery.next_attempt_at.type)
-    is_leased = and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now)
+    """Select for each destination: what is being sent, what was tried, what may be sent now, and what is due later.
+
+    Times that were set while the clock was ahead count as due.
+    """
+    now, latest_now, latest_lease, latest_wait = (
+        bindparam(name, type_=Delivery.next_attempt_at.type)
+        for name in ("now", "latest_now", "latest_lease", "latest_wait")
+    )
+    is_leased = and_(
+        Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now, Delivery.lease_until <= latest_lease
+    )
     is_tried = Delivery.attempts > 0
+    is_due = or_(
+        Delivery.next_attempt_at <= now,
+        Delivery.next_attempt_at > latest_wait,
+        Delivery.created_at > latest_now,
+        Delivery.first_attempt_at > latest_now,
+    )
     may_go = or_(
-        and_(Delivery.state == DeliveryState.WAITING, Delivery.next_attempt_at <= now),
-        and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until <= now),
+        and_(Delivery.state == DeliveryState.WAITING, is_due),
+        and_(Delivery.state == DeliveryState.SENDING, ~is_leased),
     )
     return (
         select(
@@ -236,10 +274,17 @@ _LOOKING_AT_ONE = _LOOKING.where(Delivery.destination_id == bindparam("destinati
 
 def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
     """Return each destination's message that may be sent now, the longest due first, and when the next one may be."""
+    latest = now + clock.WENT_BACK
+    times = {
+        "now": now,
+        "latest_now": latest,
+        "latest_lease": latest + timedelta(seconds=LEASE_SECONDS),
+        "latest_wait": latest + LONGEST_WAIT,
+    }
     if destination_id is None:
-        rows = session.execute(_LOOKING, {"now": now}).all()
+        rows = session.execute(_LOOKING, times).all()
     else:
-        rows = session.execute(_LOOKING_AT_ONE, {"now": now, "destination_id": destination_id}).all()
+        rows = session.execute(_LOOKING_AT_ONE, {**times, "destination_id": destination_id}).all()
     chosen = [row.tried_due if row.tried is not None else row.due for row in rows if not row.leased]
     following = min((row.following for row in rows if row.following is not None), default=None)
     return [delivery_id for delivery_id in chosen if delivery_id is not None], following

@@ -10,3 +10,5 @@ class Result:
     retry_after: float | None = None
     is_gone: bool = False
     """The receiver refuses all further messages (HTTP 410)."""
+    is_refused: bool = False
+    """The receiver will never accept this message, so it is not sent again."""

@@ -13,6 +13,11 @@ from holdfast.notifications.deliver.http_request import SECONDS, Deadline, deadl
 from holdfast.notifications.deliver.result import Result
 from holdfast.notifications.events.text import clean
 
+PERMANENT = 500
+"""Codes from here on are final if they concern the message or all its recipients. Others, such as those to a login or
+a sender, may be corrected by changing the destination.
+"""
+
 
 def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> Result:
     try:
@@ -27,11 +32,19 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
     except smtplib.SMTPNotSupportedError as error:
         return Result(ok=False, message=f"The mail server lacks a required feature: {clean(error)}.")
     except smtplib.SMTPResponseException as error:
-        words = clean(error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error)
-        return Result(ok=False, message=f"The mail server answered {error.smtp_code}: {words}.")
+        is_refused = isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= PERMANENT
+        return Result(ok=False, message=_answer(error.smtp_code, error.smtp_error), is_refused=is_refused)
+    except smtplib.SMTPRecipientsRefused as error:
+        code, words = min(error.recipients.values())
+        return Result(ok=False, message=_answer(code, words), is_refused=code >= PERMANENT)
     except (OSError, smtplib.SMTPException, EOFError) as error:
         return Result(ok=False, message=f"Not delivered: {clean(error) or type(error).__name__}.")
     return Result(ok=True, message="The mail server accepted the message.")
+
+
+def _answer(code: int, words: bytes | str) -> str:
+    shown = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
+    return f"The mail server answered {code}: {clean(shown)}."
 
 
 def message_of(options: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> EmailMessage:
@@ -51,12 +64,10 @@ def _talk(guard: Deadline, options: dict[str, Any], secrets: dict[str, Any], mes
     context = ssl.create_default_context()
     security = options["security"]
     client = _Smtp(guard, context if security == "tls" else None)
-    client.connect(options["host"], options["port"])
     try:
+        client.connect(options["host"], options["port"])
         if security == "starttls":
             client.starttls(context=context)
-            assert client.sock is not None
-            guard.watch(client.sock)
         if options.get("username"):
             client.login(options["username"], secrets.get("password") or "")
         client.send_message(message)
@@ -66,13 +77,14 @@ def _talk(guard: Deadline, options: dict[str, Any], secrets: dict[str, Any], mes
 
 
 class _Smtp(smtplib.SMTP):
-    """Connects to the checked address, and lets the deadline end the connection."""
+    """Connects to the checked address, in the time that the deadline leaves."""
 
     def __init__(self, guard: Deadline, tls: ssl.SSLContext | None) -> None:
         self._guard, self._tls = guard, tls
-        super().__init__(timeout=SECONDS)
+        super().__init__()
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        connection = self._guard.watch(addresses.connect(host, port, timeout))
+        del timeout
+        connection = self._guard.connect(host, port)
         self._host = host
-        return self._guard.watch(self._tls.wrap_socket(connection, server_hostname=host)) if self._tls else connection
+        return self._tls.wrap_socket(connection, server_hostname=host) if self._tls else connection

@@ -202,6 +202,11 @@ def _of_alarm(row: OutboxEntry) -> Event:
     )
 
 
+def failing_key(destination_id: int | None) -> str:
+    """Return the key of the incident of a destination to which messages are not delivered."""
+    return f"alarm:{OWN_ALARM}:destination:{destination_id}"
+
+
 def _of_destination(row: OutboxEntry) -> Event:
     """Return the event for a destination that has failed for days or works again: an alarm, sent to the others."""
     failed = row.topic == "notification.failed"
@@ -210,7 +215,7 @@ def _of_destination(row: OutboxEntry) -> Event:
         type="alarm.raised" if failed else "alarm.cleared",
         severity=Severity.WARNING,
         state="bad" if failed else "good",
-        key=f"alarm:notifications_failing:destination:{row.payload.get('destination_id')}",
+        key=failing_key(row.payload.get("destination_id")),
         at=row.created_at,
         title=f"Messages to {name} {'are not delivered' if failed else 'are delivered again'}",
         text=str(row.payload.get("reason") or ""),

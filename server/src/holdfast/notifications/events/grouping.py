@@ -38,6 +38,7 @@ def put(session: Session, rule: Rule, destination: Destination, item: dict[str, 
             Delivery.rule_id == rule.id,
             Delivery.destination_id == destination.id,
             Delivery.created_at > now - timedelta(seconds=rule.group_seconds),
+            Delivery.created_at <= now,  # not while the clock was ahead
         )
     )
     due = now if last is None else last + timedelta(seconds=rule.group_seconds)

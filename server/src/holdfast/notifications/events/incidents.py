@@ -75,6 +75,12 @@ def _close(incident: Incident, event: Event) -> Change:
     return Change("recovered", incident)
 
 
+def is_one_off(incident: Incident) -> bool:
+    """Whether nothing will repeat the failed work: a restore, or a script that was not started by a schedule."""
+    work = incident.event.split(".")[0]
+    return work == "restore" or (work == "script" and incident.item.get("schedule_id") is None)
+
+
 def item_of(incident: Incident, kind: str, at: datetime) -> dict[str, Any]:
     """Return an incident as an item of a message."""
     about = {

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.notifications.deliver import ping
-from holdfast.notifications.events import grouping, incidents, rules
+from holdfast.notifications.events import deleted_subjects, grouping, incidents, rules
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.events.from_outbox import TOPICS, events_of
 from holdfast.notifications.events.incidents import Change
@@ -24,7 +24,9 @@ DELIVERED = (DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.WAITING)
 
 
 def reader() -> Reader:
-    return Reader(NAME, handle, topics=TOPICS, ends_only=lambda session: not ping.is_used(session))
+    return Reader(
+        NAME, handle, topics=TOPICS | deleted_subjects.TOPICS, ends_only=lambda session: not ping.is_used(session)
+    )
 
 
 def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
@@ -37,27 +39,33 @@ def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
                 for destination in active.destinations_of(rule.destination_ids):
                     if destination.id != event.not_to:
                         _RuleDispatcher(session, rule, destination, now).handle(event, change, labels)
-            _plan_reminder(change.incident, active)
+            _plan_reminder(change.incident, active, now)
+    deleted_subjects.close_incidents(session, rows, now)
     ping.queue(session, rows, now)
 
 
 def is_reminder_due(session: Session, now: datetime) -> bool:
-    due = select(Incident.id).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
-    return session.scalar(due.limit(1)) is not None
+    return session.scalar(_due(session, now).with_only_columns(Incident.id).limit(1)) is not None
 
 
 def remind(session: Session) -> int:
     """Send reminders of long-open incidents; return how many incidents were examined."""
     now = clock.now()
-    due = select(Incident).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
-    found = session.scalars(due.limit(MOST_REMINDED).with_for_update(skip_locked=True)).all()
+    found = session.scalars(_due(session, now).limit(MOST_REMINDED).with_for_update(skip_locked=True)).all()
     active = rules.read_active(session)
     for incident in found:
         for rule in active.rules:
             for destination in active.destinations_of(rule.destination_ids):
                 _RuleDispatcher(session, rule, destination, now).remind(incident)
-        _plan_reminder(incident, active)
+        _plan_reminder(incident, active, now)
     return len(found)
+
+
+def _due(session: Session, now: datetime) -> Select[Incident]:
+    """Select the incidents with a due reminder, including those planned while the clock was ahead."""
+    longest = timedelta(hours=session.scalar(select(func.max(Rule.remind_hours)).where(Rule.enabled)) or 0)
+    is_due = or_(Incident.remind_at <= now, Incident.remind_at > now + longest + clock.WENT_BACK)
+    return select(Incident).where(Incident.closed_at.is_(None), is_due)
 
 
 class _RuleDispatcher:
@@ -85,7 +93,10 @@ class _RuleDispatcher:
         notice = incident.notices.get(self._key)
         if notice is None or self._rule.send != "change" or not self._rule.remind_hours:
             return
-        if datetime.fromisoformat(notice["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
+        if incidents.is_one_off(incident):
+            return
+        interval = timedelta(hours=self._rule.remind_hours)
+        if clock.is_due(datetime.fromisoformat(notice["at"]) + interval, self._now, interval):
             self._say(incident, "reminder")
 
     def _is_wanted(self, event: Event, change: Change) -> bool:
@@ -116,13 +127,16 @@ class _RuleDispatcher:
             grouping.put(self._session, self._rule, self._destination, item, self._now)
 
 
-def _plan_reminder(incident: Incident | None, active: ActiveRules) -> None:
+def _plan_reminder(incident: Incident | None, active: ActiveRules, now: datetime) -> None:
     """Set when the incident is next examined: the earliest reminder of any rule that has reported it."""
     if incident is None or incident.closed_at is not None:
         return
+    if incidents.is_one_off(incident):
+        incident.remind_at = None
+        return
     hours = {str(rule.id): rule.remind_hours for rule in active.rules if rule.send == "change" and rule.remind_hours}
     times = [
-        datetime.fromisoformat(notice["at"]) + timedelta(hours=hours[key.split(":")[0]])
+        min(datetime.fromisoformat(notice["at"]), now) + timedelta(hours=hours[key.split(":")[0]])
         for key, notice in incident.notices.items()
         if key.split(":")[0] in hours
     ]
