@@ -58,7 +58,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 async def serving(bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Gate, Ask]]:
     monkeypatch.setattr(connection_gate, "SWEEP_SECONDS", 0.01)
     gate = Gate(bounds)
-    config = uvicorn.Config(app, http=guarded(gate), ws="none", log_config=None, lifespan="off")
+    config = uvicorn.Config(app, http=guarded(gate), ws="none", log_config=None, access_log=False, lifespan="off")
     config.load()
     state = ServerState()
     protocol: Any = config.http_protocol_class

@@ -1,8 +1,6 @@
 """The caller of a request, and the guards that routes declare. A test fails for routes without a guard."""
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +23,7 @@ from holdfast.access.vault import Vault
 from holdfast.api.authenticated_connections import mark_authenticated
 from holdfast.api.dependencies import SETTINGS
 from holdfast.api.parts import Part
+from holdfast.api.shared_lookups import SharedLookups
 from holdfast.api.threads import in_thread
 from holdfast.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from holdfast.kit import clock
@@ -197,19 +196,18 @@ class Identities:
         self._database = database
         self._vault = vault
         self._known: ReadCache[CredentialRecord] = ReadCache(database.version, MOST_KNOWN, lambda known: known.proof)
-        self._asking: dict[str, Future[None]] = {}
+        self._lookups: SharedLookups[CredentialRecord] = SharedLookups(
+            self._remembered, is_cached=database.version is not None
+        )
 
     async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> IdentifiedCaller:
         """Like the function ``identify``, but without a thread if the credential is cached."""
         known = self._remembered(credential) or self._renewed(credential)
-        if known is None and (asked := self._asking.get(credential)) is not None:
-            await asyncio.shield(asyncio.wrap_future(asked))
-            known = self._remembered(credential)  # set if the other request's lookup is recent enough
         if known is None:
-            known = await self._look_up(credential)
+            known = await self._lookups.of(credential, partial(self._look_up, credential))
         return _admitted(known, self._settings, address, may_be_expired=may_be_expired)
 
-    def _remembered(self, credential: str) -> CredentialRecord | None:
+    def _remembered(self, credential: Hashable) -> CredentialRecord | None:
         known = self._known.get(credential)
         return known if known is not None and known.keys is self._vault.keys else None
 
@@ -229,17 +227,8 @@ class Identities:
             return None
 
     async def _look_up(self, credential: str) -> CredentialRecord:
-        """Look up a credential once for all requests that carry it at the same time."""
-        asked: Future[None] = Future()
-        if self._database.version is not None:  # otherwise nothing is cached
-            self._asking[credential] = asked
         read = partial(look_up, self._database.reading, self._vault, credential)
-        try:
-            return await in_thread("reading", partial(self._known.read, credential, read))
-        finally:
-            if self._asking.get(credential) is asked:
-                del self._asking[credential]
-            asked.set_result(None)
+        return await in_thread("reading", partial(self._known.read, credential, read))
 
 
 IDENTITIES = Part[Identities]("identities")

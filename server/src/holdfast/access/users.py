@@ -18,6 +18,7 @@ from holdfast.access.rights import repository_not_found
 from holdfast.access.roles import Role
 from holdfast.access.usernames import username_key
 from holdfast.api.parts import Part
+from holdfast.api.shared_lookups import SharedLookups
 from holdfast.api.threads import in_thread
 from holdfast.errors import Conflict, NotFound, Unavailable
 from holdfast.kit import clock
@@ -109,13 +110,15 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: ReadCache[AccountRecord] = ReadCache(database.version, MOST_KNOWN, _proof_of)
+        self._lookups = SharedLookups(self._known.get, is_cached=database.version is not None)
 
     async def of(self, user_id: int) -> AccountRecord:
         known = self._known.get(user_id) or self._renewed(user_id)
-        if known is None:
-            read = partial(self._read, self._database.reading, user_id)
-            known = await in_thread("reading", partial(self._known.read, user_id, read))
-        return known
+        return known or await self._lookups.of(user_id, partial(self._look_up, user_id))
+
+    async def _look_up(self, user_id: int) -> AccountRecord:
+        read = partial(self._read, self._database.reading, user_id)
+        return await in_thread("reading", partial(self._known.read, user_id, read))
 
     def _renewed(self, user_id: int) -> AccountRecord | None:
         """Read a small, previously cached account directly on the event loop, which is cheaper than using a thread."""

@@ -70,6 +70,10 @@ class Gate:
     def __len__(self) -> int:
         return len(self._all)
 
+    def room(self) -> int:
+        """Return how many connections can be admitted without closing others."""
+        return self.bounds.most - len(self._all)
+
     def admit(self, connection: Connection, now: float) -> bool:
         """Count a new connection, closing an older unknown one if necessary. Return False if there is no room."""
         if len(self._all) >= self.bounds.most and not self._push_out(self._strangers, now, 0.0):

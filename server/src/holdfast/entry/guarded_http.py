@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.api import headers
 from holdfast.api.authenticated_connections import KEY
+from holdfast.entry.backlog import Backlog
 from holdfast.entry.connection_gate import Gate
 
 MOST_HEAD_BYTES = 64 * 1024
@@ -45,6 +46,7 @@ class GuardedHttp(HttpToolsProtocol):
     """One connection. Requests that arrive in one piece cost only a few comparisons; only the others are watched."""
 
     gate: ClassVar[Gate]
+    backlog: ClassVar[Backlog | None]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -67,10 +69,15 @@ class GuardedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         self.since = self.loop.time()
         self.address = self.client[0] if self.client else None
+        if self.backlog is not None:
+            self.backlog.accept_soon(self._another)
         if self.gate.admit(self, self.since):
             self._look()
         else:
             self._refuse(FULL)
+
+    def _another(self) -> "GuardedHttp":
+        return type(self)(config=self.config, server_state=self.server_state, app_state=self.app_state)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gate.leave(self)
@@ -188,6 +195,6 @@ class GuardedHttp(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded(gate: Gate) -> type[asyncio.Protocol]:
+def guarded(gate: Gate, backlog: Backlog | None = None) -> type[asyncio.Protocol]:
     """Return the protocol class for all connections of this gate."""
-    return type("GuardedHttpOfGate", (GuardedHttp,), {"gate": gate})
+    return type("GuardedHttpOfGate", (GuardedHttp,), {"gate": gate, "backlog": backlog})

@@ -22,6 +22,7 @@ from holdfast.access.first_admin import FirstAdmin, ensure_first_admin
 from holdfast.composition import Service, register_secrets
 from holdfast.entry import greeting, quick_start, startup
 from holdfast.entry import logging as own_logging
+from holdfast.entry.backlog import Backlog
 from holdfast.entry.connection_gate import Bounds, Gate, connections_within, raise_descriptor_limit, trusted_networks
 from holdfast.entry.guarded_http import guarded
 from holdfast.entry.shared_folder import FolderNotShared, require_shared
@@ -148,10 +149,11 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     host, port = bound.getsockname()[:2]
     print(greeting.of_service(host, port, first), flush=True)
     app = service.app()
+    gate = Gate(bounds(settings, app.streamed_paths))
     server = QuietServer(
         Config(
             app,
-            http=guarded(Gate(bounds(settings, app.streamed_paths))),
+            http=guarded(gate, Backlog(bound, gate.room)),
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACEFUL_SECONDS,
             access_log=False,
