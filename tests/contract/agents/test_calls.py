@@ -126,6 +126,28 @@ def test_only_the_agent_of_the_repository_is_offered_a_call_or_may_serve_it(
     assert waiting.result(PATIENCE).json()["archives"] == []
 
 
+def test_a_call_is_confirmed_to_its_agent_while_its_caller_waits(machines: Machines, pool: ThreadPoolExecutor) -> None:
+    agent, other = machines.agent(), machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    call = offered(agent)["id"]
+    path = f"/api/agents/calls/{call}/confirm"
+
+    answers = [agent.client.post(path) for _ in range(2)]
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"id": call})] * 2
+    assert error_of(other.client.post(path)) == (404, "agents.call_over")
+    assert machines.admin.post(path).status_code == 401
+    send(agent, call, frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    assert waiting.result(PATIENCE).status_code == 200
+    assert error_of(agent.client.post(path)) == (404, "agents.call_over")
+
+
+def test_a_path_below_calls_that_does_not_exist_is_not_mistaken_for_a_call_that_is_over(machines: Machines) -> None:
+    """By this, agents recognise services that are older than a route."""
+    answer = machines.agent().client.post(f"/api/agents/calls/1-{'0' * 32}/of-a-later-version")
+
+    assert error_of(answer) == (404, "api.not_found")
+
+
 @pytest.mark.parametrize("name", ["{agent}-" + "0" * 32, "999999-" + "0" * 32, "x", "%2e%2e%2fsecret.key", "{agent}-x"])
 def test_output_for_a_call_without_a_waiting_request_returns_404(machines: Machines, name: str) -> None:
     agent = machines.agent()

@@ -28,6 +28,7 @@ from backup_engine.chunks import commands as chunk_commands
 from backup_engine.command import Command
 from backup_engine.compiled import run_compiled
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.far.agent_call import ONCE
 from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.process import ExitRecord, Spool, remove_spools
@@ -99,7 +100,7 @@ class Calls:
             return True
 
     def _run(self, call: OfferedCall) -> None:
-        run = _Run(Spool(self._places.calls / call.id), self._stopping)
+        run = _Run(Spool(self._places.calls / call.id), self._stopping, lambda: self._api.confirm_call(call.id))
         try:
             private_files.make_folder(self._places.calls)
             if LOOK in call.payload:
@@ -139,7 +140,7 @@ class Calls:
         command = _made(engine, method, opened.location, request)
         kept_here = not payload.secrets  # the service redacts its own secrets, and more precisely
         redact = opened.environment.redactor.redact if kept_here else None
-        return _Asked(opened.environment.apply_to(command), method not in SENT_AS_IT_IS, redact)
+        return _Asked(opened.environment.apply_to(command), method not in SENT_AS_IT_IS, redact, method in ONCE)
 
 
 def _made(engine: Engine, method: str, location: RepositoryLocation, request: Any) -> Command:
@@ -175,14 +176,16 @@ class _Asked:
     command: Command
     is_packed: bool
     redact: Callable[[bytes], bytes] | None
+    changes_repository: bool
 
 
 class _Run:
     """One engine run whose output is read here; the engine does not outlive its reader."""
 
-    def __init__(self, spool: Spool, stopping: threading.Event) -> None:
+    def __init__(self, spool: Spool, stopping: threading.Event, confirm: Callable[[], None]) -> None:
         self._spool = spool
         self._stopping = stopping
+        self._confirm = confirm
         self._child: Any = None
         self._descriptor: int | None = None
         self._sent_bytes = 0
@@ -197,6 +200,8 @@ class _Run:
         except EngineNotInstalled as error:
             yield from _could_not(str(error), NOT_FOUND)
             return
+        if asked.changes_repository:
+            self._confirm()
         self._child, self._descriptor = self._spool.launch_piped(asked.command)
         yield from self._output(asked)
         yield from self._errors(asked, to_the_end=True)
