@@ -1,12 +1,17 @@
 """Which calls an agent runs, and which it refuses."""
 
 import json
+import os
+import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backup_agent import calls
 from backup_agent.calls import _Asked, _request, _Run
 from backup_agent.client import Client, NoAnswer, NotAllowed, Unknown
 from backup_agent.job_payload import UnsupportedJob
@@ -24,6 +29,7 @@ from backup_engine.requests import (
 from backup_protocol import CallBlock, JobKind, Payload, RepositoryBlock, write
 from backup_protocol.calls import CALL_OVER
 from backup_protocol.frames import HERE, frame
+from tests.support.service import PATIENCE, wait_until
 from tests.unit.agent.in_test_service import Answer, in_test_service
 
 
@@ -117,3 +123,79 @@ def test_a_call_that_only_reads_starts_without_a_confirmation(tmp_path: Path) ->
 
     assert reason is None
     assert (tmp_path / "made").exists()
+
+
+class Watched:
+    """A running call. `state` is how its confirmations are answered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.spool = Spool(folder / "spool")
+        self.state: Exception | None = None
+        self.confirmations = 0
+        self.call = _Run(self.spool, threading.Event(), self._confirm)
+        self.reasons: list[tuple[Exception, bool]] = []
+        """Why the call ended, and whether its engine was running."""
+
+    def _confirm(self) -> None:
+        self.confirmations += 1
+        if self.state is not None:
+            raise self.state
+
+    def run(self, send: Callable[[Iterator[bytes]], Any], command: str) -> None:
+        asked = _Asked(Command(("sh", "-c", command), {"PATH": os.environ["PATH"]}), False, None, False)
+        try:
+            send(self.call.frames(lambda: asked))
+        except (NoAnswer, Unknown) as error:
+            self.reasons.append((error, self.spool.is_alive()))
+        finally:
+            self.call.close()
+
+    @contextmanager
+    def running(self, send: Callable[[Iterator[bytes]], Any], command: str) -> Iterator[threading.Thread]:
+        thread = threading.Thread(target=self.run, args=(send, command), daemon=True)
+        thread.start()
+        wait_until(self.spool.has_started, pause=0.01, what="the engine runs")
+        yield thread
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert not self.spool.is_alive()
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    monkeypatch.setattr(calls, "CONFIRM_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(calls, "CONFIRM_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(calls, "UNCONFIRMED_SECONDS", 0.2)
+    monkeypatch.setattr(calls, "CUT_SECONDS", 0.2)
+    return Watched(tmp_path)
+
+
+@pytest.mark.parametrize("state", [NoAnswer("cut"), Unknown(404, CALL_OVER, "over"), NotAllowed(403, "x", "revoked")])
+def test_an_engine_ends_although_the_link_accepts_no_more_output(watched: Watched, state: Exception) -> None:
+    """After a cut without notice, the engine kept the repository locked for eleven minutes."""
+    with socket.create_server(("localhost", 0)) as unread:
+        client = Client(f"http://localhost:{unread.getsockname()[1]}")
+        with watched.running(lambda frames: client.send("/x", frames, 660.0, watched.call.link), "cat /dev/zero"):
+            paused_for = watched.confirmations + 20
+            wait_until(lambda: watched.confirmations > paused_for, pause=0.01, what="the caller pauses for long")
+            assert watched.spool.is_alive(), "a caller that pauses is still waiting"
+            watched.state = state
+
+
+def test_a_silent_engine_has_ended_before_its_link_when_nobody_waits_for_it(watched: Watched) -> None:
+    with watched.running(list, "sleep 1000"):
+        watched.state = Unknown(404, CALL_OVER, "over")
+    assert [(type(error), was_running) for error, was_running in watched.reasons] == [(NoAnswer, False)]
+
+
+def test_a_few_confirmations_without_an_answer_end_no_call(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "UNCONFIRMED_SECONDS", PATIENCE)
+    with watched.running(list, "while [ ! -e ../go ]; do sleep 0.01; done"):
+        watched.state = NoAnswer("busy")
+        before = watched.confirmations
+        wait_until(lambda: watched.confirmations > before + 1, pause=0.001, what="two attempts")
+        watched.state = None
+        before = watched.confirmations
+        wait_until(lambda: watched.confirmations > before + 20, pause=0.01, what="many more")
+        (watched.spool.folder.parent / "go").touch()
+    assert watched.reasons == []

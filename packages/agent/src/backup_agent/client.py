@@ -80,9 +80,18 @@ class OpenStream:
         return self._answer.read(size)
 
     def cut(self) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+        _cut(self._socket)
+
+
+class Link:
+    """The connection of a long request, which another thread may cut."""
+
+    def __init__(self) -> None:
+        self.connection: http.client.HTTPConnection | None = None
+
+    def cut(self) -> None:
+        if self.connection is not None:
+            _cut(self.connection.sock)
 
 
 class _Sent:
@@ -166,9 +175,8 @@ class Client:
         """Abort a request that is waiting for its answer: it raises NoAnswer, and so do later requests."""
         self._is_interrupted = True
         connection = self._connection
-        if connection is not None and connection.sock is not None:
-            with contextlib.suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        if connection is not None:
+            _cut(connection.sock)
 
     def call(
         self,
@@ -215,13 +223,15 @@ class Client:
         finally:
             connection.close()
 
-    def send(self, path: str, content: Iterator[bytes], seconds: float) -> Any:
+    def send(self, path: str, content: Iterator[bytes], seconds: float, link: Link | None = None) -> Any:
         """Send a body as it is generated, over a separate connection; return the JSON answer. Raise NoAnswer or
         Refusal.
 
         `seconds` limits the time in which the service accepts no data.
         """
         connection = self._new_connection(seconds)
+        if link is not None:
+            link.connection = connection
         headers = {**self._request_headers(b""), "Content-Type": "application/octet-stream"}
         headers["Transfer-Encoding"] = "chunked"
         body = _Sent(content, connection)
@@ -308,6 +318,13 @@ class Client:
             reason = getattr(error, "verify_message", str(error))
             return f"The certificate of {place} is not valid: {reason}. For a private CA, use --ca-file."
         return f"{place} cannot be reached: {getattr(error, 'strerror', None) or error or type(error).__name__}."
+
+
+def _cut(connected: socket.socket | None) -> None:
+    """End a connection that another thread may be using. The base class keeps TLS in place until the end."""
+    if connected is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
 def _tls(ca_file: str | None) -> "ssl.SSLContext":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from backup_agent.client import Client, NoAnswer, NotAllowed, OpenStream, Refusal
+from backup_agent.client import Client, Link, NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_protocol import (
     Acknowledgement,
     Canceled,
@@ -91,9 +91,9 @@ class RuntimeApi:
         """Open the stream of files for a restore that this agent receives."""
         return self._client.stream(f"{PREFIX}/jobs/{job_id}/restore-stream", STREAM_SECONDS)
 
-    def call_output(self, call_id: str, frames: Iterator[bytes]) -> None:
+    def call_output(self, call_id: str, frames: Iterator[bytes], link: Link | None = None) -> None:
         """Send the engine's output for a call as it is produced."""
-        self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS)
+        self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS, link)
 
     def confirm_call(self, call_id: str) -> None:
         """Ask whether a caller still waits for a call. Raise Unknown if not.
