@@ -151,7 +151,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     server = QuietServer(
         Config(
             app,
-            http=guarded(Gate(bounds(settings, app.streamed_paths))),
+            http=guarded(Gate(bounds(settings, app.streamed_paths, app.steady_paths))),
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACEFUL_SECONDS,
             access_log=False,
@@ -172,7 +172,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     return 0
 
 
-def bounds(settings: Settings, streamed: tuple[str, ...]) -> Bounds:
+def bounds(settings: Settings, streamed: tuple[str, ...], steady: tuple[str, ...]) -> Bounds:
     descriptors = raise_descriptor_limit(settings.connections)
     return Bounds(
         most=connections_within(settings.connections, descriptors),
@@ -183,6 +183,7 @@ def bounds(settings: Settings, streamed: tuple[str, ...]) -> Bounds:
         stall_seconds=settings.answer_stall_seconds,
         trusted=trusted_networks(settings.trusted_proxies),
         streamed=streamed,
+        steady=steady,
     )
 
 
