@@ -163,6 +163,47 @@ def test_output_streamed_by_an_agent_has_no_body_time_limit(monkeypatch: pytest.
     play(story)
 
 
+async def _steadily(writer: asyncio.StreamWriter, pieces: int, piece: bytes) -> None:
+    with contextlib.suppress(ConnectionError):
+        for _ in range(pieces):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("path", "piece", "status"),
+    [
+        ("/reports/1", b"x" * 1000, 200),
+        ("/reports/1", b"x", 408),  # too slowly
+        ("/other", b"x" * 1000, 408),  # not a report
+    ],
+)
+def test_a_report_of_an_agent_may_take_long_while_it_arrives_steadily(
+    monkeypatch: pytest.MonkeyPatch, path: str, piece: bytes, status: int
+) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, body_seconds=0.2, steady=("/reports/",)), monkeypatch) as (_, ask):
+            head = f"POST {path} HTTP/1.1\r\nhost: here\r\ncontent-length: {20 * len(piece)}\r\n\r\n"
+            reader, writer = await ask(head.encode())
+            arriving = asyncio.create_task(_steadily(writer, 20, piece))
+            assert await status_of(reader) == status
+            arriving.cancel()
+
+    play(story)
+
+
+def test_even_a_steady_report_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, body_seconds=0.05, steady=("/reports/",)), monkeypatch) as (_, ask):
+            reader, writer = await ask(b"POST /reports/1 HTTP/1.1\r\nhost: here\r\ncontent-length: 900000000\r\n\r\n")
+            arriving = asyncio.create_task(_steadily(writer, 1_000_000, b"x" * 1000))
+            assert await status_of(reader) == 408
+            arriving.cancel()
+
+    play(story)
+
+
 def test_an_endless_head_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(LOOSE, monkeypatch) as (_, ask):

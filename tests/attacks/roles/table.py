@@ -26,6 +26,7 @@ POST   /api/agents/unregister                                                   
 POST   /api/agents/heartbeat                                                    agent
 GET    /api/agents/jobs/poll                                                    agent
 POST   /api/agents/calls/{call_id}/output                                       agent
+POST   /api/agents/calls/{call_id}/confirm                                      agent
 GET    /api/agents/jobs/{job_id}                                                agent
 POST   /api/agents/jobs/{job_id}/claim                                          agent
 POST   /api/agents/jobs/{job_id}/start                                          agent

@@ -1,9 +1,12 @@
 """Calls: a request is forwarded to the agent of the repository, and the output it sends becomes the response."""
 
 import json
+import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from backup_protocol.calls import ERRORS, OUTPUT
 from backup_protocol.frames import END, HERE, frame
 from tests.contract.agents.agent import EVERYTHING, PASSPHRASE, Agent, Machines
+from tests.contract.agents.evidence import listed
 from tests.contract.fields import error_of
 from tests.support.service import PATIENCE, wait_until
 
@@ -41,6 +45,18 @@ def offered(agent: Agent) -> dict[str, Any]:
 
 def send(agent: Agent, call: str, *frames: bytes) -> Any:
     return agent.client.post(f"/api/agents/calls/{call}/output", content=b"".join(frames))
+
+
+@contextmanager
+def output(pool: ThreadPoolExecutor, agent: Agent, call: str) -> Iterator[Callable[[bytes], None]]:
+    """Send the output of a call as a stream; yield a function that sends a frame."""
+    frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    sent = pool.submit(lambda: agent.client.post(f"/api/agents/calls/{call}/output", content=iter(frames.get, b"")))
+    try:
+        yield frames.put
+    finally:
+        frames.put(b"")
+        sent.result(PATIENCE)
 
 
 def end(code: int = 0) -> bytes:
@@ -124,6 +140,77 @@ def test_only_the_agent_of_the_repository_is_offered_a_call_or_may_serve_it(
     assert (stranger.status_code, user.status_code) == (401, 401)
     send(agent, call["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
     assert waiting.result(PATIENCE).json()["archives"] == []
+
+
+def test_a_call_is_confirmed_to_its_agent_while_its_caller_waits(machines: Machines, pool: ThreadPoolExecutor) -> None:
+    agent, other = machines.agent(), machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    call = offered(agent)["id"]
+    path = f"/api/agents/calls/{call}/confirm"
+
+    answers = [agent.client.post(path) for _ in range(2)]
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"id": call})] * 2
+    assert error_of(other.client.post(path)) == (404, "agents.call_over")
+    assert machines.admin.post(path).status_code == 401
+    send(agent, call, frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    assert waiting.result(PATIENCE).status_code == 200
+    assert error_of(agent.client.post(path)) == (404, "agents.call_over")
+
+
+def list_archives(agent: Agent, names: list[str]) -> None:
+    """Answer the next call, which requests the list of archives."""
+    call = offered(agent)
+    assert call["payload"]["call"]["method"] == "list_archives"
+    archives = [
+        listed("", name, datetime(2026, 1, 1, tzinfo=UTC), f"{number:064x}") for number, name in enumerate(names)
+    ]
+    send(agent, call["id"], frame(OUTPUT, json.dumps({**ARCHIVES, "archives": archives}).encode()), end())
+
+
+@pytest.mark.parametrize("is_confirmed", [False, True])
+def test_a_cancelled_wipe_removes_archives_only_if_the_agent_was_allowed_to_before(
+    machines: Machines, pool: ThreadPoolExecutor, is_confirmed: bool
+) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    place = f"/api/repositories/{repository['id']}"
+    asked = pool.submit(lambda: machines.admin.post(f"{place}/wipe-preview", json={"run_compact": False}))
+    list_archives(agent, ["one", "two"])
+    seen = asked.result(PATIENCE).json()
+    body = {
+        "preview_id": seen["id"],
+        "preview_fingerprint": seen["archive_fingerprint"],
+        "confirmation_phrase": seen["confirmation_phrase"],
+        "understood": True,
+    }
+    asked = pool.submit(lambda: machines.admin.post(f"{place}/wipe", json=body))
+    list_archives(agent, ["one", "two"])
+    job = asked.result(PATIENCE).json()["id"]
+    list_archives(agent, ["one", "two"])
+    call = offered(agent)
+    assert call["payload"]["call"]["method"] == "delete_archive"
+
+    confirm = f"/api/agents/calls/{call['id']}/confirm"
+    with output(pool, agent, call["id"]) as send_frame:
+        send_frame(frame(HERE, b""))
+        if is_confirmed:
+            assert agent.client.post(confirm).status_code == 200
+        cancelled = pool.submit(lambda: machines.admin.post(f"{place}/wipe-jobs/{job}/cancel"))
+        if is_confirmed:
+            wait_until(lambda: agent.client.post(confirm).status_code == 404, what="the permission is withdrawn")
+            send_frame(end(0))
+        list_archives(agent, [] if is_confirmed else ["one", "two"])
+        assert error_of(agent.client.post(confirm)) == (404, "agents.call_over")
+    assert cancelled.result(PATIENCE).status_code == 200
+    ended = machines.admin.get(f"{place}/wipe-jobs/{job}").json()
+    assert (ended["status"], ended["deleted"]) == (("completed", ["one", "two"]) if is_confirmed else ("cancelled", []))
+
+
+def test_a_path_below_calls_that_does_not_exist_is_not_mistaken_for_a_call_that_is_over(machines: Machines) -> None:
+    """By this, agents recognise services that are older than a route."""
+    answer = machines.agent().client.post(f"/api/agents/calls/1-{'0' * 32}/of-a-later-version")
+
+    assert error_of(answer) == (404, "api.not_found")
 
 
 @pytest.mark.parametrize("name", ["{agent}-" + "0" * 32, "999999-" + "0" * 32, "x", "%2e%2e%2fsecret.key", "{agent}-x"])

@@ -1,13 +1,17 @@
 """HTTP to the service: one connection and clear errors."""
 
+import socket
 import ssl
 import subprocess
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backup_agent import client as client_module
+from backup_agent import plain_names
 from backup_agent.client import Client, InvalidAddress, NoAnswer, NotAllowed, Refusal, TooLarge, Unknown
 from tests.support.refusing_proxy import refusing_proxy
 from tests.support.service import PATIENCE
@@ -81,6 +85,7 @@ def test_a_refusal_by_the_service_keeps_its_key_and_message(status: int, kind: t
 @pytest.mark.parametrize(
     "answer",
     [
+        Answer(408, detail("api.request_too_slow", "too slow")),
         Answer(500, detail("x", "broken")),
         Answer(503, detail("x", "later"), {"Retry-After": "7"}),
         Answer(429, detail("x", "slowly"), {"Retry-After": "7"}),
@@ -215,3 +220,42 @@ def test_a_proxy_that_refuses_a_large_body_is_named_as_the_cause(is_streamed: bo
 
     assert refusal.value.key == "agents.body_refused"
     assert service.paths() == ["/small"]
+
+
+class SlowLink:
+    """Receives one request, a piece at a time, then answers."""
+
+    def __init__(self, piece_bytes: int, pause: float) -> None:
+        self._piece_bytes, self._pause = piece_bytes, pause
+        self._listening = socket.create_server(("localhost", 0))
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.url = f"http://localhost:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        link, _ = self._listening.accept()
+        with self._listening, link:
+            while (block := link.recv(self._piece_bytes)) and not block.endswith(b"}"):
+                time.sleep(self._pause)
+            link.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+
+
+def test_a_large_body_over_a_slow_link_has_a_time_limit_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_names, "connect_by_plain_name", narrow(plain_names.connect_by_plain_name))
+    slow = SlowLink(4096, 0.01)
+    began, seconds = time.monotonic(), 1.0
+
+    assert Client(slow.url).call("POST", "/x", {"lines": "x" * 700_000}, seconds=seconds) == {}
+
+    assert time.monotonic() - began > seconds, "the whole body took longer than the limit"
+
+
+def narrow(connect: Any) -> Any:
+    """Keep the buffer of a socket small, as the kernel does on a slow link."""
+
+    def connected(*arguments: Any, **more: Any) -> socket.socket:
+        made: socket.socket = connect(*arguments, **more)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return made
+
+    return connected

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from backup_agent import job_reporter
 from backup_agent.client import Client
 from backup_agent.job_folder import Ending, JobFolder
 from backup_agent.job_reporter import REFUSED_LINE, JobReporter
@@ -24,6 +25,7 @@ class Recorder:
         self.lose: set[int] = set()
         self.refuse_line: str | None = None
         self.most_lines = 1_000_000
+        self.lost_from_lines: int | None = None
         self.status = "running"
         self.answer: Answer | None = None
         self._count = 0
@@ -45,6 +47,8 @@ class Recorder:
         entries = request.body["entries"]
         if len(entries) > self.most_lines:
             return Answer(413, {"detail": {"key": "x", "message": "too large", "params": {}}})
+        if self.lost_from_lines is not None and len(entries) >= self.lost_from_lines:
+            return Answer(hang_up=True)
         if any(entry["message"] == self.refuse_line for entry in entries):
             return Answer(422, {"detail": [{"msg": "no"}]})
         accepted = 0
@@ -238,3 +242,43 @@ def test_lines_are_sent_in_smaller_batches_when_large_bodies_are_refused(
     assert REFUSED_LINE not in recorder.lines.values()
     assert reporter.trouble == "too large"
     assert not job.folder.exists()
+
+
+def test_lines_are_sent_in_smaller_batches_when_large_bodies_do_not_get_through(
+    reporter: JobReporter, job: JobFolder, recorder: Recorder
+) -> None:
+    """Over a slow link, the same batch was sent again and again."""
+    job.log.write([f"line {number} {'x' * 2000}" for number in range(1, 301)])
+    ended(job)
+    reporter.add(job)
+    recorder.lost_from_lines = 20
+
+    turns(reporter, 10)
+
+    assert sorted(recorder.lines) == list(range(1, 301))
+    assert not job.folder.exists()
+
+
+def test_lines_are_sent_in_smaller_batches_when_large_ones_take_too_long(
+    reporter: JobReporter, job: JobFolder, service: InTestService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_reporter, "SLOW_SECONDS", 0.0)
+    job.log.write([f"line {number} {'x' * 2000}" for number in range(1, 1001)])
+    reporter.add(job)
+
+    turns(reporter, 20)
+
+    sizes = [len(request.body["entries"]) for request in service.requests if request.path.endswith("logs")]
+    assert sum(sizes) == 1000
+    assert sizes[0] > 300
+    assert sizes[-2] == min(sizes[:-1]) > 10, "every link carries batches of this size"
+
+
+def test_an_unreachable_service_makes_no_batch_smaller(reporter: JobReporter, job: JobFolder) -> None:
+    reporter._api = RuntimeApi(Client("http://localhost:1"))
+    job.log.write(["one"])
+    reporter.add(job)
+
+    turns(reporter, 3)
+
+    assert reporter._batch_bytes == job_reporter.BATCH_BYTES

@@ -1,5 +1,6 @@
 """The near side of a call: what it passes on, and how it treats broken links."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -39,8 +40,9 @@ class Called:
     def waiting(self) -> list[Path]:
         return list(self.folder.glob("7-*.json"))
 
-    def answer(self, *frames: bytes) -> None:
-        """Send what an agent sends, then close the link."""
+    @contextlib.contextmanager
+    def linked(self) -> Iterator[tuple[Path, socket.socket]]:
+        """Connect as an agent does."""
         call = wait_until(
             lambda: next(iter(set(self.waiting()) - self.answered), None), pause=0.01, what="a call waits"
         )
@@ -48,6 +50,11 @@ class Called:
         assert json.loads(call.read_text())["repository_id"] == 3
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
             link.connect(str(call.with_suffix(".sock")))
+            yield call, link
+
+    def answer(self, *frames: bytes) -> None:
+        """Send what an agent sends, then close the link."""
+        with self.linked() as (_, link):
             link.sendall(b"".join(frames))
 
     def ended(self) -> tuple[int, bytes, bytes]:
@@ -132,3 +139,41 @@ def test_a_stop_withdraws_the_waiting_call(folder: Path) -> None:
 
     assert run.ended()[0] == 128 + signal.SIGTERM
     assert run.waiting() == []
+
+
+def begin(call: Path) -> None:
+    """Allow the engine to start, as the service does when the agent asks."""
+    call.with_suffix(".wanted").rename(call.with_suffix(".begun"))
+
+
+def test_a_stopped_change_that_was_not_confirmed_ends_at_once_and_can_no_longer_be(folder: Path) -> None:
+    run = Called(folder, "delete_archive")
+    with run.linked() as (call, link):
+        link.sendall(frame(HERE))
+        wait_until(lambda: not run.waiting(), pause=0.01, what="the link is accepted")
+        assert call.with_suffix(".wanted").exists()
+        run.process.terminate()
+
+        assert run.ended()[0] == 128 + signal.SIGTERM
+    assert list(folder.glob("7-*")) == []
+
+
+def test_a_stopped_change_that_was_confirmed_is_followed_to_its_end(folder: Path) -> None:
+    run = Called(folder, "delete_archive")
+    with run.linked() as (call, link):
+        link.sendall(frame(HERE))
+        begin(call)
+        run.process.terminate()
+        wait_until(lambda: not call.with_suffix(".begun").exists(), pause=0.01, what="the permission is withdrawn")
+        link.sendall(end(code=0))
+
+        assert run.ended()[0] == 0
+
+
+@pytest.mark.parametrize("method", ["delete_archive", "list_files"])
+def test_a_confirmed_change_whose_link_never_arrives_may_have_been_made(folder: Path, method: str) -> None:
+    run = Called(folder, method, patience=1.0)
+    begin(wait_until(lambda: next(iter(run.waiting()), None), pause=0.01, what="a call waits"))
+
+    assert run.ended()[0] == (agent_call.UNREACHABLE if method == "list_files" else -signal.SIGKILL)
+    assert list(folder.glob("7-*")) == []

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from backup_agent import private_files
-from backup_agent.client import NoAnswer, Refusal, TooLarge
+from backup_agent.client import Link, NoAnswer, NotAllowed, Refusal, TooLarge, Unknown
 from backup_agent.engines import Engines
 from backup_agent.job_payload import UnsupportedJob, open_repository, payload_of
 from backup_agent.places import Places
@@ -28,6 +28,7 @@ from backup_engine.chunks import commands as chunk_commands
 from backup_engine.command import Command
 from backup_engine.compiled import run_compiled
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.far.agent_call import ONCE
 from backup_engine.frozen import frozen
 from backup_engine.interface import Engine
 from backup_engine.process import ExitRecord, Spool, remove_spools
@@ -43,6 +44,11 @@ MOST_AT_ONCE = 8
 BLOCK = 1 << 18
 LOOK_SECONDS = 0.2
 ENDING_SECONDS = 35.0
+CONFIRM_EVERY_SECONDS, CONFIRM_AGAIN_SECONDS = 15.0, 5.0
+"""Interval at which a running call is confirmed, and the pause after an attempt without an answer."""
+UNCONFIRMED_SECONDS = 60.0
+"""After this time without an answer the engine is stopped, so that it has ended when the service gives up the call."""
+CUT_SECONDS = 2.0
 FOLDER_SECONDS = 25.0
 """Longer than listing a folder takes, unless a file system does not respond."""
 PACKING_LEVEL = 1
@@ -99,13 +105,13 @@ class Calls:
             return True
 
     def _run(self, call: OfferedCall) -> None:
-        run = _Run(Spool(self._places.calls / call.id), self._stopping)
+        run = _Run(Spool(self._places.calls / call.id), self._stopping, lambda: self._api.confirm_call(call.id))
         try:
             private_files.make_folder(self._places.calls)
             if LOOK in call.payload:
                 self._api.call_output(call.id, folder_answer(call.payload[LOOK]))
             else:
-                self._api.call_output(call.id, run.frames(lambda: self._command(call)))
+                self._api.call_output(call.id, run.frames(lambda: self._command(call)), run.link)
         except TooLarge as refusal:
             log.warning("The result of a call could not be sent: %s", refusal)
             run.close()
@@ -139,7 +145,7 @@ class Calls:
         command = _made(engine, method, opened.location, request)
         kept_here = not payload.secrets  # the service redacts its own secrets, and more precisely
         redact = opened.environment.redactor.redact if kept_here else None
-        return _Asked(opened.environment.apply_to(command), method not in SENT_AS_IT_IS, redact)
+        return _Asked(opened.environment.apply_to(command), method not in SENT_AS_IT_IS, redact, method in ONCE)
 
 
 def _made(engine: Engine, method: str, location: RepositoryLocation, request: Any) -> Command:
@@ -175,14 +181,18 @@ class _Asked:
     command: Command
     is_packed: bool
     redact: Callable[[bytes], bytes] | None
+    changes_repository: bool
 
 
 class _Run:
     """One engine run whose output is read here; the engine does not outlive its reader."""
 
-    def __init__(self, spool: Spool, stopping: threading.Event) -> None:
+    def __init__(self, spool: Spool, stopping: threading.Event, confirm: Callable[[], None]) -> None:
         self._spool = spool
         self._stopping = stopping
+        self._confirm = confirm
+        self.link = Link()
+        self._unwanted, self._ended = threading.Event(), threading.Event()
         self._child: Any = None
         self._descriptor: int | None = None
         self._sent_bytes = 0
@@ -197,6 +207,9 @@ class _Run:
         except EngineNotInstalled as error:
             yield from _could_not(str(error), NOT_FOUND)
             return
+        if asked.changes_repository:
+            self._confirm()
+        threading.Thread(target=self._watch, name="call-watch", daemon=True).start()
         self._child, self._descriptor = self._spool.launch_piped(asked.command)
         yield from self._output(asked)
         yield from self._errors(asked, to_the_end=True)
@@ -221,7 +234,31 @@ class _Run:
                 yield frame(HERE, b"")
                 last_sign = time.monotonic()
             yield from self._errors(asked)
+            if self._unwanted.is_set():
+                self.close()  # before the link: once that is cut, the service counts the engine as ended
+                raise NoAnswer("The call is no longer wanted.")
         raise NoAnswer("The agent stops.")
+
+    def _watch(self) -> None:
+        """End the call when nobody waits for it any more, or when the service has not answered for a while.
+
+        The thread that sends the output may be blocked for much longer: by a connection that was cut without notice, or
+        because the caller pauses.
+        """
+        answered_at, pause = time.monotonic(), CONFIRM_EVERY_SECONDS
+        while not self._ended.wait(pause):
+            try:
+                self._confirm()
+                answered_at, pause = time.monotonic(), CONFIRM_EVERY_SECONDS
+            except Unknown:
+                break
+            except (NoAnswer, NotAllowed):
+                pause = CONFIRM_AGAIN_SECONDS
+                if time.monotonic() - answered_at > UNCONFIRMED_SECONDS:
+                    break
+        self._unwanted.set()
+        if not self._ended.wait(CUT_SECONDS):
+            self.link.cut()
 
     def _errors(self, asked: _Asked, *, to_the_end: bool = False) -> Iterator[bytes]:
         """Yield complete lines of the engine's error stream; with `to_the_end`, also a last line without a newline."""
@@ -242,6 +279,7 @@ class _Run:
 
     def close(self) -> None:
         """Close the output, which stops a running engine, and wait for it."""
+        self._ended.set()
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SECONDS_TO_ANSWER = 30.0
 LARGEST_ANSWER = 16 * 1024 * 1024
+PIECE_BYTES = 16 * 1024
+"""The time limit applies to each piece of a body, so that a slow link does not end a large one."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 BODY_REFUSED = "agents.body_refused"
@@ -80,9 +82,18 @@ class OpenStream:
         return self._answer.read(size)
 
     def cut(self) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+        _cut(self._socket)
+
+
+class Link:
+    """The connection of a long request, which another thread may cut."""
+
+    def __init__(self) -> None:
+        self.connection: http.client.HTTPConnection | None = None
+
+    def cut(self) -> None:
+        if self.connection is not None:
+            _cut(self.connection.sock)
 
 
 class _Sent:
@@ -166,9 +177,8 @@ class Client:
         """Abort a request that is waiting for its answer: it raises NoAnswer, and so do later requests."""
         self._is_interrupted = True
         connection = self._connection
-        if connection is not None and connection.sock is not None:
-            with contextlib.suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        if connection is not None:
+            _cut(connection.sock)
 
     def call(
         self,
@@ -181,8 +191,9 @@ class Client:
     ) -> Any:
         """Send a request and return its JSON answer. Raise NoAnswer or Refusal.
 
-        The client notices that the service has closed the connection only when using it. So a request over an existing
-        connection is repeated over a new one, unless `repeat` is False.
+        `seconds` limits the time for each piece of the body, and for the answer. The client notices that the service
+        has closed the connection only when using it. So a request over an existing connection is repeated over a new
+        one, unless `repeat` is False.
         """
         content = None if body is None else json.dumps(body).encode()
         with self._turns.turn():
@@ -215,13 +226,15 @@ class Client:
         finally:
             connection.close()
 
-    def send(self, path: str, content: Iterator[bytes], seconds: float) -> Any:
+    def send(self, path: str, content: Iterator[bytes], seconds: float, link: Link | None = None) -> Any:
         """Send a body as it is generated, over a separate connection; return the JSON answer. Raise NoAnswer or
         Refusal.
 
         `seconds` limits the time in which the service accepts no data.
         """
         connection = self._new_connection(seconds)
+        if link is not None:
+            link.connection = connection
         headers = {**self._request_headers(b""), "Content-Type": "application/octet-stream"}
         headers["Transfer-Encoding"] = "chunked"
         body = _Sent(content, connection)
@@ -246,7 +259,10 @@ class Client:
             if self._is_interrupted:
                 raise ConnectionAbortedError("the agent stops")
             was_sent = True
-            connection.request(method, self._target(path), content, self._request_headers(content))
+            headers, pieces = self._request_headers(content), None
+            if content is not None:
+                headers["Content-Length"], pieces = str(len(content)), _pieces(content)
+            connection.request(method, self._target(path), pieces, headers)
             answer = connection.getresponse()
             raw = answer.read(LARGEST_ANSWER)
             if answer.will_close or len(raw) == LARGEST_ANSWER:
@@ -310,6 +326,17 @@ class Client:
         return f"{place} cannot be reached: {getattr(error, 'strerror', None) or error or type(error).__name__}."
 
 
+def _pieces(content: bytes) -> Iterator[bytes]:
+    return (content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES))
+
+
+def _cut(connected: socket.socket | None) -> None:
+    """End a connection that another thread may be using. The base class keeps TLS in place until the end."""
+    if connected is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
 def _tls(ca_file: str | None) -> "ssl.SSLContext":
     import ssl
 
@@ -349,7 +376,7 @@ def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes, sent:
     if 200 <= status < 300:
         return content
     detail = content.get("detail") if isinstance(content, dict) else None
-    if status == 429 or status >= 500 or (status not in (413, 422) and not isinstance(detail, dict)):
+    if status in (408, 429) or status >= 500 or (status not in (413, 422) and not isinstance(detail, dict)):
         raise NoAnswer(f"The service returned HTTP {status}{_message_of(detail)}.", _retry_after(headers))
     key = str(detail.get("key", "")) if isinstance(detail, dict) else "invalid"
     sentence = str(detail.get("message", "")) if isinstance(detail, dict) else "The service refused the request."

@@ -37,7 +37,7 @@ ENDINGS: Mapping[str, type[Complete] | type[Fail] | type[Canceled]] = {
     "canceled": Canceled,
 }
 ITEMS_OF_PART = 500
-BYTES_OF_PART = 512 * 1024
+BYTES_OF_PART = 128 * 1024
 
 
 @frozen

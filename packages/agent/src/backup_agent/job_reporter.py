@@ -36,6 +36,9 @@ REFUSED_SECONDS = 30.0
 """Pause before a refused report is sent again."""
 BATCHES_PER_TURN = 5
 BATCH_BYTES = LARGEST_LOG_BATCH * 3 // 4
+SMALL_BATCH_BYTES = 32 * 1024
+SLOW_SECONDS = 10.0
+"""A batch that took longer occupies the connection for too long, which heartbeats need, too."""
 REFUSED_LINE = "(the service does not accept this line)"
 RESULT_REFUSED = frozenset({"agents.too_many_parts", "agents.parts_too_large"})
 RESULT_TOO_LARGE = "engine.result_too_large"
@@ -171,9 +174,15 @@ class JobReporter:
             entries = job.log.entries(job.sent.log, MOST_LOG_ENTRIES, self._batch_bytes)
             if not entries:
                 return True
-            batch = LogBatch(tuple(entries))
+            batch, began = LogBatch(tuple(entries)), time.monotonic()
             try:
                 self._api.logs(job.job_id, batch)
+                if time.monotonic() - began > SLOW_SECONDS:
+                    self._halve_batches()
+            except NoAnswer as failure:
+                if failure.was_sent:  # a slow link, or a proxy, may never let a batch of this size through
+                    self._halve_batches()
+                raise
             except Refusal as refusal:
                 if isinstance(refusal, NotAllowed | Unknown):
                     raise
@@ -190,6 +199,10 @@ class JobReporter:
             log.warning("Log lines are sent in smaller batches: %s", refusal)
         self.trouble = str(refusal)
         self._batch_bytes = max(1, self._batch_bytes // 2)
+
+    def _halve_batches(self) -> None:
+        """Use smaller batches from now on, down to a size that every link carries."""
+        self._batch_bytes = min(self._batch_bytes, max(SMALL_BATCH_BYTES, self._batch_bytes // 2))
 
     def _send_one_by_one(self, job: JobFolder, batch: LogBatch) -> None:
         """Send lines one by one. A line that the service does not accept keeps its number, but its text is replaced."""

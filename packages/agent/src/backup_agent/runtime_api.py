@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from backup_agent.client import Client, NoAnswer, OpenStream
+from backup_agent.client import Client, Link, NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_protocol import (
     Acknowledgement,
     Canceled,
@@ -25,6 +25,7 @@ from backup_protocol import (
     read,
     write,
 )
+from backup_protocol.calls import CALL_OVER
 
 PREFIX = "/api/agents"
 ANSWER_MARGIN = 15.0
@@ -32,6 +33,8 @@ ANSWER_MARGIN = 15.0
 
 STREAM_SECONDS = 660.0
 """Longer than the service itself waits for a silent engine."""
+
+CONFIRM_SECONDS = 20.0
 
 Message = TypeVar("Message")
 
@@ -88,9 +91,21 @@ class RuntimeApi:
         """Open the stream of files for a restore that this agent receives."""
         return self._client.stream(f"{PREFIX}/jobs/{job_id}/restore-stream", STREAM_SECONDS)
 
-    def call_output(self, call_id: str, frames: Iterator[bytes]) -> None:
+    def call_output(self, call_id: str, frames: Iterator[bytes], link: Link | None = None) -> None:
         """Send the engine's output for a call as it is produced."""
-        self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS)
+        self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS, link)
+
+    def confirm_call(self, call_id: str) -> None:
+        """Ask whether a caller still waits for a call. Raise Unknown if not.
+
+        The connection is a separate one, because a long poll may occupy the usual one. A service that does not know
+        this route refuses it for another reason: the call then continues without an answer.
+        """
+        try:
+            self._client.send(f"{PREFIX}/calls/{call_id}/confirm", iter(()), CONFIRM_SECONDS)
+        except Refusal as refusal:
+            if isinstance(refusal, NotAllowed) or refusal.key == CALL_OVER:
+                raise
 
     def _report(self, job_id: int, verb: str, message: Any) -> Acknowledgement:
         answer = self._client.call("POST", f"{PREFIX}/jobs/{job_id}/{verb}", write(message))

@@ -11,6 +11,9 @@ OUTPUT, PACKED_OUTPUT, ERRORS = b"o", b"z", b"e"
 HERE_SECONDS = 10.0
 """Interval of the agent's signs of life while its engine is silent."""
 
+CALL_OVER = "agents.call_over"
+"""The key of the service's refusal if the caller is no longer waiting."""
+
 LOOK = "look"
 """Key in a call's payload that marks a question about the machine's folders instead of an engine run. Sent only to
 agents that report `folders.look`. The answer is one line of JSON, as written by `backup_jobs.folders`.

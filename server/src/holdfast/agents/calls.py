@@ -6,6 +6,7 @@ stops waiting. Nothing else is stored, so after a crash only files with a dead s
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -51,6 +52,9 @@ class Calls:
         self._offered: dict[str, float] = {}
         self._polled_at = float("-inf")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in (*folder.glob("*.wanted"), *folder.glob("*.begun")):
+            if not _is_held(left):
+                left.unlink(missing_ok=True)
 
     @property
     def agents_are_polling(self) -> bool:
@@ -112,11 +116,22 @@ class Calls:
         }
         return self._payloads.with_passphrase(repository, envelope(JobKind.ENGINE_CALL, repository, block, older))
 
+    def confirm(self, agent: KnownAgent, name: str) -> None:
+        """Allow an agent to start, or go on with, the engine of a call. Raise NotFound if nobody is waiting any more.
+
+        This and the caller's giving up change the name of one file, so only one of them happens: see `agent_call`.
+        """
+        _require_own(agent, name)
+        wanted, begun = self._folder / f"{name}.wanted", self._folder / f"{name}.begun"
+        if _is_held(wanted):
+            with contextlib.suppress(FileNotFoundError):
+                wanted.rename(begun)
+        if not _is_held(begun):
+            raise errors.call_over()
+
     async def connect(self, agent: KnownAgent, name: str, output: AsyncIterator[bytes]) -> None:
         """Forward the agent's stream to the waiting caller. Raise NotFound if nobody is waiting any more."""
-        found = NAME.fullmatch(name)
-        if found is None or int(found["agent"]) != agent.id:
-            raise errors.call_over()
+        _require_own(agent, name)
         try:
             writer = await self._open(name)
         except OSError as error:
@@ -147,3 +162,24 @@ class Calls:
         """Remove the files that a killed process left behind."""
         for suffix in ("json", "sock"):
             (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)
+
+
+def _require_own(agent: KnownAgent, name: str) -> None:
+    found = NAME.fullmatch(name)
+    if found is None or int(found["agent"]) != agent.id:
+        raise errors.call_over()
+
+
+def _is_held(file: Path) -> bool:
+    """Whether a caller that is alive has this file locked."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, because others may look at the same time
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -25,6 +25,7 @@ def _tasks(parts: Parts) -> tuple[Task, ...]:
 def _install(app: Application) -> None:
     app.put_before(partial(FastPath, gateway=GATEWAY.of(app)))
     app.streamed_paths += ("/api/agents/calls/",)
+    app.steady_paths += ("/api/agents/",)
 
 
 FEATURE = Feature(

@@ -145,6 +145,13 @@ async def call_output(
     return CallAnswer(id=call_id)
 
 
+@routes.post("/calls/{call_id}/confirm", summary="Check that a caller still waits for a call", responses=CALL)
+def confirm_call(agent: ThisAgent, call_id: Annotated[str, Path(max_length=60)], gateway: TheGateway) -> CallAnswer:
+    """Agents ask this before an engine changes a repository. Once the caller has given up, the answer stays 404."""
+    gateway.calls.confirm(agent, call_id)
+    return CallAnswer(id=call_id)
+
+
 @routes.get("/jobs/{job_id}", summary="Get the status of a job of this agent", responses=JOB)
 def job_status(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Acknowledgement:
     return gateway.jobs.status(agent, job_id)

@@ -30,6 +30,8 @@ class Application(FastAPI):
         self.refusal_listeners: list[RefusalListener] = []
         self.streamed_paths: tuple[str, ...] = ()
         """Prefixes of paths whose bodies are passed on as they arrive."""
+        self.steady_paths: tuple[str, ...] = ()
+        """Prefixes of paths whose bodies may arrive slowly, as long as they arrive."""
         version = parts[DATABASE].version
         self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Dispatcher(self, super().__call__, version)))
 

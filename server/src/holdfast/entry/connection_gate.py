@@ -46,6 +46,8 @@ class Bounds:
     """Reverse proxies: many clients share one of their addresses."""
     streamed: tuple[str, ...] = ()
     """Path prefixes of requests that may take any time once the application is handling them."""
+    steady: tuple[str, ...] = ()
+    """Path prefixes of requests whose bodies may take longer than `body_seconds` while they arrive steadily."""
 
 
 @dataclass

@@ -15,6 +15,9 @@ from holdfast.entry.connection_gate import Gate
 MOST_HEAD_BYTES = 64 * 1024
 FRAMING_FOR_EACH_BYTE = 8
 """Allowed framing bytes per byte of a chunked body. Any more are trailer fields, which count as part of the head."""
+STEADY_BYTES_PER_SECOND = 2048
+MOST_STEADY_PERIODS = 10
+"""How many times `body_seconds` a body may take that arrives at least this fast in each of these periods."""
 END_OF_HEAD = b"\r\n\r\n"
 IDLE, HEAD, BODY = 0, 1, 2
 
@@ -61,6 +64,9 @@ class GuardedHttp(HttpToolsProtocol):
         self._watched: tuple[int, int] | None = None
         """The message and stage whose deadline is running."""
         self._deadline = 0.0
+        self._periods = 0
+        self._period_bytes = 0
+        """Periods of `body_seconds` that the current body has taken, and the bytes that arrived in this one."""
         self._paused_at: float | None = None
 
     # --- the transport ---------------------------------------------------------------------------------------------
@@ -131,6 +137,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stage = BODY
+        self._periods = self._period_bytes = 0
         super().on_headers_complete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -139,6 +146,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
+        self._period_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -169,16 +177,22 @@ class GuardedHttp(HttpToolsProtocol):
     def check(self, now: float) -> None:
         if self._paused_at is not None and now - self._paused_at > self.gate.bounds.stall_seconds:
             self.turn_away()
-        elif self._watched is not None and now > self._deadline and not self._may_take_long():
+        elif self._watched is not None and now > self._deadline and not self._may_take_longer(now):
             self._refuse(TOO_SLOW if self._message else b"")
         elif self._watched is None and self._paused_at is None:
             self.gate.unwatch(self)
 
-    def _may_take_long(self) -> bool:
-        """Whether the application is reading a body that it processes as it arrives."""
+    def _may_take_longer(self, now: float) -> bool:
+        """Whether the application is reading a body that it processes as it arrives, or one that arrives steadily."""
         if self._stage != BODY or self.cycle is None or self.cycle.response_complete:
             return False
-        return self.scope["path"].startswith(self.gate.bounds.streamed or ("\0",))
+        bounds = self.gate.bounds
+        if self.scope["path"].startswith(bounds.streamed):
+            return True
+        self._periods += 1
+        is_steady = self._period_bytes >= STEADY_BYTES_PER_SECOND * bounds.body_seconds
+        self._deadline, self._period_bytes = now + bounds.body_seconds, 0
+        return is_steady and self._periods < MOST_STEADY_PERIODS and self.scope["path"].startswith(bounds.steady)
 
     def turn_away(self) -> None:
         self.transport.abort()

@@ -149,7 +149,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     host, port = bound.getsockname()[:2]
     print(greeting.of_service(host, port, first), flush=True)
     app = service.app()
-    gate = Gate(bounds(settings, app.streamed_paths))
+    gate = Gate(bounds(settings, app.streamed_paths, app.steady_paths))
     server = QuietServer(
         Config(
             app,
@@ -174,7 +174,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     return 0
 
 
-def bounds(settings: Settings, streamed: tuple[str, ...]) -> Bounds:
+def bounds(settings: Settings, streamed: tuple[str, ...], steady: tuple[str, ...]) -> Bounds:
     descriptors = raise_descriptor_limit(settings.connections)
     return Bounds(
         most=connections_within(settings.connections, descriptors),
@@ -185,6 +185,7 @@ def bounds(settings: Settings, streamed: tuple[str, ...]) -> Bounds:
         stall_seconds=settings.answer_stall_seconds,
         trusted=trusted_networks(settings.trusted_proxies),
         streamed=streamed,
+        steady=steady,
     )
 
 

@@ -7,12 +7,17 @@ stream to the socket: frames of the engine's output, and a last frame that state
 writes the same output and ends the same way. If the connection is cut before any output arrived, a call that only reads
 waits for the agent once more. After that, a cut ends the call, because output already passed on cannot be repeated.
 
+The file NAME.wanted is locked while this process lives. The agent asks the service before its engine changes anything,
+and the service answers yes by renaming the file to NAME.begun. This process gives up by removing the file: if it is
+still NAME.wanted, the engine never runs; otherwise it may have run.
+
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -61,21 +66,24 @@ class Stopped(Exception):
 class CalledRun:
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
+        self._is_once = request["method"] in ONCE
         self._has_output = False
 
     def run(self) -> int:
         os.chdir(self._request["folder"])  # the name of a socket must be short
         deadline = time.monotonic() + self._request["patience_seconds"]
         while True:
-            link = self._wait_for_agent(deadline)
-            if link is None:
-                return lost(NOT_COME)
-            with link:
-                try:
+            name = f"{self._request['agent_machine_id']}-{os.urandom(16).hex()}"  # unique, so no late answer fits
+            with Permission(name) as permission:
+                if self._is_once:
+                    signal.signal(signal.SIGTERM, permission.stop)
+                link = self._wait_for_agent(name, deadline)
+                if link is None:
+                    return self._cut() if permission.withdraw() and self._is_once else lost(NOT_COME)
+                with link, contextlib.suppress(LinkCut):
                     return self._follow(link)
-                except LinkCut:
-                    if self._has_output or self._request["method"] in ONCE:
-                        return self._cut()
+            if self._has_output or self._is_once:
+                return self._cut()
 
     def _cut(self) -> int:
         """End so that the parent sees that the engine's ending is unknown."""
@@ -83,9 +91,8 @@ class CalledRun:
         os.kill(os.getpid(), signal.SIGKILL)
         return code
 
-    def _wait_for_agent(self, deadline: float) -> socket.socket | None:
+    def _wait_for_agent(self, name: str, deadline: float) -> socket.socket | None:
         """Publish the call; remove it when the agent has picked it up or the wait is over."""
-        name = f"{self._request['agent_machine_id']}-{os.urandom(16).hex()}"  # unique, so no late answer fits
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
             listening.bind(f"{name}.sock")
             listening.listen(1)
@@ -125,6 +132,43 @@ class CalledRun:
             self._has_output = True
             for piece in unpacked(content) if letter == PACKED_OUTPUT else (content,):
                 write_out(2 if letter == ERRORS else 1, piece)
+
+
+class Permission:
+    """Whether the agent may run the engine. The kernel ends it if this process is killed: it releases the lock."""
+
+    def __init__(self, name: str) -> None:
+        self._wanted, self._begun = f"{name}.wanted", f"{name}.begun"
+        self._is_withdrawn = self._has_begun = False
+
+    def __enter__(self) -> Permission:
+        self._descriptor = os.open(f"{self._wanted}.part", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        os.rename(f"{self._wanted}.part", self._wanted)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.withdraw()
+        os.close(self._descriptor)
+
+    def withdraw(self) -> bool:
+        """Give up. Return whether the agent was allowed to run the engine before."""
+        if not self._is_withdrawn:
+            try:
+                os.unlink(self._wanted)
+            except FileNotFoundError:
+                self._has_begun = True
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._begun)
+            self._is_withdrawn = True
+        return self._has_begun
+
+    def stop(self, *_: object) -> None:
+        """Stop a call that changes the repository. If the engine may be running, this process lives until the link
+        ends: the agent stops the engine when it asks again.
+        """
+        if not self.withdraw():
+            raise Stopped
 
 
 def exactly(link: socket.socket, size: int) -> bytes:
