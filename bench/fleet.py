@@ -111,6 +111,7 @@ def watched(service: ServiceProcess, agents: list[tuple[str, str]], seconds: flo
     warm.communicate(timeout=WARM_UP + 300)
     seen = psutil.Process(pid_of(service))
     fleet = drive(service.port, agents, seconds, 2)
+    time.sleep(seconds / 4)  # until the last agents have come online and what was written for that is on the disk
     before, cpu, began = seen.io_counters().write_bytes, processor_time(seen), time.monotonic()
     output, _ = fleet.communicate(timeout=seconds + 300)
     took = time.monotonic() - began
