@@ -60,13 +60,13 @@ class Queue:
         self._database = database
         self._supervisor = supervisor
         self._send = send
+        self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._looking = threading.Lock()
         """Held by the sender that looks for due messages. The other idle ones wait for it."""
         self._seen = -1
         self._nothing_due: tuple[Version | None, datetime | None] = (None, None)
         """The commit at which nothing was due, if known, and when the next message is due or a lease ends."""
         self._looked_at = clock.now()
-        self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
         """Start the senders. One idle sender looks for due messages; when it has found one, the next one looks."""
