@@ -71,6 +71,10 @@ class Unavailable(HoldfastError):
     status = 503
 
 
+def service_stops() -> Unavailable:
+    return Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
+
+
 class PlanRefusal(HoldfastError):
     """The plan does not include a feature."""
 

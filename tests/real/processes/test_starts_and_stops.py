@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.fields import error_of
 from tests.real.processes.conftest import ENGINE
 from tests.real.processes.paced_backups import key_of
 from tests.support import networks
@@ -49,7 +50,12 @@ def test_a_service_stops_despite_a_download_that_nobody_reads_and_a_preview_of_a
     archive = wait_until(lambda: admin.get(one).json()["archives"], what="the archive is known")[0]["id"]
     is_silent.touch()
     preview = {"repository_id": repositories[1]["id"], "archive": made[1], "destination": str(tmp_path / "restored")}
-    asking = threading.Thread(target=lambda: admin.post("/api/restore/preview", json={**preview, "paths": []}))
+    refusals: list[tuple[int, str]] = []
+
+    def ask() -> None:
+        refusals.append(error_of(admin.post("/api/restore/preview", json={**preview, "paths": []})))
+
+    asking = threading.Thread(target=ask)
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         credential = f"X-Backup-Authorization: {admin.headers['X-Backup-Authorization']}"
@@ -60,7 +66,8 @@ def test_a_service_stops_despite_a_download_that_nobody_reads_and_a_preview_of_a
 
         assert service.stop() == 0
     asking.join(PATIENCE)
-    assert not asking.is_alive()
+    assert refusals == [(503, "api.stopping")]
+    assert "Traceback" not in service.own_log()
     wait_until(lambda: not processes_with(str(tmp_path / "data")), what="the engines have ended")
 
 

@@ -3,6 +3,7 @@
 The framework handles the rest: its documents, and everything that is not HTTP.
 """
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.prepared import PreparedRoute
 from holdfast.api.route_table import RouteTable
+from holdfast.errors import service_stops
 from holdfast.storage.read_cache import StoreVersion
 
 
@@ -44,6 +46,9 @@ class Dispatcher:
         try:
             answer = await self._answer(request)
             await answer(scope, receive, noted)
+        except asyncio.CancelledError:  # only a service that stops cancels requests
+            if not has_begun:
+                await self._refuse(request, service_stops(), send)
         except Exception as error:
             if has_begun:
                 raise

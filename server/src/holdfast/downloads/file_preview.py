@@ -14,10 +14,9 @@ from holdfast.api.router import router
 from holdfast.downloads.engine_output import ClientGone, IncompleteOutput
 from holdfast.downloads.opening import Opened
 from holdfast.downloads.routes import Chosen
-from holdfast.errors import Unprocessable
+from holdfast.errors import Unprocessable, service_stops
 from holdfast.kit.schema import Schema
 from holdfast.runner.engine_requests import asks_engine
-from holdfast.runner.inline import service_stops
 
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
 

@@ -21,7 +21,7 @@ from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
 from holdfast.downloads import errors as download_errors
 from holdfast.downloads.engine_output import ClientGone, EngineOutput, IncompleteOutput
-from holdfast.errors import HoldfastError, TooLarge, Unprocessable
+from holdfast.errors import HoldfastError, TooLarge, Unprocessable, service_stops
 from holdfast.repositories import archived_paths
 from holdfast.repositories.location import Opener
 from holdfast.restore import store
@@ -29,7 +29,7 @@ from holdfast.restore.destination import normal_destination
 from holdfast.restore.existing_files_there import ExistingFilesThere
 from holdfast.restore.schemas import Overwrite, RestorePreview, ShownConflict, ShownFile
 from holdfast.restore.start import ValidRestore
-from holdfast.runner.inline import InlineCalls, service_stops
+from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
 PREVIEW_SECONDS = 120.0

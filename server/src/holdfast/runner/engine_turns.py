@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from backup_engine.command import Command
-from holdfast.errors import Unavailable
+from holdfast.errors import service_stops
 
 LOOK_SECONDS = 0.2
 
@@ -33,7 +33,7 @@ def in_turn(command: Command, stopping: threading.Event) -> Iterator[None]:
         return
     while not turns.acquire(timeout=LOOK_SECONDS):
         if stopping.is_set():
-            raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
+            raise service_stops()
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from backup_engine.process import Adopted, Child, Spool, SpoolState, remove_spoo
 from backup_engine.stream_reader import engine_outcome
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
-from holdfast.errors import Locked, Unavailable
+from holdfast.errors import Locked, Unavailable, service_stops
 from holdfast.kit import clock
 from holdfast.kit.schema import Schema
 from holdfast.kit.supervisor import Supervisor
@@ -212,10 +212,6 @@ def busy(verdict: Verdict) -> Locked:
         retry_after=10,
         operation_id=verdict.behind_id,
     )
-
-
-def service_stops() -> Unavailable:
-    return Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
 
 
 def _interrupted() -> Unavailable:
