@@ -3,7 +3,7 @@ import { Fragment } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { Button } from '../../ui/Button'
-import { changed, type ScriptStep, scriptStep } from './scripts'
+import { changed, isOn, type ScriptStep, scriptStep } from './scripts'
 
 type Script = Schemas['ScriptAnswer']
 
@@ -157,7 +157,7 @@ function Parameter({
   if (of.type === 'boolean')
     return (
       <label className="choice whole">
-        <input type="checkbox" checked={value === true} onChange={(event) => set(event.target.checked)} />
+        <input type="checkbox" checked={isOn(value)} onChange={(event) => set(event.target.checked)} />
         <span>{of.name}</span>
       </label>
     )

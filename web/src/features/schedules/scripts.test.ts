@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { changed, scriptStep, stepWord, withScripts } from './scripts'
+import { changed, isOn, scriptStep, stepWord, withScripts } from './scripts'
 
 test('scripts are put before and after the backup, in their order', () => {
   const steps = [{ kind: 'script', script_id: 9 }, { kind: 'dump' }, { kind: 'backup' }, { kind: 'prune' }]
@@ -22,4 +22,8 @@ test('a step names its script, and that it runs once for all repositories', () =
 
 test('a new step says that it has no secrets, so that it does not get those of another one', () => {
   expect(withScripts([], [scriptStep(1)])[0]).toMatchObject({ script_id: 1, has_secrets: false })
+})
+
+test('a stored yes is shown as yes', () => {
+  expect([true, 'true', false, 'false', undefined].map(isOn)).toEqual([true, true, false, false, false])
 })

@@ -24,6 +24,9 @@ export const scriptStep = (script_id: number): ScriptStep => ({
   has_secrets: false,
 })
 
+/** Stored values are texts. */
+export const isOn = (value: string | number | boolean | undefined): boolean => value === true || value === 'true'
+
 /** What belongs to one place alone is left out in the other. */
 export function changed(step: ScriptStep, more: Partial<ScriptStep>): ScriptStep {
   const next = { ...step, ...more }
