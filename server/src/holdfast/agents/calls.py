@@ -52,7 +52,7 @@ class Calls:
         self._offered: dict[str, float] = {}
         self._polled_at = float("-inf")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for left in (*folder.glob("*.wanted"), *folder.glob("*.begun")):
+        for left in (*folder.glob("*.wanted*"), *folder.glob("*.begun")):
             if not _is_held(left):
                 left.unlink(missing_ok=True)
 
